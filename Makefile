@@ -1,0 +1,43 @@
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3)
+
+.PHONY: setup demo test lint docs accuracy bench clean
+
+setup: $(INSTALLED)
+
+$(PYTHON):
+	$(BASE_PYTHON) -m venv $(VENV)
+
+# setuptools comes first so that the editable build uses the locked one, torch because it is large.
+$(INSTALLED): pyproject.toml constraints.txt | $(PYTHON)
+	$(PYTHON) -m pip install -c constraints.txt setuptools wheel
+	$(PYTHON) -m pip install -c constraints.txt torch==2.13.0
+	$(PYTHON) -m pip install -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+demo: setup
+	$(PYTHON) examples/digits_crowd.py
+
+# One thread each, so that the two test processes do not fight over the cores.
+test: setup
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2
+
+lint: setup
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+# The documentation is Markdown; building it means running every example in it.
+docs: setup
+	$(PYTHON) -m pytest --doctest-glob='*.md' docs
+
+accuracy: setup
+	$(PYTHON) benchmarks/accuracy.py
+
+bench: setup
+	$(PYTHON) benchmarks/run_all.py
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis figures
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

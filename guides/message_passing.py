@@ -1,0 +1,192 @@
+"""The conjugate message-passing guide of BayesSCDC; Luo et al. 2018, section 3 and appendix A.
+
+Global sites: one conjugate posterior per prior of the model, stepped by natural gradients. Local
+sites: the fixed point of eq. 12 and 14 under Gaussian potentials r(o) from a recognition network.
+Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 19-25.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyro
+import torch
+from pyro import poutine
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import RateSummary, summarize_beta
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.distributions import AtMean, GaussianAtMean, PairEnd
+from pyro_crowdclust.families import Categorical
+from pyro_crowdclust.initialization import MixtureStart
+from pyro_crowdclust.messages import (
+    LocalConditionals,
+    LocalPosterior,
+    PairCoupling,
+    solve_with_answers,
+    solve_without_answers,
+)
+from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.networks import GaussianRecognition
+from pyro_crowdclust.priors import ConjugatePosterior
+from pyro_crowdclust.recognition import RecognitionTerm
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.models import SemiCrowdsourcedMixture
+
+
+class MessagePassingGuide(nn.Module):
+    """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is.
+    recognition
+        Network of the Gaussian potentials r(o); None with an ``Identity`` emission.
+    iterations
+        Rounds of eq. 12 and 14 without messages, from which every item starts.
+    message_iterations
+        Rounds with messages, for items with answers.
+    damping
+        How much of the old eta_z a round with messages keeps, in [0, 1).
+    full_gradient
+        Also use the second term of eq. 17, the gradient of the global parameters through the
+        local fixed point. The optimizer's guard then keeps them in their domain.
+    recognition_term
+        What the recognition network also learns from the answers; see ``RecognitionTerm``.
+    """
+
+    def __init__(
+        self,
+        model: SemiCrowdsourcedMixture,
+        recognition: GaussianRecognition | None = None,
+        *,
+        iterations: int = 3,
+        message_iterations: int = 6,
+        damping: float = 0.3,
+        full_gradient: bool = False,
+        recognition_term: RecognitionTerm | None = None,
+    ) -> None:
+        super().__init__()
+        if recognition is None and not model.emission.observes_latent:
+            raise ValueError(
+                "the model's latents are not observed: give the guide a recognition network, e.g. "
+                "GaussianRecognition(SkipMLP((features, 500, 500, 2 * dim)), dim)"
+            )
+        self.model = model
+        self.recognition = recognition
+        self.posteriors = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
+        self.iterations = iterations
+        self.message_iterations = message_iterations
+        self.damping = damping
+        self.full_gradient = full_gradient
+        self.recognition_term = recognition_term
+        self.auxiliary_loss: Tensor | None = None
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        weights = pyro.sample("weights", self.posteriors["weights"].distribution())
+        with pyro.plate("components_plate", self.model.num_clusters, dim=-1):
+            theta = pyro.sample("components", self.posteriors["components"].distribution())
+        rates = {}
+        if self.model.annotators is not None:
+            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+                for name in self.model.annotators.priors():
+                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+
+        local = self._local(batch, weights, theta, rates)
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=batch.item_weight),
+        ):
+            family = Categorical(self.model.num_clusters)
+            z = pyro.sample("z", AtMean(family, local.logits))
+            if local.latent is not None:
+                pyro.sample("x", GaussianAtMean(local.latent))
+        if rates and batch.num_pairs:
+            with (
+                pyro.plate("pairs", batch.num_pairs, dim=-1),
+                poutine.scale(scale=batch.pair_weight),
+            ):
+                pyro.sample("left", PairEnd(z, batch.left))
+                pyro.sample("right", PairEnd(z, batch.right))
+
+    def _conditionals(self, batch: Batch, weights: Tensor, theta: Tensor) -> LocalConditionals:
+        potential = observed = None
+        if self.recognition is None:
+            observed = self.model.emission.observed_latent(batch.features)
+        else:
+            potential = self.recognition(batch.features)
+        log_weights = self.model.weights.log_weights(weights)
+        family = self.model.components.family
+        return LocalConditionals(family, log_weights, theta, potential, observed)
+
+    def _local(
+        self, batch: Batch, weights: Tensor, theta: Tensor, rates: dict[str, Tensor]
+    ) -> LocalPosterior:
+        if not self.full_gradient:
+            weights, theta = weights.detach(), theta.detach()
+            rates = {name: statistics.detach() for name, statistics in rates.items()}
+        conditionals = self._conditionals(batch, weights, theta)
+        alone = solve_without_answers(conditionals, self.iterations)
+        self.auxiliary_loss = None
+        if not rates or not batch.num_pairs:
+            return alone
+        answers = self._log_likelihood_ratio(batch, rates)
+        coupling = PairCoupling(batch.left, batch.right, answers, batch.num_paired)
+        if self.recognition_term is not None:
+            same = (alone.assignments[batch.left] * alone.assignments[batch.right]).sum(-1)
+            self.auxiliary_loss = self.recognition_term.loss(same, answers.detach(), batch)
+        return solve_with_answers(
+            conditionals, alone, coupling, self.message_iterations, self.damping
+        )
+
+    def _log_likelihood_ratio(self, batch: Batch, rates: dict[str, Tensor]) -> Tensor:
+        """w_ij of eq. 14: the likelihood is linear in ``same``, so its slope is a difference."""
+        one, zero = batch.label.new_ones(batch.num_pairs), batch.label.new_zeros(batch.num_pairs)
+        answer = self.model.annotators.answer
+        if_same = answer(one, rates, batch.worker).log_prob(batch.label)
+        return if_same - answer(zero, rates, batch.worker).log_prob(batch.label)
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) and q(x) of a batch, with the messages of the answers that it holds."""
+        means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
+        weights, theta = means.pop("weights"), means.pop("components")
+        return self._local(batch, weights, theta, means)
+
+    @torch.no_grad()
+    def start_at(self, start: MixtureStart) -> None:
+        """Move the posteriors of the mixture to where the given statistics put them."""
+        for name, counts in start.statistics(self.model).items():
+            prior = self.posteriors[name], self.model.priors()[name]
+            prior[0].set_natural_parameters(prior[1].natural_parameters + counts)
+
+    def set_epoch(self, epoch: float) -> None:
+        """Tell the guide how far training is, for what it anneals."""
+        if self.recognition_term is not None:
+            self.recognition_term.epoch = epoch
+
+    @torch.no_grad()
+    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
+        """Posterior of every worker's sensitivity and specificity."""
+        if self.model.annotators is None:
+            return {}
+        return {
+            name: summarize_beta(self.posteriors[name].standard(), interval)
+            for name in self.model.annotators.priors()
+        }
+
+    @torch.no_grad()
+    def mixture(self) -> MixtureSummary:
+        """Posterior means of weights, locations and covariances."""
+        weights = self.posteriors["weights"].standard().concentration
+        location, _, scale, degrees = self.posteriors["components"].standard()
+        # E[Sigma] = S / (nu - d - 1) exists only for nu > d + 1; the mode's S / (nu + d + 1) always.
+        dim = location.shape[-1]
+        divisor = torch.where(degrees > dim + 1, degrees - dim - 1, degrees + dim + 1)
+        covariance = scale / divisor[:, None, None]
+        return MixtureSummary(weights / weights.sum(), location, covariance)

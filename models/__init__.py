@@ -1,0 +1,5 @@
+"""The generative side: one file per model, readable beside its paper."""
+
+from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
+
+__all__ = ["SemiCrowdsourcedMixture"]

@@ -1,0 +1,99 @@
+"""Annotator models: how workers answer, and how reliable they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.special
+import scipy.stats
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions import TwoCoinAnswer
+from pyro_crowdclust.families import Beta, BetaParameters
+from pyro_crowdclust.priors import ConjugatePrior
+
+
+class RateSummary(NamedTuple):
+    """What is known of a rate, worker by worker; sd and interval are NaN for point estimates.
+
+    ``log_odds`` is the posterior mean of log rate / (1 - rate), ``log_odds_sd`` its deviation.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    log_odds: np.ndarray
+    log_odds_sd: np.ndarray
+
+
+def summarize_beta(parameters: BetaParameters, interval: float) -> RateSummary:
+    """Mean, deviation and central interval of Beta posteriors.
+
+    ``E[log a / (1 - a)] = psi(tau_1) - psi(tau_2)`` and its variance is
+    ``psi'(tau_1) + psi'(tau_2)``.
+    """
+    successes, failures = (part.numpy(force=True) for part in parameters)
+    beta = scipy.stats.beta(successes, failures)
+    lower, upper = beta.interval(interval)
+    polygamma = scipy.special.polygamma
+    return RateSummary(
+        beta.mean(),
+        beta.std(),
+        lower,
+        upper,
+        scipy.special.digamma(successes) - scipy.special.digamma(failures),
+        np.sqrt(polygamma(1, successes) + polygamma(1, failures)),
+    )
+
+
+def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:
+    """The same table for point estimates."""
+    mean = rate.numpy(force=True)
+    unknown = np.full_like(mean, np.nan)
+    return RateSummary(mean, unknown, unknown, unknown, scipy.special.logit(mean), unknown)
+
+
+class TwoCoin(nn.Module):
+    """Two-coin Dawid-Skene workers of pair answers; Luo et al. 2018, eq. 1 and 6.
+
+    ``L | same ~ Bern(alpha_m)``, ``L | different ~ Bern(1 - beta_m)``, with sensitivity
+    ``alpha_m ~ Beta`` and specificity ``beta_m ~ Beta`` for every worker m.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    sensitivity, specificity
+        Pseudo-counts (right answers, wrong answers) of the Beta priors; uniform by default.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        sensitivity: tuple[float, float] = (1.0, 1.0),
+        specificity: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        family = Beta()
+        pseudo_counts = torch.tensor([sensitivity, specificity], dtype=torch.float64)
+        eta = family.natural(pseudo_counts[:, 0], pseudo_counts[:, 1])
+        self.sensitivity = ConjugatePrior(family, eta[0], num_workers)
+        self.specificity = ConjugatePrior(family, eta[1], num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites of the workers, by name."""
+        return {"sensitivity": self.sensitivity, "specificity": self.specificity}
+
+    def answer(
+        self,
+        same: Float[Tensor, " pair"],
+        rates: dict[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+    ) -> TwoCoinAnswer:
+        """Likelihood of the answers; linear in ``same`` and in the statistics of the rates."""
+        return TwoCoinAnswer(same, rates["sensitivity"][worker], rates["specificity"][worker])

@@ -1,0 +1,466 @@
+"""Minibatches of items and answers whose weighted sums are unbiased.
+
+Items without answers are drawn singly. Answers are drawn in blocks, such as whole pages, because an
+item learns its cluster from many answers at once and little from one. Every item and every answer
+carries the inverse of the rate at which it is drawn, so that
+
+    E[Σ_batch weight_i f(i)] = Σ_data f(i)        for items and for answers alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.data import Answers, CrowdData
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch:
+    """Some items, the answers among them, and the weight of each.
+
+    Attributes
+    ----------
+    features
+        Features of the items, or None where the data has none.
+    items
+        Positions of the items in the data.
+    item_weight, pair_weight
+        Inverse inclusion rates, float64.
+    left, right
+        The two items of each answer, as rows of this batch.
+    worker, label
+        Code of the worker; 1 for "same", 0 for "different".
+    num_paired
+        The items that occur in the batch's answers are exactly its first `num_paired` rows.
+    num_items, num_workers
+        Size of the whole data, not of the batch.
+    """
+
+    features: Float[Tensor, "item ..."] | None
+    items: Int[Tensor, " item"]
+    item_weight: Float[Tensor, " item"]
+    left: Int[Tensor, " pair"]
+    right: Int[Tensor, " pair"]
+    worker: Int[Tensor, " pair"]
+    label: Float[Tensor, " pair"]
+    pair_weight: Float[Tensor, " pair"]
+    num_paired: int
+    num_items: int
+    num_workers: int
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of answers in the batch."""
+        return len(self.left)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Batch:
+        """The same batch on another device; `dtype` changes the features only."""
+        moved = {
+            field.name: value.to(device)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        if self.features is not None:
+            moved["features"] = self.features.to(device=device, dtype=dtype)
+        return dataclasses.replace(self, **moved)
+
+    def __repr__(self) -> str:
+        return (
+            f"Batch({len(self.items)} of {self.num_items} items, {self.num_paired} of them in "
+            f"{self.num_pairs} answers)"
+        )
+
+
+class BlockMaker(Protocol):
+    """Anything that puts every answer into exactly one block, with codes 0 to num_blocks - 1."""
+
+    def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
+        """Code of the block of each answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class PageBlocks:
+    """One block per page.
+
+    Raises
+    ------
+    ValueError
+        When called on answers without pages.
+    """
+
+    def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
+        """Code of the page of each answer."""
+        if answers.page is None:
+            raise ValueError(
+                "the answers have no pages; add a column 'page' to pairs or use ConnectedBlocks()"
+            )
+        return answers.page
+
+
+@dataclass(frozen=True)
+class SinglePairs:
+    """Every answer is a block of its own: the uniform sampling of single pairs."""
+
+    def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
+        """Number of each answer."""
+        return torch.arange(answers.num_pairs)
+
+
+@dataclass(frozen=True)
+class ConnectedBlocks:
+    """Blocks of connected answers, for answers that have no pages.
+
+    A block grows breadth first from a random item, along answers that are in no block yet, until
+    it has `num_items` items or nothing is left to reach; it then takes all remaining answers among
+    its items. This repeats until every answer has a block. An item may be in several blocks.
+
+    Parameters
+    ----------
+    num_items
+        Most items in a block, at least 2.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 1, 3], "right": [1, 2, 4], "worker": [0, 0, 0], "label": [1, 1, 0]}
+    >>> answers = CrowdData(None, pairs).answers
+    >>> codes = ConnectedBlocks()(answers, torch.Generator().manual_seed(0))
+    >>> bool(codes[0] == codes[1]), bool(codes[0] == codes[2])
+    (True, False)
+    """
+
+    num_items: int = 36
+
+    def __post_init__(self) -> None:
+        if self.num_items < 2:
+            raise ValueError(f"num_items is {self.num_items}; a block needs at least 2 items")
+
+    def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
+        """Code of the block of each answer."""
+        items, ends = torch.stack([answers.left, answers.right]).unique(return_inverse=True)
+        key = ends.amin(0) * len(items) + ends.amax(0)
+        edges, edge_of_answer = key.unique(return_inverse=True)
+        low, high = (edges // len(items)).tolist(), (edges % len(items)).tolist()
+
+        # Random insertion orders make the seeds and the breadth-first search random.
+        neighbours: dict[int, dict[int, int]] = {
+            item: {} for item in torch.randperm(len(items), generator=generator).tolist()
+        }
+        for edge in torch.randperm(len(edges), generator=generator).tolist():
+            neighbours[low[edge]][high[edge]] = edge
+            neighbours[high[edge]][low[edge]] = edge
+
+        block_of_edge = [0] * len(edges)
+        block = 0
+        while neighbours:
+            for seed, others in neighbours.items():
+                if others:
+                    for edge in self._take_block(neighbours, seed):
+                        block_of_edge[edge] = block
+                    block += 1
+            neighbours = {item: others for item, others in neighbours.items() if others}
+        return torch.tensor(block_of_edge)[edge_of_answer]
+
+    def _take_block(self, neighbours: dict[int, dict[int, int]], seed: int) -> list[int]:
+        """Remove one block of edges from the graph and return it."""
+        members, inside = [seed], {seed}
+        for item in members:  # the list grows while it is read: breadth first
+            for other in neighbours[item]:
+                if len(members) == self.num_items:
+                    break
+                if other not in inside:
+                    inside.add(other)
+                    members.append(other)
+        taken = []
+        for item in members:
+            for other in inside & neighbours[item].keys():
+                taken.append(neighbours[item].pop(other))
+                del neighbours[other][item]
+        return taken
+
+
+@dataclass(frozen=True, eq=False)
+class _Ragged:
+    """Rows of unequal length, one after the other in `values`."""
+
+    values: Int[Tensor, " value"]
+    starts: Int[Tensor, " row"]
+    lengths: Int[Tensor, " row"]
+
+    @staticmethod
+    def group(values: Int[Tensor, " value"], row: Int[Tensor, " value"], num_rows: int) -> _Ragged:
+        lengths = torch.bincount(row, minlength=num_rows)
+        return _Ragged(values[row.argsort(stable=True)], lengths.cumsum(0) - lengths, lengths)
+
+    def take(self, rows: Int[Tensor, " taken"]) -> Int[Tensor, " value"]:
+        """The values of these rows, concatenated."""
+        lengths = self.lengths[rows]
+        ends = lengths.cumsum(0)
+        total = int(ends[-1])
+        shift = self.starts[rows] - ends + lengths
+        where = torch.arange(total) + shift.repeat_interleave(lengths, output_size=total)
+        return self.values.index_select(0, where)
+
+
+class _Blocks:
+    """The answers and the items of every block, and in how many blocks each item is."""
+
+    def __init__(self, codes: Int[Tensor, " pair"], answers: Answers, num_items: int) -> None:
+        self.codes = codes
+        self.count = _checked_num_blocks(codes, answers.num_pairs)
+        self.answers = _Ragged.group(torch.arange(answers.num_pairs), codes, self.count)
+        held = torch.cat([codes * num_items + answers.left, codes * num_items + answers.right])
+        held = held.unique()
+        self.items = _Ragged.group(held % num_items, held // num_items, self.count)
+        self.num_holding = torch.bincount(held % num_items, minlength=num_items)
+
+
+def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
+    is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
+    if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
+        raise ValueError(
+            f"blocks must return one int64 code, 0 or more, for each of the {num_pairs} answers"
+        )
+    count = int(codes.max()) + 1
+    used = len(codes.unique())
+    if used != count:
+        raise ValueError(
+            f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
+            "blocks 0, 1, 2, ... without gaps"
+        )
+    return count
+
+
+class MinibatchSampler:
+    """Unbiased minibatches: single items without answers, whole blocks of answers.
+
+    A step draws p of the B blocks without replacement, with all their answers and items, and a
+    random part of the U items without answers. The weights are
+
+        answer                 B / p
+        item with answers      (B / p) (drawn blocks that hold it) / (blocks that hold it)
+        item without answers   U / size of the part
+
+    with p = answers_per_step over the mean number of answers in a block, rounded. One pass over the
+    items without answers is an epoch, or one over the blocks where every item has answers.
+
+    Parameters
+    ----------
+    data
+        Items and answers.
+    batch_size
+        About how many items without answers a step draws.
+    answers_per_step
+        About how many answers a step draws.
+    blocks
+        How answers are put into blocks, called afresh for every epoch. None takes `PageBlocks()`
+        where the answers have pages, else `ConnectedBlocks()`.
+    generator
+        Source of all randomness. It is used up by construction and by every epoch.
+
+    Raises
+    ------
+    ValueError
+        For sizes below 1, and for blocks that do not fit the answers.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    >>> data = CrowdData(torch.eye(7), pairs)
+    >>> sampler = MinibatchSampler(data, batch_size=2, generator=torch.Generator().manual_seed(0))
+    >>> for batch in sampler:
+    ...     print(batch, batch.item_weight.tolist())
+    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
+    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        data: CrowdData,
+        *,
+        batch_size: int = 128,
+        answers_per_step: int = 2500,
+        blocks: BlockMaker | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        _check_size("batch_size", batch_size)
+        _check_size("answers_per_step", answers_per_step)
+        self.data = data
+        self.answers_per_step = answers_per_step
+        self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
+        self.generator = generator
+        self._unpaired = _others(data)
+        self._blocks: _Blocks | None = None
+        self._renew_blocks()
+        if len(self._unpaired):
+            self._num_steps = max(1, round(len(self._unpaired) / batch_size))
+        else:
+            self._num_steps = math.ceil(self._blocks.count / self._blocks_per_step())
+
+    def __len__(self) -> int:
+        """Steps in an epoch; fixed, though the number of blocks may vary between epochs."""
+        return self._num_steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One epoch."""
+        self._renew_blocks()
+        order = torch.randperm(len(self._unpaired), generator=self.generator)
+        parts = self._unpaired[order].tensor_split(len(self))
+        blocks = self._blocks
+        if blocks is None:
+            draws = itertools.repeat(_no_codes())
+        else:
+            draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
+        for part, drawn in zip(parts, draws, strict=False):
+            yield self._step(blocks, drawn, part)
+
+    def _renew_blocks(self) -> None:
+        answers = self.data.answers
+        if answers is None:
+            return
+        codes = self.block_maker(answers, self.generator)
+        # Blocks that stay the same, such as pages, are prepared only once.
+        if self._blocks is None or not torch.equal(codes, self._blocks.codes):
+            self._blocks = _Blocks(codes, answers, self.data.num_items)
+
+    def _blocks_per_step(self) -> int:
+        mean_size = self.data.num_pairs / self._blocks.count
+        return min(max(round(self.answers_per_step / mean_size), 1), self._blocks.count)
+
+    def _step(self, blocks: _Blocks | None, drawn: Tensor, part: Tensor) -> Batch:
+        weight = _weights(len(part), len(self._unpaired) / max(len(part), 1))
+        if blocks is None:
+            return _make_batch(self.data, _no_codes(), part, weight)
+        paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
+        scale = blocks.count / len(drawn)
+        paired_weight = scale * (num_drawn.double() / blocks.num_holding[paired])
+        weight = torch.cat([paired_weight, weight])
+        return _make_batch(self.data, paired, part, weight, blocks.answers.take(drawn), scale)
+
+
+def full_batch(data: CrowdData) -> Batch:
+    """All items and all answers with weight 1; items in answers come first.
+
+    Examples
+    --------
+    >>> pairs = {"left": [3], "right": [1], "worker": ["a"], "label": [1]}
+    >>> batch = full_batch(CrowdData(torch.eye(4), pairs))
+    >>> batch.items.tolist(), batch.left.tolist(), batch.right.tolist()
+    ([1, 3, 0, 2], [1], [0])
+    """
+    ones, every = _weights(data.num_items, 1.0), torch.arange(data.num_pairs)
+    return _make_batch(data, data.annotated_items, _others(data), ones, every)
+
+
+def answered_batch(data: CrowdData) -> Batch | None:
+    """All items in answers and all answers, with weight 1; None where there are no answers.
+
+    Examples
+    --------
+    >>> pairs = {"left": [3], "right": [1], "worker": ["a"], "label": [1]}
+    >>> answered_batch(CrowdData(torch.eye(4), pairs)).items.tolist()
+    [1, 3]
+    """
+    if data.answers is None:
+        return None
+    items, every = data.annotated_items, torch.arange(data.num_pairs)
+    return _make_batch(data, items, _no_codes(), _weights(len(items), 1.0), every)
+
+
+def item_batches(data: CrowdData, batch_size: int) -> Iterator[Batch]:
+    """All items in order of position, without answers and with weight 1, `batch_size` at a time.
+
+    Raises
+    ------
+    ValueError
+        For a `batch_size` below 1.
+    """
+    _check_size("batch_size", batch_size)
+    parts = torch.arange(data.num_items).split(batch_size)
+    return (_make_batch(data, _no_codes(), part, _weights(len(part), 1.0)) for part in parts)
+
+
+def features_batch(features: Any, num_workers: int = 0) -> Batch:
+    """New items as one batch, without answers and with weight 1.
+
+    Parameters
+    ----------
+    features
+        As for `CrowdData`, and validated like there.
+    num_workers
+        Number of workers the model knows.
+
+    Raises
+    ------
+    ValueError
+        For features that `CrowdData` rejects.
+    """
+    return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
+
+
+def _make_batch(
+    data: CrowdData,
+    paired: Tensor,
+    others: Tensor,
+    item_weight: Tensor,
+    chosen: Tensor | None = None,
+    pair_weight: float = 1.0,
+) -> Batch:
+    """The batch of the chosen answers, whose items are `paired`, and of other items."""
+    chosen = _no_codes() if chosen is None else chosen
+    answers = data.answers or Answers(_no_codes(), _no_codes(), _no_codes(), _weights(0, 1.0))
+    items = torch.cat([paired, others])
+    # Only the entries of paired items are written, and only those are read. `index_select` is
+    # several times faster than indexing with brackets, which counts in every step.
+    row_of_item = torch.empty(data.num_items, dtype=torch.int64)
+    row_of_item[paired] = torch.arange(len(paired))
+    return Batch(
+        features=None if data.features is None else data.rows(items),
+        items=items,
+        item_weight=item_weight,
+        left=row_of_item.index_select(0, answers.left.index_select(0, chosen)),
+        right=row_of_item.index_select(0, answers.right.index_select(0, chosen)),
+        worker=answers.worker.index_select(0, chosen),
+        label=answers.label.index_select(0, chosen),
+        pair_weight=_weights(len(chosen), pair_weight),
+        num_paired=len(paired),
+        num_items=data.num_items,
+        num_workers=data.num_workers,
+    )
+
+
+def _no_codes() -> Int[Tensor, " 0"]:
+    return torch.empty(0, dtype=torch.int64)
+
+
+def _weights(count: int, value: float) -> Float[Tensor, " count"]:
+    return torch.full((count,), value, dtype=torch.float64)
+
+
+def _others(data: CrowdData) -> Int[Tensor, " other"]:
+    """Sorted positions of the items in no answer."""
+    is_other = torch.ones(data.num_items, dtype=torch.bool)
+    is_other[data.annotated_items] = False
+    return is_other.nonzero().squeeze(1)
+
+
+def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Tensor, " drawn"]]:
+    """Draw `size` of `count` without replacement, reshuffling when fewer are left."""
+    while True:
+        yield from torch.randperm(count, generator=generator).split(size)[: count // size]
+
+
+def _check_size(name: str, size: int) -> None:
+    if size < 1:
+        raise ValueError(f"{name} is {size}; it must be at least 1")

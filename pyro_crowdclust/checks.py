@@ -1,0 +1,84 @@
+"""Checks of a model and its guide before training, and of what went wrong during it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pyro import poutine
+from pyro.poutine.subsample_messenger import _Subsample
+from pyro.poutine import Trace
+
+from pyro_crowdclust.batches import Batch
+
+
+def check_callable(model: object, guide: object) -> None:
+    """Raise a ``ValueError`` unless model and guide can be called with a batch."""
+    for name, part in (("model", model), ("guide", guide)):
+        if not callable(part):
+            raise ValueError(
+                f"{name} is a {type(part).__name__}, but must be callable: a Pyro function of a "
+                "Batch or an nn.Module with a forward(batch)"
+            )
+
+
+def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
+    """One run of the guide and of the model replayed against it, sampling instead of enumerating."""
+    guide_trace = poutine.trace(guide).get_trace(batch)
+    return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(batch), guide_trace
+
+
+def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+    return {
+        name: site
+        for name, site in trace.nodes.items()
+        if site["type"] == "sample"
+        and not site["is_observed"]
+        and not isinstance(site["fn"], _Subsample)
+    }
+
+
+@torch.no_grad()
+def check_sites(model: Callable, guide: Callable, batch: Batch) -> None:
+    """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
+
+    Sites that the model itself enumerates need none.
+    """
+    model_trace, guide_trace = _traces(model, guide, batch)
+    in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
+    missing = [
+        name
+        for name, site in in_model.items()
+        if name not in in_guide and not site["infer"].get("enumerate")
+    ]
+    if missing:
+        raise ValueError(
+            f"the guide misses the model's site{'s' * (len(missing) > 1)} "
+            f"{', '.join(map(repr, missing))}: sample every latent site of the model in the "
+            'guide, or mark it infer={"enumerate": "parallel"} in the model'
+        )
+    surplus = [
+        name
+        for name, site in in_guide.items()
+        if name not in in_model and not site["infer"].get("is_auxiliary")
+    ]
+    if surplus:
+        raise ValueError(
+            f"the guide samples {', '.join(map(repr, surplus))}, which the model has not: rename "
+            'the site, or mark it infer={"is_auxiliary": True}'
+        )
+
+
+@torch.no_grad()
+def name_bad_site(model: Callable, guide: Callable, batch: Batch) -> str:
+    """Say which site's value or log-density is not finite."""
+    for role, trace in zip(("model", "guide"), _traces(model, guide, batch), strict=True):
+        for name, site in trace.nodes.items():
+            if site["type"] != "sample" or isinstance(site["fn"], _Subsample):
+                continue
+            if not torch.isfinite(site["value"]).all():
+                return f"the value of site {name!r} in the {role} is not finite"
+            if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
+                return f"the log-density of site {name!r} in the {role} is not finite"
+    return "the loss is not finite although every site is: an auxiliary term or an overflow"

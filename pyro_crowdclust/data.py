@@ -1,0 +1,440 @@
+"""The container for items, their features and what people answered about them.
+
+Everything is validated once, here, so that nothing further in has to check again. Inside, items,
+workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the way out.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
+_CHUNK_ELEMENTS = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Pairwise answers in positions and codes, one row per answer.
+
+    Attributes
+    ----------
+    left, right
+        Positions of the two items in the data.
+    worker
+        Code of the worker, an index into `CrowdData.worker_ids`.
+    label
+        1 where the worker said "same", 0 where "different".
+    page
+        Code of the task in which the answer was given, an index into `CrowdData.page_ids`; None
+        where the answers have no page.
+    """
+
+    left: Int[Tensor, " pair"]
+    right: Int[Tensor, " pair"]
+    worker: Int[Tensor, " pair"]
+    label: Float[Tensor, " pair"]
+    page: Int[Tensor, " pair"] | None = None
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of answers."""
+        return len(self.left)
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class CrowdData:
+    """Items with features, pairwise answers about them, or both; validated and immutable.
+
+    Parameters
+    ----------
+    features
+        Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
+        or a data frame (its index becomes the item ids). None where there are no features;
+        `item_ids` or `pairs` then define the items.
+    pairs
+        Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
+        `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
+        id), `label` (1 or True for "same", 0 or False for "different") and optionally `page` (the
+        task in which the answer was given). Other columns are ignored.
+    item_ids
+        One unique id per item.
+
+    Attributes
+    ----------
+    features
+        The features in their own dtype, not copied: do not write into them afterwards.
+    answers
+        The answers in positions and codes, or None where there are none.
+    item_ids, worker_ids, page_ids
+        The user's ids in order of position or code. Workers and pages are sorted, or come as first
+        met where their ids have no order. Empty where there are none.
+
+    Raises
+    ------
+    ValueError
+        Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
+        are missing, repeated or too few; an empty table or a missing column; an item that is
+        unknown or paired with itself; a label that is not 0 or 1.
+
+    Warns
+    -----
+    UserWarning
+        Where rows repeat (same two items, worker, label and page). They are kept. Answers that
+        contradict each other are data and pass silently.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": [7, 7], "label": [1, 0]}
+    >>> data = CrowdData(np.eye(3), pairs, item_ids=["ant", "bee", "cat"])
+    >>> data
+    CrowdData(3 items, features float64 [3], 2 answers by 1 worker on 3 items)
+    >>> data.answers.right
+    tensor([1, 2])
+    >>> data.item_positions(["cat"])
+    tensor([2])
+    """
+
+    features: np.ndarray | Tensor | None
+    answers: Answers | None
+    item_ids: pd.Index
+    worker_ids: pd.Index
+    page_ids: pd.Index
+    _pairs_index: pd.Index | None
+
+    def __init__(
+        self,
+        features: np.ndarray | Tensor | pd.DataFrame | None,
+        pairs: Any | None = None,
+        *,
+        item_ids: Iterable[Hashable] | None = None,
+    ) -> None:
+        table = None if pairs is None else _read_table(pairs)
+        if item_ids is None and isinstance(features, pd.DataFrame):
+            item_ids = features.index
+        if features is not None:
+            features = _read_features(features)
+            item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
+        elif item_ids is None:
+            if table is None:
+                raise ValueError("there are no items: pass features, pairs or item_ids")
+            both_ends = pd.concat([table["left"], table["right"]]).rename("left or right")
+            item_ids = _codes_and_ids(both_ends)[1]
+        ids = _read_item_ids(item_ids, None if features is None else len(features))
+        nobody = pd.Index([], dtype=object)
+        answers, workers, pages = (
+            (None, nobody, nobody) if table is None else _read_answers(table, ids)
+        )
+        # A frozen dataclass is written once, here.
+        self.__dict__.update(
+            features=features,
+            answers=answers,
+            item_ids=ids,
+            worker_ids=workers,
+            page_ids=pages,
+            _pairs_index=None if table is None else table.index,
+        )
+        if answers is not None:
+            _warn_about_repeats(answers, table.index)
+
+    @property
+    def num_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers."""
+        return len(self.worker_ids)
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of answers."""
+        return 0 if self.answers is None else self.answers.num_pairs
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether every answer names the task in which it was given."""
+        return len(self.page_ids) > 0
+
+    @property
+    def annotated_items(self) -> Int[Tensor, " annotated"]:
+        """Sorted positions of the items that occur in at least one answer."""
+        if self.answers is None:
+            return torch.empty(0, dtype=torch.int64)
+        return torch.cat([self.answers.left, self.answers.right]).unique()
+
+    @property
+    def pairs(self) -> pd.DataFrame | None:
+        """The answers as a table with the user's own ids and row index, or None."""
+        if self.answers is None:
+            return None
+        columns = {
+            "left": self.item_ids[self.answers.left.numpy()],
+            "right": self.item_ids[self.answers.right.numpy()],
+            "worker": self.worker_ids[self.answers.worker.numpy()],
+            "label": self.answers.label.numpy().astype(np.int64),
+        }
+        if self.answers.page is not None:
+            columns["page"] = self.page_ids[self.answers.page.numpy()]
+        return pd.DataFrame(columns, index=self._pairs_index)
+
+    def item_positions(self, ids: Iterable[Hashable]) -> Int[Tensor, " row"]:
+        """Positions of the items with these ids.
+
+        Raises
+        ------
+        ValueError
+            Naming the first id that no item has.
+        """
+        wanted = _to_index(ids, "ids")
+        positions = self.item_ids.get_indexer(wanted).astype(np.int64)
+        if (positions < 0).any():
+            row = int((positions < 0).argmax())
+            raise ValueError(f"ids row {row} is {_show(wanted[row])}, {_unknown(self.item_ids)}")
+        return torch.from_numpy(positions)
+
+    def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:
+        """Features of the items at these positions, as a tensor.
+
+        Floating point features keep their precision; integers and booleans become float32.
+
+        Raises
+        ------
+        ValueError
+            Where the data has no features.
+        """
+        if self.features is None:
+            raise ValueError("this data has no features: pass `features` to CrowdData")
+        if isinstance(self.features, Tensor):
+            rows = self.features[indices]
+            return rows if rows.is_floating_point() else rows.to(torch.float32)
+        rows = np.asarray(self.features[np.asarray(indices)])
+        # torch reads neither foreign byte orders nor extended precision.
+        size = min(rows.dtype.itemsize, 8) if rows.dtype.kind == "f" else 4
+        return torch.from_numpy(rows.astype(f"=f{size}", copy=False))
+
+    def __repr__(self) -> str:
+        parts = [_count(self.num_items, "item")]
+        if self.features is None:
+            parts.append("no features")
+        else:
+            dtype = str(self.features.dtype).removeprefix("torch.")
+            parts.append(f"features {dtype} {list(self.features.shape[1:])}")
+        if self.answers is None:
+            parts.append("no answers")
+        else:
+            pages = f" in {_count(len(self.page_ids), 'page')}" if self.has_pages else ""
+            parts.append(
+                f"{_count(self.num_pairs, 'answer')} by {_count(self.num_workers, 'worker')} "
+                f"on {_count(len(self.annotated_items), 'item')}{pages}"
+            )
+        return f"CrowdData({', '.join(parts)})"
+
+
+def _read_features(features: Any) -> np.ndarray | Tensor:
+    columns = None
+    if isinstance(features, pd.DataFrame):
+        columns, dtypes = features.columns, features.dtypes
+        for name, dtype in dtypes.items():
+            if not pd.api.types.is_numeric_dtype(dtype):
+                raise ValueError(
+                    f"feature column {_show(name)} is not numeric (dtype {dtype}); encode it as "
+                    "numbers or drop it"
+                )
+        # pandas' own dtypes mark missing values with NA, which would make an array of objects.
+        has_own = any(isinstance(dtype, pd.api.extensions.ExtensionDtype) for dtype in dtypes)
+        features = (
+            features.to_numpy(np.float64, na_value=np.nan) if has_own else features.to_numpy()
+        )
+    if isinstance(features, Tensor):
+        features = features.detach()
+        is_numeric = features.layout == torch.strided and not features.is_complex()
+    elif isinstance(features, np.ndarray):
+        is_numeric = features.dtype.kind in "biuf"
+    else:
+        raise ValueError(
+            f"features are a {type(features).__name__}; pass an array, a tensor or a data frame "
+            "(`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
+        )
+    if not is_numeric:
+        raise ValueError(
+            f"features of dtype {features.dtype} are not dense real numbers; convert them"
+        )
+    if features.ndim == 0 or 0 in features.shape:
+        raise ValueError(
+            f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
+            "number per row"
+        )
+    _check_finite(features, columns)
+    return features
+
+
+def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> None:
+    is_tensor = isinstance(features, Tensor)
+    if not (features.is_floating_point() if is_tensor else features.dtype.kind == "f"):
+        return
+    first, count = (), 0
+    step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
+    for start in range(0, len(features), step):
+        chunk = features[start : start + step]
+        bad = ~(torch.isfinite(chunk).cpu().numpy() if is_tensor else np.isfinite(chunk))
+        if not first and bad.any():
+            row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
+            first = (start + row, *column)
+        count += int(bad.sum())
+    if first:
+        row, *column = first
+        name = ", ".join(map(str, column)) if columns is None else _show(columns[column[0]])
+        raise ValueError(
+            f"features row {row}{', column ' if column else ''}{name} is NaN or infinite "
+            f"({_count(count, 'such value')} in all); fill in or drop"
+        )
+
+
+def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
+    index = _to_index(item_ids, "item_ids")
+    if len(index) == 0:
+        raise ValueError("item_ids are empty; pass at least one item")
+    if num_rows is not None and len(index) != num_rows:
+        raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
+    for bad, reason in ((index.isna(), "which is missing"), (index.duplicated(), "once more")):
+        if bad.any():
+            row, count = int(bad.argmax()), _count(int(bad.sum()), "such row")
+            raise ValueError(
+                f"item_ids row {row} is {_show(index[row])}, {reason} ({count}); give every item "
+                "an id of its own"
+            )
+    return index
+
+
+def _read_table(pairs: Any) -> pd.DataFrame:
+    """The columns of the answers, without missing values."""
+    try:
+        table = pd.DataFrame(pairs)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"pairs are not a table ({error}); pass a data frame") from error
+    found = table.columns.tolist()
+    names = ["left", "right", "worker", "label"] + (["page"] if "page" in found else [])
+    for name in names:
+        if found.count(name) != 1:
+            raise ValueError(
+                f"pairs have {found.count(name)} columns '{name}' (columns: {found}); rename or "
+                "drop columns so that there is one"
+            )
+    if len(table) == 0:
+        raise ValueError("pairs have no rows; pass pairs=None where there are no answers")
+    for name in names:
+        remedy = "drop the column or the row" if name == "page" else "drop the row"
+        _reject(table[name], table[name].isna(), f"which is missing; fill it in, or {remedy}")
+    return table[names]
+
+
+def _read_answers(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Answers, pd.Index, pd.Index]:
+    """The answers in codes, the worker ids and the page ids."""
+    ends = []
+    for name in ("left", "right"):
+        wanted = _to_index(table[name], f"pairs column '{name}'")
+        ends.append(item_ids.get_indexer(wanted).astype(np.int64))
+        _reject(table[name], ends[-1] < 0, _unknown(item_ids))
+    left, right = ends
+    _reject(table["left"], left == right, "an item paired with itself; drop the row")
+
+    labels = table["label"].to_numpy()
+    if labels.dtype.kind in "biuf":
+        valid = (labels == 0) | (labels == 1)
+    else:
+        valid = np.array([isinstance(v, (numbers.Real, np.bool_)) and v in (0, 1) for v in labels])
+    _reject(table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
+
+    worker, worker_ids = _codes_and_ids(table["worker"])
+    page, page_ids = None, pd.Index([], dtype=object)
+    if "page" in table:
+        page, page_ids = _codes_and_ids(table["page"])
+    answers = Answers(
+        left=torch.from_numpy(left),
+        right=torch.from_numpy(right),
+        worker=worker,
+        label=torch.from_numpy(labels.astype(np.float64)),
+        page=page,
+    )
+    return answers, worker_ids, page_ids
+
+
+def _warn_about_repeats(answers: Answers, index: pd.Index) -> None:
+    ends = torch.stack([answers.left, answers.right], dim=1).sort(dim=1).values
+    codes = [ends, answers.worker[:, None], answers.label[:, None].long()]
+    codes += [] if answers.page is None else [answers.page[:, None]]
+    repeated = pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
+    if repeated.any():
+        warnings.warn(
+            f"{_where(index, repeated)}: repeats an earlier answer (same items, worker and label); "
+            "all are kept, remove them if they are copies",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _codes_and_ids(column: pd.Series) -> tuple[Int[Tensor, " pair"], pd.Index]:
+    """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
+    codes, uniques = pd.factorize(_to_index(column, f"pairs column '{column.name}'"))
+    ids = pd.Index(uniques, tupleize_cols=False)
+    try:
+        order = np.asarray(ids.argsort())
+    except TypeError:
+        order = np.arange(len(ids))
+    return torch.from_numpy(np.argsort(order)[codes]), ids[order]
+
+
+def _to_index(ids: Any, name: str) -> pd.Index:
+    """Ids as a flat index of plain values: no categories, no levels."""
+    if isinstance(ids, pd.RangeIndex):
+        return ids
+    if isinstance(ids, pd.MultiIndex):
+        return ids.to_flat_index()
+    ids = ids.numpy() if isinstance(ids, Tensor) else ids
+    try:
+        ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
+        index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
+        index.duplicated()  # reads every hash, so that an id without one is found here
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
+    return index
+
+
+def _reject(column: pd.Series, bad: np.ndarray | pd.Series, reason: str) -> None:
+    bad = np.asarray(bad, dtype=bool)
+    if bad.any():
+        value = _show(column.iloc[int(bad.argmax())])
+        raise ValueError(f"{_where(column.index, bad)}: {column.name} is {value}, {reason}")
+
+
+def _where(index: pd.Index, bad: np.ndarray) -> str:
+    row, count = int(bad.argmax()), int(bad.sum())
+    more = f", {count} such rows" if count > 1 else ""
+    return f"pairs row {row} (index {_show(index[row])}{more})"
+
+
+def _unknown(item_ids: pd.Index) -> str:
+    if isinstance(item_ids, pd.RangeIndex):
+        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids"
+    some = ", ".join(_show(known) for known in item_ids[:3])
+    return f"not among the item ids (such as {some}); correct it or drop the row"
+
+
+def _show(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

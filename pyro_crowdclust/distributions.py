@@ -1,0 +1,342 @@
+"""Statistic-valued Pyro distributions.
+
+A conjugate site carries as its value the sufficient statistic t(theta), not theta. All
+log-densities of the library are then multilinear in the site values, so that evaluating them at
+the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact. Three kinds:
+
+- priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
+- posteriors (``AtMean``, ``GaussianAtMean``, ``Point``) return their mean instead of a draw;
+- likelihoods (``Assignment``, ``ComponentObservation``, ``PairEnd``, ``TwoCoinAnswer``) are linear
+  in every statistic that they are given.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyro_crowdclust.families import Beta, ExponentialFamily, Moments
+
+
+class _StatisticValued(TorchDistribution):
+    """What all statistic-valued distributions share: real vectors, no argument constraints."""
+
+    arg_constraints: dict[str, Any] = {}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(self, batch_shape: torch.Size, event_shape: torch.Size) -> None:
+        super().__init__(batch_shape, event_shape, validate_args=False)
+
+    def _one_draw(self, sample_shape: Any) -> None:
+        if tuple(sample_shape):
+            raise NotImplementedError(
+                f"{type(self).__name__} draws one value per site; use a plate for more"
+            )
+
+
+class Conjugate(_StatisticValued):
+    """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
+
+    Parameters
+    ----------
+    family
+        The exponential family.
+    natural_parameters
+        eta, shape ``[..., size]``.
+    """
+
+    def __init__(
+        self, family: ExponentialFamily, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> None:
+        self.family = family
+        self.natural_parameters = natural_parameters
+        super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Conjugate:
+        shape = torch.Size(batch_shape) + self.event_shape
+        return Conjugate(self.family, self.natural_parameters.expand(shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
+        self._one_draw(sample_shape)
+        return self.family.sufficient_statistics(self.family.sample(self.natural_parameters))
+
+    def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        inner = (self.natural_parameters * value).sum(-1)
+        return inner - self.family.log_normalizer(self.natural_parameters)
+
+
+class AtMean(_StatisticValued):
+    """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
+
+    ``log q`` at its own mean is minus the entropy. With ``natural_gradient`` the mean passes its
+    gradient on unchanged and eta is held fixed in ``log q``, so that ``eta.grad`` is the natural
+    gradient of the loss (the direct derivative of ``<eta, E[t]> - log Z(eta)`` in eta is zero).
+
+    Parameters
+    ----------
+    family
+        The exponential family.
+    natural_parameters
+        eta, shape ``[..., size]``.
+    natural_gradient
+        True for global parameters that a ``NaturalGradient`` optimizer steps; False for local
+        ones, through which networks learn by ordinary gradients.
+    """
+
+    def __init__(
+        self,
+        family: ExponentialFamily,
+        natural_parameters: Float[Tensor, "*batch size"],
+        natural_gradient: bool = False,
+    ) -> None:
+        self.family = family
+        if natural_gradient:
+            self.statistics = family.natural_gradient_mean(natural_parameters)
+            natural_parameters = natural_parameters.detach()
+        else:
+            self.statistics = family.expected_statistics(natural_parameters)
+        self.natural_parameters = natural_parameters
+        super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
+        self._one_draw(sample_shape)
+        return self.statistics
+
+    def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        inner = (self.natural_parameters * value).sum(-1)
+        return inner - self.family.log_normalizer(self.natural_parameters)
+
+
+class GaussianAtMean(_StatisticValued):
+    """A Gaussian posterior of a latent; the site's value is its square-root form ``Moments``.
+
+    ``E[log q]`` under the moments (m', R') of a value, with precision L L^T:
+    ``log|L| - |L^T (m' - m)|^2 / 2 - |L^T R'|_F^2 / 2 - d log(2 pi) / 2``, which is minus the
+    entropy at its own moments.
+
+    Parameters
+    ----------
+    moments
+        ``Moments`` with ``precision_cholesky``.
+    """
+
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+        self._value = moments.flat()
+        super().__init__(self._value.shape[:-1], self._value.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch moments"]:
+        self._one_draw(sample_shape)
+        return self._value
+
+    def log_prob(self, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch"]:
+        dim = self.moments.mean.shape[-1]
+        cholesky = self.moments.precision_cholesky
+        log_determinant = cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        constant = log_determinant - dim * math.log(2 * math.pi) / 2
+        if value is self._value:
+            return constant - dim / 2
+        other = Moments.of(value)
+        deviation = cholesky.mT @ (other.mean - self.moments.mean).unsqueeze(-1)
+        spread = cholesky.mT @ other.root
+        return constant - (deviation.square().sum((-2, -1)) + spread.square().sum((-2, -1))) / 2
+
+
+class Point(_StatisticValued):
+    """A point estimate: the site's value is given, its log-density in the guide is ``log_density``.
+
+    With ``log_density`` zero the ELBO contains the log prior at the point (maximum a posteriori);
+    with the prior's own log-density it cancels, and what is left is maximum likelihood.
+
+    Parameters
+    ----------
+    value
+        Statistics t(theta) of a real theta, shape ``[..., size]``.
+    log_density
+        Shape ``[...]``, or zero.
+    """
+
+    def __init__(
+        self,
+        value: Float[Tensor, "*batch size"],
+        log_density: Float[Tensor, "*batch"] | None = None,
+    ) -> None:
+        self._value = value
+        self._log_density = log_density
+        super().__init__(value.shape[:-1], value.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
+        self._one_draw(sample_shape)
+        return self._value
+
+    def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        if self._log_density is not None:
+            return self._log_density
+        return value.new_zeros(self.batch_shape)
+
+
+class Assignment(_StatisticValued):
+    """``log p(z | pi) = <z, log pi>``: one-hot z, or the probabilities of z.
+
+    Parameters
+    ----------
+    log_weights
+        log pi, or its expectation (which need not be normalized), shape ``[..., K]``.
+    """
+
+    has_rsample = False
+    has_enumerate_support = True
+
+    def __init__(self, log_weights: Float[Tensor, "*batch cluster"]) -> None:
+        self.log_weights = log_weights
+        super().__init__(log_weights.shape[:-1], log_weights.shape[-1:])
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Assignment:
+        return Assignment(self.log_weights.expand(torch.Size(batch_shape) + self.event_shape))
+
+    def sample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch cluster"]:
+        self._one_draw(sample_shape)
+        return torch.distributions.OneHotCategorical(
+            logits=self.log_weights, validate_args=False
+        ).sample()
+
+    def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
+        return (self.log_weights * value).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Float[Tensor, "value *batch cluster"]:
+        num_clusters = self.event_shape[0]
+        one_hot = torch.eye(
+            num_clusters, dtype=self.log_weights.dtype, device=self.log_weights.device
+        )
+        one_hot = one_hot.reshape(num_clusters, *(1,) * len(self.batch_shape), num_clusters)
+        if expand:
+            one_hot = one_hot.expand(num_clusters, *self.batch_shape, num_clusters)
+        return one_hot
+
+
+class ComponentObservation(_StatisticValued):
+    """``log p(x | z, theta) = sum_k z_k <t(theta_k), u(x)> + log h(x)`` of a mixture.
+
+    All clusters are scored by one matrix product.
+
+    Parameters
+    ----------
+    family
+        Conjugate prior of the components, e.g. ``NormalInverseWishart``.
+    statistics
+        t(theta_k) of every component or their expectations, shape ``[K, size]``.
+    assignments
+        One-hot z or probabilities, shape ``[..., K]``.
+    observation_size
+        Length of a value x: d + d^2 for a Gaussian site.
+    """
+
+    def __init__(
+        self,
+        family: ExponentialFamily,
+        statistics: Float[Tensor, "cluster size"],
+        assignments: Float[Tensor, "*batch cluster"],
+        observation_size: int,
+    ) -> None:
+        self.family = family
+        self.statistics = statistics
+        self.assignments = assignments
+        super().__init__(assignments.shape[:-1], torch.Size([observation_size]))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> ComponentObservation:
+        shape = torch.Size(batch_shape) + self.assignments.shape[-1:]
+        return ComponentObservation(
+            self.family, self.statistics, self.assignments.expand(shape), self.event_shape[0]
+        )
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch observation"]:
+        self._one_draw(sample_shape)
+        return self.family.sample_observation(self.assignments @ self.statistics)
+
+    def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
+        scores = self.family.observation_statistics(value) @ self.statistics.mT
+        return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
+
+
+class PairEnd(_StatisticValued):
+    """The assignment of one end of every pair, counted already in the item plate: ``log p = 0``.
+
+    All items of a plate share one enumeration dimension, so an enumerated z must not be indexed
+    by the ends of pairs. The guide therefore gives a ``PairEnd`` site whose value is the pair's
+    ``q(z_i)``; the pair likelihood is multilinear, so its value at q is its expectation.
+
+    Parameters
+    ----------
+    assignments
+        One-hot z or probabilities of all items, shape ``[item, K]``.
+    index
+        The item at this end of every pair, shape ``[pair]``.
+    """
+
+    def __init__(
+        self, assignments: Float[Tensor, "*enumerated item cluster"], index: Int[Tensor, " pair"]
+    ) -> None:
+        self._assignments = assignments
+        self._index = index
+        super().__init__(index.shape, assignments.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "pair cluster"]:
+        self._one_draw(sample_shape)
+        if self._assignments.dim() > 2:
+            raise ValueError(
+                "z is enumerated, so the ends of pairs cannot be read from it: the guide must "
+                "sample the sites 'left' and 'right' with distributions.PairEnd(q_z, index)"
+            )
+        return self._assignments[self._index]
+
+    def log_prob(self, value: Float[Tensor, "pair cluster"]) -> Float[Tensor, " pair"]:
+        return value.new_zeros(self.batch_shape)
+
+
+class TwoCoinAnswer(_StatisticValued):
+    """The two-coin likelihood of a "same" (1) or "different" (0) answer; Luo et al. 2018, eq. 1.
+
+    ``log p(L | s, alpha, beta) = s <t(alpha), (L, 1-L)> + (1-s) <t(beta), (1-L, L)>`` with
+    sensitivity alpha, specificity beta and s = 1 for a pair in the same cluster (or its
+    probability, which gives the expectation).
+
+    Parameters
+    ----------
+    same
+        s, shape ``[pair]``.
+    sensitivity, specificity
+        t(alpha), t(beta) of the worker of every pair or their expectations, ``[pair, 2]``.
+    """
+
+    support = constraints.boolean
+
+    def __init__(
+        self,
+        same: Float[Tensor, " pair"],
+        sensitivity: Float[Tensor, "pair 2"],
+        specificity: Float[Tensor, "pair 2"],
+    ) -> None:
+        self.same = same
+        self.sensitivity = sensitivity
+        self.specificity = specificity
+        super().__init__(same.shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
+        self._one_draw(sample_shape)
+        same_answer = self.sensitivity[..., 0].exp()
+        return torch.bernoulli(
+            self.same * same_answer + (1 - self.same) * self.specificity[..., 1].exp()
+        )
+
+    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
+        yes = Beta().observation_statistics(value)
+        if_same = (self.sensitivity * yes).sum(-1)
+        if_different = (self.specificity * yes.flip(-1)).sum(-1)
+        return if_different + self.same * (if_same - if_different)

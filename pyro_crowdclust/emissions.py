@@ -1,0 +1,193 @@
+"""Emissions p(o | x): how features come from latents.
+
+An emission is an ``nn.Module`` that maps a latent draw x ``[..., item, d]`` to a Pyro
+distribution over features with batch shape ``[..., item]``. Any such callable of the user's own
+works in place of the ones here; what a model asks beyond that has defaults in ``as_emission``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyro.distributions as dist
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from pyro_crowdclust.families import Moments
+
+
+class SoftBernoulli(dist.TorchDistribution):
+    """``log p(o | l) = o log sigmoid(l) + (1 - o) log sigmoid(-l)`` for o anywhere in [0, 1].
+
+    For o strictly between 0 and 1 it is the expected Bernoulli log-likelihood when every pixel is
+    binarized at random with probability o.
+    """
+
+    arg_constraints = {"logits": constraints.real}
+    support = constraints.unit_interval
+
+    def __init__(self, logits: Float[Tensor, "*batch"], validate_args: bool | None = None) -> None:
+        self.logits = logits
+        super().__init__(logits.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Float[Tensor, "*batch"]:
+        return self.logits.sigmoid()
+
+    def expand(self, batch_shape: torch.Size, _instance: object = None) -> SoftBernoulli:
+        return SoftBernoulli(self.logits.expand(batch_shape), validate_args=False)
+
+    def sample(self, sample_shape: torch.Size = torch.Size()) -> Float[Tensor, "*batch"]:
+        with torch.no_grad():
+            return torch.bernoulli(self.mean.expand(torch.Size(sample_shape) + self.batch_shape))
+
+    def log_prob(self, value: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        return value * self.logits - nn.functional.softplus(self.logits)
+
+
+class Emission(nn.Module):
+    """Base of the library's emissions, and of a user's that wants more than the defaults.
+
+    Attributes
+    ----------
+    observes_latent
+        True if features are the latents themselves, so that there is nothing to emit.
+    """
+
+    observes_latent = False
+
+    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+        """p(o | x), with batch shape ``[...]``."""
+        raise NotImplementedError
+
+    def observed_latent(self, features: Tensor) -> Float[Tensor, "item moments"]:
+        """The value of the latent site, if ``observes_latent``."""
+        raise NotImplementedError
+
+    def check(self, features: Tensor) -> None:
+        """Raise a ``ValueError`` if features lie outside the emission's support."""
+
+    def start_at_linear(
+        self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
+    ) -> None:
+        """Start at the linear map ``x -> W x + b`` of features on latents, if that is possible."""
+
+
+class _UserEmission(Emission):
+    """A user's callable x -> distribution, with the defaults of ``Emission``."""
+
+    def __init__(self, function: Callable[[Tensor], dist.TorchDistribution]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+        return self.function(latent)
+
+
+def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution]) -> Emission:
+    """Take an ``Emission`` as it is, and wrap any other callable ``x -> distribution``.
+
+    Raises
+    ------
+    ValueError
+        If it is not callable.
+    """
+    if isinstance(emission, Emission):
+        return emission
+    if not callable(emission):
+        raise ValueError(
+            f"emission is a {type(emission).__name__}, but must be an Emission or a callable that "
+            "maps a latent [item, d] to a Pyro distribution over features"
+        )
+    return _UserEmission(emission)
+
+
+class BernoulliEmission(Emission):
+    """``p(o | x) = prod_j Bernoulli(o_j | sigmoid(f_j(x)))``, features in [0, 1].
+
+    Parameters
+    ----------
+    network
+        f, from ``[..., d]`` to ``[..., features]``.
+    event_shape
+        Shape of one item's features, if it is not a vector.
+    """
+
+    def __init__(self, network: nn.Module, event_shape: tuple[int, ...] | None = None) -> None:
+        super().__init__()
+        self.network = network
+        self.event_shape = event_shape
+
+    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+        logits = self.network(latent)
+        if self.event_shape is not None:
+            logits = logits.unflatten(-1, self.event_shape)
+        return SoftBernoulli(logits).to_event(len(self.event_shape or (1,)))
+
+    def check(self, features: Tensor) -> None:
+        outside = ((features < 0) | (features > 1)).flatten(1).any(1)
+        if outside.any():
+            row = int(outside.nonzero()[0])
+            worst = features[row].flatten()
+            worst = float(worst[(worst - 0.5).abs().argmax()])
+            raise ValueError(
+                f"a Bernoulli emission needs features in [0, 1], but row {row} holds {worst:g} "
+                f"({int(outside.sum())} rows are outside): rescale them (images: divide by 255) "
+                "or use NormalEmission"
+            )
+
+    def start_at_linear(
+        self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
+    ) -> None:
+        # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; the clamp keeps
+        # pixels that are nearly always off from getting huge slopes.
+        mean = bias.clamp(0.02, 0.98)
+        slope = 1 / (mean * (1 - mean))
+        self.network.set_linear(slope.clamp(max=8.0).unsqueeze(-1) * weight, torch.logit(mean))
+
+
+class NormalEmission(Emission):
+    """``p(o | x) = prod_j N(o_j | f_j(x), sigma_j^2)`` with learned standard deviations.
+
+    Parameters
+    ----------
+    network
+        f, from ``[..., d]`` to ``[..., features]``.
+    num_features
+        Number of features of an item.
+    initial_scale
+        sigma before training.
+    """
+
+    def __init__(
+        self, network: nn.Module, num_features: int, initial_scale: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.initial_scale = initial_scale
+        self.log_scale = nn.Parameter(torch.empty(num_features))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.log_scale, torch.tensor(self.initial_scale).log().item())
+
+    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+        # The floor keeps a feature that is constant from driving the density to infinity.
+        scale = self.log_scale.exp() + 1e-3
+        return dist.Normal(self.network(latent), scale).to_event(1)
+
+    def start_at_linear(
+        self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
+    ) -> None:
+        self.network.set_linear(weight, bias)
+
+
+class Identity(Emission):
+    """Features are the latents themselves: a plain mixture, no network."""
+
+    observes_latent = True
+
+    def observed_latent(self, features: Tensor) -> Float[Tensor, "item moments"]:
+        return Moments.point(features.flatten(1).double()).flat()

@@ -1,0 +1,67 @@
+"""The categorical family, for local assignments.
+
+Convention (Luo et al. 2018, appendix A.1), for ``size`` = K categories:
+
+    eta   = unnormalized log-probabilities
+    t(z)  = one-hot z
+    log Z = logsumexp(eta)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.families.family import ExponentialFamily
+
+
+class CategoricalParameters(NamedTuple):
+    """Standard parameters: ``probabilities``, shape ``[..., K]``, summing to one."""
+
+    probabilities: Float[Tensor, "*batch size"]
+
+
+@dataclass(frozen=True)
+class Categorical(ExponentialFamily):
+    """``Cat(z | p)`` over ``size`` categories; values are one-hot vectors.
+
+    Natural parameters are defined up to a constant: ``standard`` then ``natural`` returns the
+    normalized representative.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Categorical(2).expected_statistics(torch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
+
+    size: int
+
+    def natural(self, probabilities: Float[Tensor, "*batch size"]) -> Tensor:
+        return probabilities.log()
+
+    def standard(self, natural_parameters: Tensor) -> CategoricalParameters:
+        return CategoricalParameters(natural_parameters.softmax(-1))
+
+    def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
+        return natural_parameters.logsumexp(-1)
+
+    def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
+        return natural_parameters.softmax(-1)
+
+    def sufficient_statistics(self, value: Float[Tensor, "*batch size"]) -> Tensor:
+        return value
+
+    def sample(self, natural_parameters: Tensor) -> Float[Tensor, "*batch size"]:
+        return torch.distributions.OneHotCategorical(
+            logits=natural_parameters, validate_args=False
+        ).sample()
+
+    def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
+        # -inf is a legal logit (a category that cannot occur) as long as one category can.
+        legal = ~natural_parameters.isnan() & (natural_parameters != torch.inf)
+        return legal.all(-1) & (natural_parameters > -torch.inf).any(-1)

@@ -1,0 +1,134 @@
+"""What an exponential family is: one small set of verbs, and what follows from them for free.
+
+Every family of the library writes its density as
+
+    log p(theta | eta) = <eta, t(theta)> - log Z(eta)
+
+with natural parameters ``eta`` and sufficient statistics ``t`` stored as flat vectors on the last
+axis, so that ``<., .>`` is a plain sum of products. Constants of the base measure are part of
+``log Z``. A family object holds sizes only, never parameters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+class _IdentityBackwardMean(torch.autograd.Function):
+    """Map eta to E[t] and hand the gradient with respect to E[t] back as the gradient of eta."""
+
+    @staticmethod
+    def forward(natural_parameters: Tensor, family: ExponentialFamily) -> Tensor:
+        return family.expected_statistics(natural_parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+class ExponentialFamily(ABC):
+    """A family ``log p(theta | eta) = <eta, t(theta)> - log Z(eta)``.
+
+    Subclasses state their convention (order, offsets, signs, shapes) at the top of their file and
+    implement the abstract verbs below; the others follow from them. A subclass that is the prior
+    of a likelihood ``log p(x | theta) = <t(theta), u(x)> + log h(x)`` also implements
+    ``observation_statistics`` (``u``), ``log_base_measure`` (``log h``) and ``sample_observation``.
+
+    Attributes
+    ----------
+    size
+        Length of the flat natural parameter and statistic vectors.
+    """
+
+    size: int
+
+    @abstractmethod
+    def natural(self, *standard: Any) -> Float[Tensor, "*batch size"]:
+        """Natural parameters of the given standard parameters."""
+
+    @abstractmethod
+    def standard(self, natural_parameters: Float[Tensor, "*batch size"]) -> Any:
+        """Inverse of ``natural``: a named tuple of standard parameters."""
+
+    @abstractmethod
+    def log_normalizer(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch"]:
+        """``log Z(eta)``."""
+
+    @abstractmethod
+    def expected_statistics(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch size"]:
+        """``E[t(theta)]``, which is the gradient of ``log Z``."""
+
+    @abstractmethod
+    def sufficient_statistics(self, value: Any) -> Float[Tensor, "*batch size"]:
+        """``t(theta)`` of a value, in the form that ``sample`` returns."""
+
+    @abstractmethod
+    def sample(self, natural_parameters: Float[Tensor, "*batch size"]) -> Any:
+        """One draw of ``theta`` for every row of ``natural_parameters``."""
+
+    @abstractmethod
+    def in_domain(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> Bool[Tensor, "*batch"]:
+        """Whether the density can be normalized, row by row."""
+
+    def observation_statistics(self, observation: Any) -> Float[Tensor, "*batch size"]:
+        """``u(x)`` of the conjugate likelihood ``log p(x|theta) = <t(theta), u(x)> + log h(x)``."""
+        raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
+
+    def log_base_measure(self, observation: Any) -> Float[Tensor, "*batch"] | float:
+        """``log h(x)`` of the conjugate likelihood."""
+        raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
+
+    def sample_observation(self, statistics: Float[Tensor, "*batch size"]) -> Any:
+        """One draw of ``x`` given the statistics ``t(theta)`` of a real ``theta``."""
+        raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
+
+    def natural_gradient_mean(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch size"]:
+        """``E[t(theta)]`` whose gradient, on its way back to ``eta``, is left as it is.
+
+        The natural gradient of any function f with respect to eta is its ordinary gradient with
+        respect to the mean E[t] (the Fisher information is the Jacobian of eta -> E[t]). With
+        this map in place of ``expected_statistics``, ``eta.grad`` is therefore the natural
+        gradient.
+        """
+        return _IdentityBackwardMean.apply(natural_parameters, self)
+
+    def entropy(self, natural_parameters: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        """``-E[log q] = log Z(eta) - <eta, E[t]>``."""
+        mean = self.expected_statistics(natural_parameters)
+        return self.log_normalizer(natural_parameters) - (natural_parameters * mean).sum(-1)
+
+    def kl_divergence(
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        other: Float[Tensor, "*batch size"],
+    ) -> Float[Tensor, "*batch"]:
+        """``KL(q || p) = <eta_q - eta_p, E_q[t]> - log Z(eta_q) + log Z(eta_p)``."""
+        mean = self.expected_statistics(natural_parameters)
+        cross = ((natural_parameters - other) * mean).sum(-1)
+        return cross - self.log_normalizer(natural_parameters) + self.log_normalizer(other)
+
+    def symmetric_kl_divergence(
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        other: Float[Tensor, "*batch size"],
+    ) -> Float[Tensor, "*batch"]:
+        """``KL(q || p) + KL(p || q) = <eta_q - eta_p, E_q[t] - E_p[t]>``."""
+        difference = self.expected_statistics(natural_parameters) - self.expected_statistics(other)
+        return ((natural_parameters - other) * difference).sum(-1)

@@ -1,0 +1,147 @@
+"""The multivariate Gaussian family, for local latents, and the value that a Gaussian site carries.
+
+Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2:
+
+    eta   = (Lambda mu, vec(-Lambda / 2))         with precision Lambda
+    t(x)  = (x, vec(x x^T))
+    log Z = mu^T Lambda mu / 2 - log|Lambda| / 2 + d log(2 pi) / 2
+
+A Gaussian *site* does not carry t(x) but its square-root form, ``Moments`` (mean m, root R),
+flattened to d + d^2 numbers: it yields E[x] = m, E[x x^T] = m m^T + R R^T and a reparameterized
+draw m + R e without a factorization. A real point x is the special case R = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.families.family import ExponentialFamily
+
+
+class GaussianParameters(NamedTuple):
+    """Standard parameters: ``mean`` ``[..., d]`` and ``covariance`` ``[..., d, d]``."""
+
+    mean: Float[Tensor, "*batch dim"]
+    covariance: Float[Tensor, "*batch dim dim"]
+
+
+@dataclass(frozen=True)
+class Gaussian(ExponentialFamily):
+    """``N(x | mu, Sigma)`` with full covariance in ``dim`` dimensions; values are points ``x``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> family = Gaussian(1)
+    >>> eta = family.natural(torch.tensor([3.0]), torch.tensor([[4.0]]))
+    >>> family.expected_statistics(eta)
+    tensor([ 3., 13.])
+    """
+
+    dim: int
+
+    @property
+    def size(self) -> int:
+        return self.dim + self.dim**2
+
+    def pack(self, linear: Float[Tensor, "*batch dim"], quadratic: Tensor) -> Tensor:
+        """Flatten a vector and a matrix to ``[..., d + d^2]``."""
+        return torch.cat([linear, quadratic.flatten(-2)], -1)
+
+    def unpack(self, flat: Float[Tensor, "*batch size"]) -> tuple[Tensor, Tensor]:
+        """Inverse of ``pack``: ``([..., d], [..., d, d])``."""
+        linear, quadratic = flat[..., : self.dim], flat[..., self.dim : self.size]
+        return linear, quadratic.unflatten(-1, (self.dim, self.dim))
+
+    def natural(self, mean: Tensor, covariance: Tensor) -> Tensor:
+        precision = torch.linalg.inv(covariance)
+        return self.pack((precision @ mean.unsqueeze(-1)).squeeze(-1), -precision / 2)
+
+    def standard(self, natural_parameters: Tensor) -> GaussianParameters:
+        linear, quadratic = self.unpack(natural_parameters)
+        covariance = torch.linalg.inv(-2 * quadratic)
+        return GaussianParameters((covariance @ linear.unsqueeze(-1)).squeeze(-1), covariance)
+
+    def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
+        linear, quadratic = self.unpack(natural_parameters)
+        cholesky = torch.linalg.cholesky(-2 * quadratic)
+        whitened = torch.linalg.solve_triangular(cholesky, linear.unsqueeze(-1), upper=False)
+        half_log_determinant = cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        constant = self.dim * math.log(2 * math.pi) / 2
+        return whitened.square().sum((-2, -1)) / 2 - half_log_determinant + constant
+
+    def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
+        mean, covariance = self.standard(natural_parameters)
+        return self.pack(mean, covariance + mean.unsqueeze(-1) * mean.unsqueeze(-2))
+
+    def sufficient_statistics(self, value: Float[Tensor, "*batch dim"]) -> Tensor:
+        return self.pack(value, value.unsqueeze(-1) * value.unsqueeze(-2))
+
+    def sample(self, natural_parameters: Tensor) -> Float[Tensor, "*batch dim"]:
+        return self.moments(natural_parameters).draw()
+
+    def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
+        _, quadratic = self.unpack(natural_parameters)
+        finite = natural_parameters.isfinite().all(-1)
+        return finite & (torch.linalg.cholesky_ex(-2 * quadratic).info == 0)
+
+    def moments(self, natural_parameters: Float[Tensor, "*batch size"]) -> Moments:
+        """Mean, root and precision factor of N(eta), from one Cholesky factorization.
+
+        With Lambda = L L^T the root is R = L^{-T}, so R R^T is the covariance.
+        """
+        linear, quadratic = self.unpack(natural_parameters)
+        cholesky, info = torch.linalg.cholesky_ex(-2 * quadratic)
+        if torch.is_grad_enabled() and bool((info > 0).any()):
+            raise ValueError(
+                "a Gaussian latent has a precision that is not positive definite: the natural "
+                "parameters of the components have left their domain; lower the step size"
+            )
+        identity = torch.eye(self.dim, dtype=linear.dtype, device=linear.device)
+        inverse = torch.linalg.solve_triangular(
+            cholesky, identity.expand_as(cholesky), upper=False
+        )
+        whitened = inverse @ linear.unsqueeze(-1)
+        mean = (inverse.mT @ whitened).squeeze(-1)
+        return Moments(mean, inverse.mT, cholesky)
+
+
+class Moments(NamedTuple):
+    """A Gaussian in square-root form: mean m, root R (covariance R R^T), precision factor L.
+
+    ``precision_cholesky`` is None where it is not known, as for a real point (R = 0).
+    """
+
+    mean: Float[Tensor, "*batch dim"]
+    root: Float[Tensor, "*batch dim dim"]
+    precision_cholesky: Float[Tensor, "*batch dim dim"] | None = None
+
+    def flat(self) -> Float[Tensor, "*batch size"]:
+        """The value of a Gaussian site: (m, vec R)."""
+        return torch.cat([self.mean, self.root.flatten(-2)], -1)
+
+    @staticmethod
+    def of(value: Float[Tensor, "*batch size"]) -> Moments:
+        """Read the value of a Gaussian site; its length d + d^2 gives d."""
+        dim = (math.isqrt(1 + 4 * value.shape[-1]) - 1) // 2
+        return Moments(value[..., :dim], value[..., dim:].unflatten(-1, (dim, dim)))
+
+    @staticmethod
+    def point(value: Float[Tensor, "*batch dim"]) -> Moments:
+        """The moments of a known point: no spread."""
+        return Moments(value, value.new_zeros(*value.shape, value.shape[-1]))
+
+    def second_moment(self) -> Float[Tensor, "*batch dim dim"]:
+        """``E[x x^T] = m m^T + R R^T``."""
+        return self.mean.unsqueeze(-1) * self.mean.unsqueeze(-2) + self.root @ self.root.mT
+
+    def draw(self) -> Float[Tensor, "*batch dim"]:
+        """A reparameterized draw ``m + R e`` with standard normal e."""
+        noise = torch.randn_like(self.mean)
+        return self.mean + (self.root @ noise.unsqueeze(-1)).squeeze(-1)

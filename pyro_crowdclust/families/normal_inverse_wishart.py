@@ -1,0 +1,155 @@
+"""The normal-inverse-Wishart family, conjugate prior of Gaussian components.
+
+Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2 + 2:
+
+    mu | Sigma ~ N(m, Sigma / kappa),  Sigma ~ InverseWishart(S, nu)
+
+    eta = (kappa m, vec(S + kappa m m^T), kappa, nu + d + 2)
+    t   = (Lambda mu, vec(-Lambda / 2), -mu^T Lambda mu / 2, log|Lambda| / 2),  Lambda = Sigma^{-1}
+    log Z = nu (d log 2 - log|S|) / 2 + log Gamma_d(nu / 2) + d log(2 pi / kappa) / 2
+    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2
+
+The paper leaves the constant d log(2 pi) / 2 out of log Z and of the likelihood; both are kept
+here, so that every bound is a bound on the real log evidence. Its log Z has the same sign for the
+last two terms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
+
+
+class NormalInverseWishartParameters(NamedTuple):
+    """Standard parameters: ``location`` m, ``concentration`` kappa, ``scale`` S, ``degrees`` nu."""
+
+    location: Float[Tensor, "*batch dim"]
+    concentration: Float[Tensor, "*batch"]
+    scale: Float[Tensor, "*batch dim dim"]
+    degrees: Float[Tensor, "*batch"]
+
+
+@dataclass(frozen=True)
+class NormalInverseWishart(ExponentialFamily):
+    """``NIW(mu, Sigma | m, kappa, S, nu)``; values are ``GaussianParameters(mean, covariance)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> family = NormalInverseWishart(1)
+    >>> eta = family.natural(torch.zeros(1), torch.tensor(1.0), torch.eye(1), torch.tensor(3.0))
+    >>> family.standard(eta).scale
+    tensor([[1.]])
+    """
+
+    dim: int
+
+    @property
+    def size(self) -> int:
+        return self.dim + self.dim**2 + 2
+
+    @property
+    def local(self) -> Gaussian:
+        """The family of the latent whose density the first d + d^2 statistics parameterize."""
+        return Gaussian(self.dim)
+
+    def _unpack(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        linear, quadratic = self.local.unpack(flat)
+        return linear, quadratic, flat[..., -2], flat[..., -1]
+
+    def _pack(self, linear: Tensor, quadratic: Tensor, third: Tensor, fourth: Tensor) -> Tensor:
+        scalars = torch.stack(torch.broadcast_tensors(third, fourth), -1)
+        shape = torch.broadcast_shapes(linear.shape[:-1], quadratic.shape[:-2], scalars.shape[:-1])
+        parts = (linear, quadratic.flatten(-2), scalars)
+        return torch.cat([part.expand(*shape, part.shape[-1]) for part in parts], -1)
+
+    def natural(
+        self,
+        location: Float[Tensor, "*batch dim"],
+        concentration: Float[Tensor, "*batch"],
+        scale: Float[Tensor, "*batch dim dim"],
+        degrees: Float[Tensor, "*batch"],
+    ) -> Tensor:
+        weighted = concentration.unsqueeze(-1) * location
+        outer = weighted.unsqueeze(-1) * location.unsqueeze(-2)
+        return self._pack(weighted, scale + outer, concentration, degrees + self.dim + 2)
+
+    def standard(self, natural_parameters: Tensor) -> NormalInverseWishartParameters:
+        weighted, second, concentration, fourth = self._unpack(natural_parameters)
+        location = weighted / concentration.unsqueeze(-1)
+        scale = second - weighted.unsqueeze(-1) * location.unsqueeze(-2)
+        return NormalInverseWishartParameters(
+            location, concentration, (scale + scale.mT) / 2, fourth - self.dim - 2
+        )
+
+    def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
+        _, concentration, scale, degrees = self.standard(natural_parameters)
+        return (
+            degrees / 2 * (self.dim * math.log(2) - torch.logdet(scale))
+            + torch.special.multigammaln(degrees / 2, self.dim)
+            + self.dim / 2 * (math.log(2 * math.pi) - concentration.log())
+        )
+
+    def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
+        location, concentration, scale, degrees = self.standard(natural_parameters)
+        cholesky = torch.linalg.cholesky(scale)
+        precision = degrees[..., None, None] * torch.cholesky_inverse(cholesky)
+        linear = (precision @ location.unsqueeze(-1)).squeeze(-1)
+        log_determinant = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        offsets = torch.arange(self.dim, dtype=scale.dtype, device=scale.device) / 2
+        digammas = torch.digamma(degrees.unsqueeze(-1) / 2 - offsets).sum(-1)
+        return self._pack(
+            linear,
+            -precision / 2,
+            -(self.dim / concentration + (linear * location).sum(-1)) / 2,
+            (digammas + self.dim * math.log(2) - log_determinant) / 2,
+        )
+
+    def sufficient_statistics(self, value: GaussianParameters) -> Tensor:
+        mean, covariance = value
+        precision = torch.linalg.inv(covariance)
+        linear = (precision @ mean.unsqueeze(-1)).squeeze(-1)
+        return self._pack(
+            linear, -precision / 2, -(linear * mean).sum(-1) / 2, -torch.logdet(covariance) / 2
+        )
+
+    def sample(self, natural_parameters: Tensor) -> GaussianParameters:
+        location, concentration, scale, degrees = self.standard(natural_parameters)
+        # Bartlett: with S^{-1} = C C^T, Lambda = (C A)(C A)^T is Wishart(S^{-1}, nu).
+        offsets = torch.arange(self.dim, dtype=scale.dtype, device=scale.device)
+        chi_square = torch.distributions.Chi2(degrees.unsqueeze(-1) - offsets, validate_args=False)
+        bartlett = torch.randn_like(scale).tril(-1) + chi_square.sample().sqrt().diag_embed()
+        root = torch.linalg.cholesky(torch.linalg.inv(scale)) @ bartlett
+        covariance = torch.cholesky_inverse(root)
+        deviation = torch.linalg.solve_triangular(
+            root.mT, torch.randn_like(location).unsqueeze(-1), upper=True
+        )
+        mean = location + deviation.squeeze(-1) / concentration.sqrt().unsqueeze(-1)
+        return GaussianParameters(mean, covariance)
+
+    def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
+        finite = natural_parameters.isfinite().all(-1)
+        _, concentration, scale, degrees = self.standard(natural_parameters)
+        scale = torch.where(finite[..., None, None], scale, torch.zeros_like(scale))
+        positive = torch.linalg.cholesky_ex(scale).info == 0
+        return finite & (concentration > 0) & (degrees > self.dim - 1) & positive
+
+    def observation_statistics(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
+        moments = Moments.of(observation)
+        ones = torch.ones_like(moments.mean[..., 0])
+        return self._pack(moments.mean, moments.second_moment(), ones, ones)
+
+    def log_base_measure(self, observation: Tensor) -> float:
+        return -self.dim * math.log(2 * math.pi) / 2
+
+    def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch moments"]:
+        local = self.local
+        return Moments.point(local.sample(statistics[..., : local.size])).flat()

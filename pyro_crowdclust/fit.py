@@ -1,0 +1,256 @@
+"""``fit(model, guide, data)``: the training loop. It knows nothing of any particular model."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import pyro
+import torch
+from pyro.infer import TraceEnum_ELBO
+from pyro.infer.elbo import ELBO
+from torch import nn
+from tqdm.auto import tqdm
+
+from pyro_crowdclust.batches import Batch, BlockMaker, MinibatchSampler, full_batch
+from pyro_crowdclust.checks import check_callable, check_sites
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.initialization import PrincipalComponentStart
+from pyro_crowdclust.optim import StepSize
+from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
+
+adam: Optimizer = partial(torch.optim.Adam, lr=1e-3)
+
+
+def fit(
+    model: Callable[[Batch], Any],
+    guide: Callable[[Batch], Any],
+    data: CrowdData,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch_size: int | None = 128,
+    answers_per_step: int = 2500,
+    blocks: BlockMaker | None = None,
+    optim: Optimizer = adam,
+    step_size: float | StepSize = 0.01,
+    elbo: ELBO | None = None,
+    initialize: Callable[..., None] | None = PrincipalComponentStart(),
+    tolerance: float | None = None,
+    patience: int = 5,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
+    validate: bool = False,
+    progress: bool = True,
+    callbacks: Sequence[Callable[[Trainer], None]] = (),
+) -> Fitted:
+    """Train a guide (and the model's own parameters) on data by stochastic variational inference.
+
+    Every step takes a minibatch, evaluates Pyro's ELBO, steps the natural parameters of all
+    ``ConjugatePosterior`` modules by natural gradients and everything else by ``optim``. The
+    arguments ``model`` and ``guide`` are copied and left untouched; nothing is shared with other
+    fits in the process.
+
+    Parameters
+    ----------
+    model, guide
+        Pyro callables of a ``Batch``: the library's, your own, or an autoguide.
+    data
+        What to learn from.
+    epochs, steps
+        Budget; whichever is reached first ends training. Default: 20 epochs.
+    batch_size
+        Items without answers per step; None puts all data into every step.
+    answers_per_step
+        About how many answers a step holds, in whole blocks.
+    blocks
+        How answers are sampled together: ``PageBlocks``, ``ConnectedBlocks`` or ``SinglePairs``.
+        Default: pages where the data have them, else connected blocks.
+    optim
+        Makes the optimizer of all parameters that are not natural parameters.
+    step_size
+        rho of the natural steps, in (0, 1]: a number, or a function of the step such as
+        ``robbins_monro``.
+    elbo
+        The bound; default ``TraceEnum_ELBO(max_plate_nesting=1)``.
+    initialize
+        A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+    tolerance, patience
+        Stop as converged once the best ELBO per item of ``patience`` epochs is less than
+        ``tolerance`` above the best before them. Default: train to the budget.
+    seed
+        The same seed on the same machine gives the same answer, bit for bit.
+    device, dtype
+        Where to train, and the precision of the features (and so of the networks).
+    validate
+        Keep Pyro's checks on after the first step.
+    progress
+        Show a progress bar.
+    callbacks
+        Called with the ``Trainer`` after every epoch; it may add keys to ``trainer.history[-1]``.
+
+    Returns
+    -------
+    Fitted
+        The fitted model, guide and everything to read from them. Ctrl-C ends training early and
+        returns what has been learned so far.
+
+    Raises
+    ------
+    ValueError
+        If the arguments, the features or the sites of model and guide do not fit together.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pyro_crowdclust import CrowdData, fit
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.guides import MessagePassingGuide
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> x = torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4])
+    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
+    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), batch_size=None,
+    ...              step_size=1.0, epochs=5, progress=False)
+    >>> sorted(torch.bincount(torch.as_tensor(result.assignments)).tolist())
+    [50, 50]
+    """
+    check_callable(model, guide)
+    _check_arguments(data, epochs, steps, batch_size, step_size)
+    if hasattr(model, "check"):
+        model.check(data)
+    started = time.perf_counter()
+    with isolated(seed) as (generator, store):
+        model, guide = copy.deepcopy((model, guide))
+        if initialize is not None:
+            initialize(model, guide, data, generator)
+        for part in (model, guide):
+            if isinstance(part, nn.Module):
+                part.to(device)
+        batches = None
+        if batch_size is not None:
+            batches = MinibatchSampler(
+                data,
+                batch_size=batch_size,
+                answers_per_step=answers_per_step,
+                blocks=blocks,
+                generator=generator,
+            )
+        first = next(iter(batches)) if batches is not None else full_batch(data)
+        # Autoguides create their parameters at the first call.
+        check_sites(model, guide, first.to(device, dtype))
+        trainer = Trainer(
+            model,
+            guide,
+            data,
+            batches,
+            optim=optim,
+            step_size=step_size,
+            elbo=elbo or TraceEnum_ELBO(max_plate_nesting=1, strict_enumeration_warning=False),
+            device=device,
+            dtype=dtype,
+            validate=validate,
+        )
+        stop_reason = _run(
+            trainer, epochs, steps, tolerance, patience, progress=progress, callbacks=callbacks
+        )
+        return Fitted(
+            model=model,
+            guide=guide,
+            data=data,
+            history=pd.DataFrame(trainer.history),
+            stop_reason=stop_reason,
+            seconds=time.perf_counter() - started,
+            seed=seed,
+            elbo_objective=trainer.elbo,
+            parameter_store=store,
+            dtype=dtype,
+            device=device,
+        )
+
+
+def _check_arguments(
+    data: CrowdData,
+    epochs: int | None,
+    steps: int | None,
+    batch_size: int | None,
+    step_size: float | StepSize,
+) -> None:
+    if not isinstance(data, CrowdData):
+        raise ValueError(
+            f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
+            "answers as CrowdData(features, pairs=frame)"
+        )
+    for name, value in (("epochs", epochs), ("steps", steps), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}, but must be at least 1")
+    if not callable(step_size) and not 0 < step_size <= 1:
+        raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+
+
+def _run(
+    trainer: Trainer,
+    epochs: int | None,
+    steps: int | None,
+    tolerance: float | None,
+    patience: int,
+    *,
+    progress: bool,
+    callbacks: Sequence[Callable[[Trainer], None]],
+) -> str:
+    """Train to the budget; returns why training stopped."""
+    per_epoch = trainer.steps_per_epoch
+    total = min(
+        math.inf if steps is None else steps, math.inf if epochs is None else epochs * per_epoch
+    )
+    with tqdm(total=total, disable=not progress, unit="step") as bar:
+
+        def on_step(elbo_per_item: float) -> None:
+            bar.update()
+            bar.set_postfix_str(_status(elbo_per_item, trainer.history), refresh=False)
+
+        try:
+            while trainer.steps_done < total:
+                trainer.epoch(on_step, max_steps=int(total))
+                for callback in callbacks:
+                    callback(trainer)
+                if trainer.has_converged(tolerance, patience):
+                    return f"converged: less than {tolerance:g} nats per item in {patience} epochs"
+        except KeyboardInterrupt:
+            return f"interrupted by the user after {trainer.steps_done} steps"
+        except NotFinite as error:
+            reason = f"not finite after {trainer.steps_done} steps: {error}"
+            warnings.warn(
+                f"{reason}; the parameters of the last whole epoch are kept. Lower the learning "
+                "rate or step_size, or look at the features of that site",
+                stacklevel=3,
+            )
+            return reason
+    return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+
+
+def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
+    status = f"ELBO/item {elbo_per_item:.3f}"
+    if history and "clusters_in_use" in history[-1]:
+        status += f", {history[-1]['clusters_in_use']} clusters in use"
+    return status
+
+
+@contextmanager
+def isolated(seed: int) -> Iterator[tuple[torch.Generator, dict]]:
+    """Own random numbers and an own Pyro parameter store, for the time of the block.
+
+    Yields the generator of the minibatches and the store's state, which can be entered again.
+    """
+    with torch.random.fork_rng(), pyro.get_param_store().scope() as store:
+        torch.manual_seed(seed)
+        yield torch.Generator().manual_seed(seed), store

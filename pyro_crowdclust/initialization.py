@@ -1,0 +1,130 @@
+"""Data-dependent starts: where training begins decides where it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.families import Moments
+from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
+
+
+@dataclass(frozen=True)
+class MixtureStart:
+    """A partition of some latents, as a start for the posterior of a mixture.
+
+    Attributes
+    ----------
+    latent
+        Values of the latent site, ``[item, moments]``.
+    responsibilities
+        Soft or hard assignments, ``[item, K]``.
+    multiplicity
+        How many items of the data every item here stands for.
+    """
+
+    latent: Float[Tensor, "item moments"]
+    responsibilities: Float[Tensor, "item cluster"]
+    multiplicity: float
+
+    def statistics(self, model: Any) -> dict[str, Tensor]:
+        """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
+        weights = model.weights.prior.family.observation_statistics(self.responsibilities)
+        observed = model.components.family.observation_statistics(self.latent)
+        return {
+            "weights": self.multiplicity * weights.sum(0),
+            "components": self.multiplicity * self.responsibilities.mT @ observed,
+        }
+
+
+@dataclass(frozen=True)
+class PrincipalComponentStart:
+    """PCA for the networks' skip paths, k-means on the PCA latents for the mixture.
+
+    The recognition network starts as the projection on the first d principal components, the
+    emission as its inverse, and the mixture at a k-means partition of the projections (k-means++
+    seeds). Without networks (``Identity`` emission) only the partition is made.
+
+    Attributes
+    ----------
+    latent_scale
+        Standard deviation of the first latent dimension. The prior of a component expects
+        covariances near the identity, so this says how many components fit side by side.
+    sample_size
+        At most this many items are looked at.
+    reset_networks
+        Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
+        them; False keeps them, e.g. if they have been trained before.
+    """
+
+    latent_scale: float = 3.0
+    sample_size: int = 10_000
+    reset_networks: bool = True
+
+    @torch.no_grad()
+    def __call__(
+        self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator
+    ) -> None:
+        """Start ``model`` and ``guide``; those without a ``start_at`` verb stay as they are."""
+        if not hasattr(guide, "start_at") or data.features is None:
+            return
+        if self.reset_networks:
+            _reset_networks(model, guide)
+        chosen = torch.randperm(data.num_items, generator=generator)[: self.sample_size]
+        features = data.rows(chosen.sort().values).flatten(1).double()
+        recognition = getattr(guide, "recognition", None)
+        if recognition is None:
+            points = features
+        else:
+            weight, bias, inverse, mean = _principal_components(
+                features, model.components.dim, self.latent_scale
+            )
+            recognition.start_at_linear(weight, bias)
+            model.emission.start_at_linear(inverse, mean)
+            points = features @ weight.mT + bias
+        partition = self._partition(points, model.num_clusters, generator)
+        multiplicity = data.num_items / len(points)
+        guide.start_at(MixtureStart(Moments.point(points).flat(), partition, multiplicity))
+
+    @staticmethod
+    def _partition(points: Tensor, num_clusters: int, generator: torch.Generator) -> Tensor:
+        seed = int(torch.randint(2**31, (), generator=generator))
+        count = min(num_clusters, len(np.unique(points.numpy(), axis=0)))
+        labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())
+        labels = torch.as_tensor(labels, dtype=torch.int64)
+        return nn.functional.one_hot(labels, num_clusters).double()
+
+
+def _reset_networks(*roots: Any) -> None:
+    # Children first: a parent's reset has the last word about its children's weights.
+    own = (SkipMLP, AmortizedRecognition, NormalEmission)
+    modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
+    for module in dict.fromkeys(reversed(modules)):
+        if isinstance(module, own):
+            module.reset_parameters()
+
+
+def _principal_components(
+    features: Float[Tensor, "item feature"], dim: int, latent_scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Projection ``A o + b`` on d components, its inverse ``W x + mean``; first latent has sd s."""
+    mean = features.mean(0)
+    centered = features - mean
+    _, vectors = torch.linalg.eigh(centered.mT @ centered)
+    vectors = vectors.flip(-1)[:, :dim]
+    # The sign of an eigenvector is arbitrary; fix it, so that every machine starts alike.
+    largest = vectors.abs().argmax(0)
+    vectors = vectors * vectors.gather(0, largest[None]).sign()
+    scale = latent_scale / (centered @ vectors[:, 0]).std().clamp_min(1e-12)
+    missing = dim - vectors.shape[1]
+    vectors = nn.functional.pad(vectors, (0, max(missing, 0)))
+    weight = scale * vectors.mT
+    return weight, -weight @ mean, vectors / scale, mean

@@ -1,0 +1,330 @@
+"""How well a clustering agrees with the truth, and how well calibrated its probabilities are.
+
+Labels may be integers or strings, and only the partition they make counts: no function here needs
+cluster 3 to be called class 3. Every value is a label, -1 included, so drop the items without a
+known class before you compare.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+from sklearn import metrics as sklearn_metrics
+
+
+def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " item"]:
+    """Number the distinct labels 0, 1, 2, ... in the order in which they first appear.
+
+    Parameters
+    ----------
+    values
+        One integer or string per item, shape `[N]`; an array, list, series or tensor.
+    name
+        What to call the values in an error message.
+
+    Returns
+    -------
+    Codes of shape `[N]`; equal codes where the labels are equal.
+
+    Raises
+    ------
+    ValueError
+        Where `values` is empty, is not one-dimensional, misses a label or holds fractions.
+
+    Examples
+    --------
+    >>> label_codes(["cat", "dog", "cat"])
+    array([0, 1, 0])
+    """
+    array = _to_numpy(values)
+    if array.dtype.kind == "U":  # made of a list, it would spell a missing label out as "nan"
+        array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, one label per item, but the shape is "
+            f"{array.shape}; for probabilities of shape [N, K] pass their argmax over K"
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} is empty: there is no item to compare")
+    codes, _ = pd.factorize(array)
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise ValueError(f"{name} has no label (NaN or None) in row {row}; drop such items first")
+    if array.dtype.kind == "f" and (array != np.floor(array)).any():
+        row = int(np.argmax(array != np.floor(array)))
+        raise ValueError(
+            f"{name} must be integers or strings, but row {row} holds {array[row]}; if these are "
+            "probabilities, threshold them or take an argmax first"
+        )
+    return codes.astype(np.int64, copy=False)
+
+
+def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float:
+    """``max_f 1/N sum_n [y_n = f(c_n)]`` over one-to-one maps `f` of clusters to classes.
+
+    The best map is found by the Hungarian algorithm. With more clusters than classes, the items of
+    the clusters left over count as wrong.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> clustering_accuracy(["a", "a", "b", "b"], [7, 7, 3, 5])
+    0.75
+    """
+    table = _contingency(*_paired_codes(true_labels, assignments))
+    classes, clusters = linear_sum_assignment(table, maximize=True)
+    return float(table[classes, clusters].sum() / table.sum())
+
+
+def normalized_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) -> float:
+    """``NMI = 2 I(y; c) / (H(y) + H(c))``, mutual information over the arithmetic mean entropy.
+
+    0 for independent partitions of infinitely many items, 1 for equal ones. It grows with the
+    number of clusters even by chance; `adjusted_mutual_information` does not.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> round(normalized_mutual_information(["a", "a", "b", "b"], [7, 7, 3, 5]), 3)
+    0.8
+    """
+    codes = _paired_codes(true_labels, assignments)
+    return float(sklearn_metrics.normalized_mutual_info_score(*codes))
+
+
+def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) -> float:
+    """``AMI = (I - E[I]) / ((H(y) + H(c)) / 2 - E[I])``, mutual information above chance.
+
+    ``E[I]`` is taken over random partitions with the same cluster sizes (Vinh et al. 2010). Near 0
+    for a random clustering, 1 for equal partitions.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> round(adjusted_mutual_information(["a", "a", "b", "b"], [7, 7, 3, 5]), 3)
+    0.571
+    """
+    codes = _paired_codes(true_labels, assignments)
+    return float(sklearn_metrics.adjusted_mutual_info_score(*codes))
+
+
+def adjusted_rand_index(true_labels: ArrayLike, assignments: ArrayLike) -> float:
+    """``ARI = (R - E[R]) / (1 - E[R])``, with `R` the share of pairs on which the two agree.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> round(adjusted_rand_index(["a", "a", "b", "b"], [7, 7, 3, 5]), 3)
+    0.571
+    """
+    codes = _paired_codes(true_labels, assignments)
+    return float(sklearn_metrics.adjusted_rand_score(*codes))
+
+
+def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
+    """``1/N sum_k max_y #{n : c_n = k, y_n = y}``, the items in the main class of their cluster.
+
+    Splitting a cluster never lowers purity: read it beside the number of clusters in use.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> purity(["a", "a", "b", "b"], [7, 7, 3, 5])
+    1.0
+    """
+    table = _contingency(*_paired_codes(true_labels, assignments))
+    return float(table.max(axis=0).sum() / table.sum())
+
+
+def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
+    """``#{k : #{n : c_n = k} / N >= at_least}``, the clusters that hold a fair share of the items.
+
+    Parameters
+    ----------
+    assignments
+        One integer or string per item, shape `[N]`.
+    at_least
+        Smallest share of the items, in [0, 1], for which a cluster counts; 0 counts every cluster
+        that holds an item.
+
+    Raises
+    ------
+    ValueError
+        Where `assignments` is empty or misses a label, or `at_least` lies outside [0, 1].
+
+    Examples
+    --------
+    >>> clusters_in_use([0] * 600 + [1] * 395 + [2] * 5)
+    2
+    """
+    if not 0 <= at_least <= 1:
+        raise ValueError(f"at_least must be a share of the items, in [0, 1], but is {at_least}")
+    counts = np.bincount(label_codes(assignments, "assignments"))
+    return int((counts / counts.sum() >= at_least).sum())
+
+
+def clustering_report(true_labels: ArrayLike, assignments: ArrayLike) -> dict[str, float]:
+    """All scores of this module that compare two partitions, in one dictionary.
+
+    Parameters
+    ----------
+    true_labels, assignments
+        One integer or string per item, shape `[N]`.
+
+    Returns
+    -------
+    `accuracy`, `nmi`, `ami`, `ari`, `purity`, and `clusters_in_use` (clusters that hold at least
+    1 % of the items).
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty or miss a label.
+
+    Examples
+    --------
+    >>> report = clustering_report(["a", "a", "b", "b"], [7, 7, 3, 5])
+    >>> report["accuracy"], report["clusters_in_use"]
+    (0.75, 3.0)
+    """
+    codes = _paired_codes(true_labels, assignments)
+    return {
+        "accuracy": clustering_accuracy(*codes),
+        "nmi": normalized_mutual_information(*codes),
+        "ami": adjusted_mutual_information(*codes),
+        "ari": adjusted_rand_index(*codes),
+        "purity": purity(*codes),
+        "clusters_in_use": float(clusters_in_use(codes[1])),
+    }
+
+
+def expected_calibration_error(
+    probabilities: ArrayLike, outcomes: ArrayLike, num_bins: int = 10
+) -> float:
+    """``ECE = sum_b n_b / n |mean outcome in b - mean probability in b|`` for yes/no events.
+
+    The event here is "these two items share a cluster"; `b` runs over bins of equal width in the
+    predicted probability (Naeini et al. 2015). 0 means that of the pairs called same with
+    probability p, a share p is the same.
+
+    Parameters
+    ----------
+    probabilities
+        Predicted probability of each event, in [0, 1], shape `[n]`.
+    outcomes
+        1 or True where the event happened, else 0 or False, shape `[n]`.
+    num_bins
+        Number of bins of [0, 1]; a probability on an edge belongs to the upper bin.
+
+    Raises
+    ------
+    ValueError
+        Where the two differ in length, are empty, are not one-dimensional, or leave their range.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 1]), 3)
+    0.25
+    """
+    if num_bins < 1 or int(num_bins) != num_bins:
+        raise ValueError(f"num_bins must be a positive integer, but is {num_bins}")
+    predicted = _to_numpy(probabilities).astype(np.float64)
+    observed = _to_numpy(outcomes).astype(np.float64)
+    if predicted.ndim != 1 or predicted.shape != observed.shape:
+        raise ValueError(
+            "probabilities and outcomes must be one-dimensional and of equal length, but their "
+            f"shapes are {predicted.shape} and {observed.shape}"
+        )
+    if predicted.size == 0:
+        raise ValueError("probabilities is empty: there is no event to compare")
+    _require("probabilities", predicted, (predicted >= 0) & (predicted <= 1), "in [0, 1]")
+    _require("outcomes", observed, (observed == 0) | (observed == 1), "0 or 1")
+
+    bins = np.minimum((predicted * num_bins).astype(np.int64), int(num_bins) - 1)
+    gaps = np.bincount(bins, weights=observed - predicted)
+    return float(np.abs(gaps).sum() / predicted.size)
+
+
+def _to_numpy(values: ArrayLike) -> np.ndarray:
+    """Array of the values, also of a tensor that is on a GPU or asks for gradients."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+    return np.asarray(values)
+
+
+def _require(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
+    if not valid.all():
+        row = int(np.argmin(valid))
+        raise ValueError(f"{name} must be {expected}, but row {row} holds {values[row]}")
+
+
+def _paired_codes(
+    true_labels: ArrayLike, assignments: ArrayLike
+) -> tuple[Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
+    """Codes of both labelings, which must be about the same items."""
+    truth = label_codes(true_labels, "true_labels")
+    clusters = label_codes(assignments, "assignments")
+    if len(truth) != len(clusters):
+        raise ValueError(
+            f"true_labels has {len(truth)} items but assignments has {len(clusters)}; pass one "
+            "label of each kind per item, in the same order"
+        )
+    return truth, clusters
+
+
+def _contingency(
+    truth: Int[np.ndarray, " item"], clusters: Int[np.ndarray, " item"]
+) -> Int[np.ndarray, "class cluster"]:
+    """Number of items of every class (row) in every cluster (column)."""
+    shape = (truth.max() + 1, clusters.max() + 1)
+    flat = np.ravel_multi_index((truth, clusters), shape)
+    return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)

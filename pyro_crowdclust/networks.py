@@ -1,0 +1,173 @@
+"""Networks: a multilayer perceptron with a linear skip path, and recognition networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.families import Gaussian, Moments
+
+
+class SkipMLP(nn.Module):
+    """``f(x) = A x + b + MLP(x)``, where the last layer of the MLP starts at zero.
+
+    The network therefore starts as the linear map ``A x + b``, which a data-dependent start sets
+    to PCA: with default initial networks the posterior of the latents collapses and one cluster
+    takes all.
+
+    Parameters
+    ----------
+    sizes
+        Input size, hidden sizes, output size, e.g. ``(784, 500, 500, 8)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = SkipMLP((3, 5, 2))
+    >>> x = torch.randn(4, 3)
+    >>> torch.equal(network(x), network.skip(x))
+    True
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__()
+        if len(sizes) < 2:
+            raise ValueError(f"sizes {tuple(sizes)} must name at least an input and an output size")
+        layers: list[nn.Module] = []
+        for size_in, size_out in pairwise(sizes[:-1]):
+            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+        self.hidden = nn.Sequential(*layers)
+        self.output = nn.Linear(sizes[-2], sizes[-1], bias=False)
+        self.skip = nn.Linear(sizes[0], sizes[-1])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for layer in self.hidden:
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+        nn.init.zeros_(self.output.weight)
+        self.skip.reset_parameters()
+
+    def set_linear(
+        self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
+    ) -> None:
+        """Set the linear path to ``A x + b``, for the first rows of the output."""
+        with torch.no_grad():
+            self.skip.weight[: len(weight)] = weight.to(self.skip.weight)
+            self.skip.bias[: len(bias)] = bias.to(self.skip.bias)
+
+    def forward(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        return self.skip(x) + self.output(self.hidden(x))
+
+
+class GaussianRecognition(nn.Module):
+    """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
+
+    The network returns a mean m(o) and a raw precision; ``lambda = softplus(raw + offset)``. The
+    offset makes the initial precision confident, so that features speak before the prior does.
+
+    Parameters
+    ----------
+    network
+        Maps features to ``2 dim`` numbers; a ``SkipMLP`` takes part in the PCA start.
+    dim
+        Dimension d of the latent.
+    initial_precision
+        lambda at a raw output of zero.
+    """
+
+    def __init__(self, network: nn.Module, dim: int, initial_precision: float = 20.0) -> None:
+        super().__init__()
+        self.network = network
+        self.family = Gaussian(dim)
+        self.initial_precision = initial_precision
+        offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
+        self.register_buffer("offset", offset.float())
+
+    def forward(self, features: Float[Tensor, "item *feature"]) -> Float[Tensor, "item natural"]:
+        """Flat natural parameters of the potential, in float64."""
+        raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
+        precision = nn.functional.softplus(raw_precision + self.offset).double()
+        return self.family.pack(precision * raw_mean.double(), -precision.diag_embed() / 2)
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start with mean ``A o + b`` and constant precision."""
+        skip = self.network.skip
+        with torch.no_grad():
+            skip.weight.zero_()
+            skip.bias.zero_()
+        self.network.set_linear(weight, bias)
+
+
+class AmortizedRecognition(nn.Module):
+    """``q(z | o) = Cat(net(o))`` and ``q(x | z, o) = N(net(z, o), diag)``; Luo et al., section 2.3.
+
+    Both share a trunk; the assignment enters the second branch through one more hidden layer, so
+    that the trunk runs once per item for all K values of z.
+
+    Parameters
+    ----------
+    sizes
+        Input size and hidden sizes, e.g. ``(784, 500, 500)``; the last is also the size of the
+        layer that sees z.
+    dim
+        Dimension d of the latent.
+    num_clusters
+        K.
+    initial_scale
+        Standard deviation of q(x | z, o) before training.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], dim: int, num_clusters: int, initial_scale: float = 0.2
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for size_in, size_out in pairwise(sizes):
+            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+        self.trunk = nn.Sequential(*layers)
+        self.logits = nn.Linear(sizes[-1], num_clusters)
+        self.hidden = nn.Linear(sizes[-1], sizes[-1])
+        self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
+        self.moments = nn.Linear(sizes[-1], 2 * dim)
+        self.skip = nn.Linear(sizes[0], dim)
+        self.initial_scale = initial_scale
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
+        nn.init.zeros_(self.moments.weight)
+        nn.init.zeros_(self.moments.bias)
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start with mean ``A o + b`` for every z."""
+        with torch.no_grad():
+            self.skip.weight.copy_(weight)
+            self.skip.bias.copy_(bias)
+
+    def assignment_logits(
+        self, features: Float[Tensor, "item *feature"]
+    ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
+        """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
+        trunk = self.trunk(features.flatten(1))
+        return self.logits(trunk), trunk
+
+    def latent(
+        self,
+        features: Float[Tensor, "item *feature"],
+        trunk: Float[Tensor, "item hidden"],
+        assignments: Float[Tensor, "*value item_or_1 cluster"],
+    ) -> Moments:
+        """q(x | z, o) for one-hot z (all of its values at once where z is enumerated)."""
+        hidden = torch.relu(self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype)))
+        shift, raw_scale = self.moments(hidden).double().chunk(2, -1)
+        mean = self.skip(features.flatten(1)).double() + shift
+        scale = self.initial_scale * raw_scale.exp()
+        return Moments(mean, scale.diag_embed(), scale.reciprocal().diag_embed())

@@ -1,0 +1,93 @@
+"""Conjugate priors of the global sites, and the posteriors that answer them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions import AtMean, Conjugate
+from pyro_crowdclust.families import ExponentialFamily
+
+
+class ConjugatePrior(nn.Module):
+    """p(theta) of a global site: a family and its fixed natural parameters.
+
+    Parameters
+    ----------
+    family
+        The exponential family.
+    natural_parameters
+        eta0, shape ``[size]`` or ``[plate, size]``.
+    plate_size
+        How many independent thetas the site's plate holds, or None for a site without a plate.
+    """
+
+    def __init__(
+        self,
+        family: ExponentialFamily,
+        natural_parameters: Float[Tensor, "*plate size"],
+        plate_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.family = family
+        self.plate_size = plate_size
+        shape = (family.size,) if plate_size is None else (plate_size, family.size)
+        eta = natural_parameters.double().expand(shape).contiguous()
+        if not bool(family.in_domain(eta).all()):
+            raise ValueError(
+                f"prior parameters {family.standard(natural_parameters)} lie outside the domain "
+                f"of {family}"
+            )
+        self.register_buffer("natural_parameters", eta)
+
+    def distribution(self) -> Conjugate:
+        """The statistic-valued Pyro distribution of the site."""
+        return Conjugate(self.family, self.natural_parameters)
+
+
+class ConjugatePosterior(nn.Module):
+    """q(theta | eta) of a global site, whose ``natural_parameters.grad`` is a natural gradient.
+
+    Natural parameters are a plain ``nn.Parameter`` in float64, without a Pyro constraint, which
+    would step another coordinate. ``NaturalGradient`` steps them.
+
+    Parameters
+    ----------
+    prior
+        The site's prior; the posterior starts there.
+    """
+
+    def __init__(self, prior: ConjugatePrior) -> None:
+        super().__init__()
+        self.family = prior.family
+        self.natural_parameters = nn.Parameter(prior.natural_parameters.clone())
+
+    def distribution(self) -> AtMean:
+        """The statistic-valued Pyro distribution of the guide's site."""
+        return AtMean(self.family, self.natural_parameters, natural_gradient=True)
+
+    @torch.no_grad()
+    def mean(self) -> Float[Tensor, "*plate size"]:
+        """E_q[t(theta)]."""
+        return self.family.expected_statistics(self.natural_parameters)
+
+    @torch.no_grad()
+    def standard(self) -> Any:
+        """Standard parameters of q, a named tuple of the family."""
+        return self.family.standard(self.natural_parameters.detach())
+
+    @torch.no_grad()
+    def set_natural_parameters(self, natural_parameters: Float[Tensor, "*plate size"]) -> None:
+        """Move q to other natural parameters.
+
+        Raises
+        ------
+        ValueError
+            If they lie outside the family's domain.
+        """
+        if not bool(self.family.in_domain(natural_parameters).all()):
+            raise ValueError(f"natural parameters outside the domain of {self.family}")
+        self.natural_parameters.copy_(natural_parameters)

@@ -1,0 +1,47 @@
+"""What the recognition network learns from the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch
+
+
+@dataclass
+class RecognitionTerm:
+    """``-c sum_ij w_ij <q(z_i | o_i), q(z_j | o_j)>``: the answers under *message-free* q(z | o).
+
+    With messages on, q(z) of the answered items is right at once, so the workers' rates are
+    learned at once, but the recognition network and the mixture feel little of it, and new items
+    are clustered without messages. This term is the relational part of the SCDC bound (Luo et
+    al. 2018, section 2.3) at the current means of the workers' rates. It is added to the training
+    loss, never to the reported ELBO, and its gradient reaches the recognition network alone.
+
+    Attributes
+    ----------
+    weight
+        c, as a number or a function of the epoch. Above 1 the training objective is tempered: it
+        is no bound, and the probabilities of items near a boundary become overconfident. Anneal
+        it to give the bound back.
+    """
+
+    weight: float | Callable[[float], float]
+    epoch: float = 0.0
+
+    def current_weight(self) -> float:
+        """c at the current epoch."""
+        return self.weight(self.epoch) if callable(self.weight) else self.weight
+
+    def loss(
+        self,
+        same: Float[Tensor, " pair"],
+        log_likelihood_ratio: Float[Tensor, " pair"],
+        batch: Batch,
+    ) -> Float[Tensor, ""]:
+        """The term for a batch, scaled to all answers."""
+        weighted = batch.pair_weight * log_likelihood_ratio * same
+        return -self.current_weight() * weighted.sum()

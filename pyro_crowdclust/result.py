@@ -1,0 +1,202 @@
+"""The fitted result: what a user reads after ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyro
+import torch
+from jaxtyping import Float, Int
+from pyro.infer.elbo import ELBO
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.data import CrowdData
+
+# Rows that one pass through the networks holds, when results are computed for many items.
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model and guide, and everything to read from them.
+
+    Attributes
+    ----------
+    model, guide
+        The fit's own copies, trained.
+    data
+        What was learned from.
+    history
+        One row per epoch: ``epoch, step, seconds, elbo`` (an average of minibatch estimates of
+        the whole ELBO), ``clusters_in_use``, and what callbacks added.
+    stop_reason
+        Why training ended.
+    seconds
+        Time of the whole fit.
+    seed
+        Seed of the fit.
+    """
+
+    model: Any
+    guide: Any
+    data: CrowdData
+    history: pd.DataFrame
+    stop_reason: str
+    seconds: float
+    seed: int
+    elbo_objective: ELBO = field(repr=False)
+    parameter_store: dict = field(repr=False)
+    dtype: torch.dtype = field(repr=False)
+    device: Any = field(repr=False)
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """The fit's own parameter store, random numbers that repeat, and no gradients."""
+        with (
+            torch.no_grad(),
+            torch.random.fork_rng(),
+            pyro.get_param_store().scope(self.parameter_store),
+        ):
+            torch.manual_seed(self.seed)
+            yield
+
+    def _guide_verb(self, name: str) -> Any:
+        if not hasattr(self.guide, name):
+            raise ValueError(
+                f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
+                "from; guides of pyro_crowdclust.guides have, and your own can define it"
+            )
+        return getattr(self.guide, name)
+
+    @cached_property
+    def elbo(self) -> float:
+        """The ELBO of all data, in nats, with one draw of every latent where one is needed."""
+        with self._inside():
+            batch = full_batch(self.data).to(self.device, self.dtype)
+            return -float(self.elbo_objective.loss(self.model, self.guide, batch))
+
+    def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
+        """q(z) and the means of q(x), in the order of the batches."""
+        infer = self._guide_verb("infer")
+        assignments, latents = [], []
+        with self._inside():
+            for batch in batches:
+                local = infer(batch.to(self.device, self.dtype))
+                assignments.append(local.assignments.cpu())
+                if local.latent is not None:
+                    latents.append(local.latent.mean.cpu())
+        return torch.cat(assignments), torch.cat(latents) if latents else None
+
+    @cached_property
+    def _training_items(self) -> tuple[Tensor, Tensor | None]:
+        """q(z) and latent means of the training items, all answers heard."""
+        assignments, latents = self._infer(item_batches(self.data, _CHUNK))
+        answered = answered_batch(self.data)
+        if answered is not None:
+            heard, heard_latents = self._infer(iter([answered]))
+            assignments[answered.items] = heard
+            if latents is not None:
+                latents[answered.items] = heard_latents
+        return assignments, latents
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "item cluster"]:
+        """q(z_i = k) of every training item, with the answers about it."""
+        return self._training_items[0].numpy()
+
+    @property
+    def assignments(self) -> Int[np.ndarray, " item"]:
+        """The most probable cluster of every training item."""
+        return self.probabilities.argmax(1)
+
+    @property
+    def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
+        """E_q[x_i] of every training item; None where the features are the latents."""
+        latents = self._training_items[1]
+        return None if latents is None else latents.numpy()
+
+    def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
+        """q(z = k) of new items, from their features alone."""
+        return self._infer(self._feature_batches(features))[0].numpy()
+
+    def predict(self, features: Any) -> Int[np.ndarray, " item"]:
+        """The most probable cluster of new items."""
+        return self.predict_proba(features).argmax(1)
+
+    def transform(self, features: Any) -> Float[np.ndarray, "item dim"]:
+        """Latent means of new items."""
+        latents = self._infer(self._feature_batches(features))[1]
+        if latents is None:
+            raise ValueError("this model has no latents: its components are on the features")
+        return latents.numpy()
+
+    @staticmethod
+    def _feature_batches(features: Any) -> Iterator[Batch]:
+        return item_batches(CrowdData(features), _CHUNK)
+
+    def same_cluster_probability(
+        self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
+    ) -> float | Float[np.ndarray, " pair"]:
+        """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
+
+        Parameters
+        ----------
+        left, right
+            An item's id each, or sequences of the same length.
+        """
+        single = isinstance(left, str) or not isinstance(left, Sequence | np.ndarray | pd.Index)
+        lefts, rights = ([left], [right]) if single else (left, right)
+        if len(lefts) != len(rights):
+            raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
+        i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
+        same = (self.probabilities[i] * self.probabilities[j]).sum(1)
+        same = np.where(i == j, 1.0, same)
+        return float(same[0]) if single else same
+
+    @cached_property
+    def workers(self) -> pd.DataFrame:
+        """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
+
+        The weight of paper 000 is ``log alpha / (1 - alpha) + log beta / (1 - beta)``; here its
+        posterior mean and deviation. Intervals are central, 90 %.
+        """
+        rates = self._guide_verb("worker_rates")()
+        if not rates:
+            raise ValueError("there are no workers: the model was built without annotators")
+        columns: dict[str, np.ndarray] = {}
+        for name, rate in rates.items():
+            columns |= {
+                name: rate.mean,
+                f"{name}_sd": rate.sd,
+                f"{name}_lower": rate.lower,
+                f"{name}_upper": rate.upper,
+            }
+        columns["weight"] = sum(rate.log_odds for rate in rates.values())
+        columns["weight_sd"] = np.sqrt(sum(rate.log_odds_sd**2 for rate in rates.values()))
+        counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
+        columns["answers"] = counts
+        return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
+
+    @cached_property
+    def clusters(self) -> pd.DataFrame:
+        """One row per cluster: expected items, share, weight E[pi_k], largest first."""
+        weights = self._guide_verb("mixture")().weights.numpy(force=True)
+        expected = self.probabilities.sum(0)
+        assigned = np.bincount(self.assignments, minlength=len(weights))
+        frame = pd.DataFrame(
+            {
+                "expected_items": expected,
+                "assigned_items": assigned,
+                "share": expected / expected.sum(),
+                "weight": weights,
+            },
+            index=pd.RangeIndex(len(weights), name="cluster"),
+        )
+        return frame.sort_values("expected_items", ascending=False, kind="stable")

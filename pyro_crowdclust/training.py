@@ -1,0 +1,162 @@
+"""The training loop behind ``fit``, one epoch at a time."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyro
+import torch
+from pyro.infer.elbo import ELBO
+from torch import Tensor, nn
+
+from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.checks import name_bad_site
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.optim import NaturalGradient, StepSize
+from pyro_crowdclust.priors import ConjugatePosterior
+
+Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+
+
+class NotFinite(ArithmeticError):
+    """The loss became infinite or not a number; the message names the site."""
+
+
+class Trainer:
+    """State and steps of one training run.
+
+    Parameters
+    ----------
+    model, guide
+        The run's own copies; trained in place.
+    data
+        What to learn from.
+    batches
+        A ``MinibatchSampler``, or None for the full data in every step.
+    optim, step_size, elbo, device, dtype, validate
+        As in ``fit``.
+    """
+
+    def __init__(
+        self,
+        model: Callable[[Batch], Any],
+        guide: Callable[[Batch], Any],
+        data: CrowdData,
+        batches: MinibatchSampler | None,
+        *,
+        optim: Optimizer,
+        step_size: float | StepSize,
+        elbo: ELBO,
+        device: str | torch.device | None,
+        dtype: torch.dtype,
+        validate: bool,
+    ) -> None:
+        self.model, self.guide, self.data, self.elbo = model, guide, data, elbo
+        self.batches = batches
+        self.device, self.dtype, self.validate = device, dtype, validate
+        self.step_size = step_size if callable(step_size) else lambda step: step_size
+        self.steps_done = self.epochs_done = 0
+        self.history: list[dict[str, float]] = []
+        self._full = None if batches is not None else full_batch(data).to(device, dtype)
+        self._modules = [part for part in (model, guide) if isinstance(part, nn.Module)]
+        posteriors = [
+            module
+            for part in self._modules
+            for module in part.modules()
+            if isinstance(module, ConjugatePosterior)
+        ]
+        self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
+        parameters = self._parameters()
+        self.optim = optim(parameters) if parameters else None
+
+    def _parameters(self) -> list[nn.Parameter]:
+        """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
+        found = [parameter for part in self._modules for parameter in part.parameters()]
+        found += [parameter for _, parameter in pyro.get_param_store().named_parameters()]
+        natural = self._natural_ids()
+        unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
+        return [parameter for key, parameter in unique.items() if key not in natural]
+
+    def _natural_ids(self) -> set[int]:
+        if self.natural is None:
+            return set()
+        return {id(group["params"][0]) for group in self.natural.param_groups}
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps see all data about once."""
+        return 1 if self.batches is None else len(self.batches)
+
+    def step(self, batch: Batch) -> float:
+        """One gradient step; returns the ELBO of the batch, an unbiased estimate of the whole.
+
+        Raises
+        ------
+        NotFinite
+            If the loss is not finite. Parameters are then left as they were.
+        """
+        optimizers = [opt for opt in (self.natural, self.optim) if opt is not None]
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        with pyro.validation_enabled(self.validate or self.steps_done == 0):
+            loss = self.elbo.differentiable_loss(self.model, self.guide, batch)
+        elbo = -loss.item()
+        auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
+        if auxiliary is not None:
+            loss = loss + auxiliary
+        if not math.isfinite(loss.item()):
+            raise NotFinite(name_bad_site(self.model, self.guide, batch))
+        loss.backward()
+        if self.natural is not None:
+            self.natural.set_step_size(self.step_size(self.steps_done))
+        for optimizer in optimizers:
+            optimizer.step()
+        self.steps_done += 1
+        return elbo
+
+    def epoch(self, on_step: Callable[[float], None], max_steps: int | None = None) -> None:
+        """One pass over the data; adds a row to ``history``.
+
+        Raises
+        ------
+        NotFinite
+            If training went bad; the parameters are then those at the start of the epoch.
+        """
+        started = time.perf_counter()
+        before = [copy.deepcopy(part.state_dict()) for part in self._modules]
+        elbos: list[float] = []
+        batches = [self._full] if self.batches is None else self.batches
+        try:
+            for batch in batches:
+                if max_steps is not None and self.steps_done >= max_steps:
+                    break
+                if hasattr(self.guide, "set_epoch"):
+                    self.guide.set_epoch(self.epochs_done + len(elbos) / self.steps_per_epoch)
+                elbos.append(self.step(batch.to(self.device, self.dtype)))
+                on_step(elbos[-1] / self.data.num_items)
+        except NotFinite:
+            for part, state in zip(self._modules, before, strict=True):
+                part.load_state_dict(state)
+            raise
+        self.epochs_done += 1
+        row = {
+            "epoch": self.epochs_done,
+            "step": self.steps_done,
+            "seconds": time.perf_counter() - started,
+            "elbo": sum(elbos) / max(len(elbos), 1),
+        }
+        if hasattr(self.guide, "mixture"):
+            weights = self.guide.mixture().weights
+            row["clusters_in_use"] = int((weights >= 0.01).sum())
+        self.history.append(row)
+
+    def has_converged(self, tolerance: float | None, patience: int) -> bool:
+        """Whether the last ``patience`` epochs brought less than ``tolerance`` nats per item."""
+        if tolerance is None or len(self.history) <= patience:
+            return False
+        elbos = [row["elbo"] / self.data.num_items for row in self.history]
+        return max(elbos[-patience:]) - max(elbos[:-patience]) < tolerance
