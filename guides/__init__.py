@@ -1,5 +1,6 @@
 """The posterior side: one file per guide."""
 
+from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 
-__all__ = ["MessagePassingGuide"]
+__all__ = ["AmortizedGuide", "MessagePassingGuide"]

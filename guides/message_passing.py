@@ -47,7 +47,7 @@ class MessagePassingGuide(nn.Module):
     iterations
         Rounds of eq. 12 and 14 without messages, from which every item starts.
     message_iterations
-        Rounds with messages, for items with answers.
+        Rounds with messages, for items with answers: one update of x, three exchanges among the z.
     damping
         How much of the old eta_z a round with messages keeps, in [0, 1).
     full_gradient
@@ -62,8 +62,8 @@ class MessagePassingGuide(nn.Module):
         model: SemiCrowdsourcedMixture,
         recognition: GaussianRecognition | None = None,
         *,
-        iterations: int = 3,
-        message_iterations: int = 6,
+        iterations: int = 2,
+        message_iterations: int = 2,
         damping: float = 0.3,
         full_gradient: bool = False,
         recognition_term: RecognitionTerm | None = None,
@@ -135,21 +135,16 @@ class MessagePassingGuide(nn.Module):
         self.auxiliary_loss = None
         if not rates or not batch.num_pairs:
             return alone
-        answers = self._log_likelihood_ratio(batch, rates)
-        coupling = PairCoupling(batch.left, batch.right, answers, batch.num_paired)
+        annotators = self.model.annotators
+        weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        coupling = PairCoupling(batch.left, batch.right, weight, batch.num_paired)
         if self.recognition_term is not None:
-            same = (alone.assignments[batch.left] * alone.assignments[batch.right]).sum(-1)
-            self.auxiliary_loss = self.recognition_term.loss(same, answers.detach(), batch)
+            self.auxiliary_loss = self.recognition_term.loss(
+                alone.assignments, annotators, rates, batch
+            )
         return solve_with_answers(
             conditionals, alone, coupling, self.message_iterations, self.damping
         )
-
-    def _log_likelihood_ratio(self, batch: Batch, rates: dict[str, Tensor]) -> Tensor:
-        """w_ij of eq. 14: the likelihood is linear in ``same``, so its slope is a difference."""
-        one, zero = batch.label.new_ones(batch.num_pairs), batch.label.new_zeros(batch.num_pairs)
-        answer = self.model.annotators.answer
-        if_same = answer(one, rates, batch.worker).log_prob(batch.label)
-        return if_same - answer(zero, rates, batch.worker).log_prob(batch.label)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

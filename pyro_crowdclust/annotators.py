@@ -96,4 +96,16 @@ class TwoCoin(nn.Module):
         worker: Int[Tensor, " pair"],
     ) -> TwoCoinAnswer:
         """Likelihood of the answers; linear in ``same`` and in the statistics of the rates."""
-        return TwoCoinAnswer(same, rates["sensitivity"][worker], rates["specificity"][worker])
+        of_pair = {name: rate.index_select(0, worker) for name, rate in rates.items()}
+        return TwoCoinAnswer(same, of_pair["sensitivity"], of_pair["specificity"])
+
+    def log_likelihood_ratio(
+        self,
+        rates: dict[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+        label: Float[Tensor, " pair"],
+    ) -> Float[Tensor, " pair"]:
+        """``w = log p(L | same) - log p(L | different)``: the weight of a message, eq. 14."""
+        ratios = rates["sensitivity"] - rates["specificity"].flip(-1)
+        statistics = self.sensitivity.family.observation_statistics(label)
+        return (ratios.index_select(0, worker) * statistics).sum(-1)

@@ -406,7 +406,8 @@ def _to_index(ids: Any, name: str) -> pd.Index:
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
-        index.duplicated()  # reads every hash, so that an id without one is found here
+        if index.dtype == object:
+            set(index)  # an id that has no hash fails here
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
     return index

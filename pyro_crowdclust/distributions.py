@@ -117,14 +117,14 @@ class AtMean(_StatisticValued):
 class GaussianAtMean(_StatisticValued):
     """A Gaussian posterior of a latent; the site's value is its square-root form ``Moments``.
 
-    ``E[log q]`` under the moments (m', R') of a value, with precision L L^T:
-    ``log|L| - |L^T (m' - m)|^2 / 2 - |L^T R'|_F^2 / 2 - d log(2 pi) / 2``, which is minus the
-    entropy at its own moments.
+    ``E[log q]`` under the moments (m', R') of a value, with root R of q:
+    ``-log|R| - |R^{-1} (m' - m)|^2 / 2 - |R^{-1} R'|_F^2 / 2 - d log(2 pi) / 2``, which is minus
+    the entropy at its own moments.
 
     Parameters
     ----------
     moments
-        ``Moments`` with ``precision_cholesky``.
+        ``Moments`` whose root is upper triangular (or diagonal) with a positive diagonal.
     """
 
     def __init__(self, moments: Moments) -> None:
@@ -137,16 +137,16 @@ class GaussianAtMean(_StatisticValued):
         return self._value
 
     def log_prob(self, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch"]:
-        dim = self.moments.mean.shape[-1]
-        cholesky = self.moments.precision_cholesky
-        log_determinant = cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        constant = log_determinant - dim * math.log(2 * math.pi) / 2
+        mean, root = self.moments
+        dim = mean.shape[-1]
+        log_determinant = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        constant = -log_determinant - dim * math.log(2 * math.pi) / 2
         if value is self._value:
             return constant - dim / 2
         other = Moments.of(value)
-        deviation = cholesky.mT @ (other.mean - self.moments.mean).unsqueeze(-1)
-        spread = cholesky.mT @ other.root
-        return constant - (deviation.square().sum((-2, -1)) + spread.square().sum((-2, -1))) / 2
+        away = torch.cat([(other.mean - mean).unsqueeze(-1), other.root], -1)
+        whitened = torch.linalg.solve_triangular(root, away, upper=True)
+        return constant - whitened.square().sum((-2, -1)) / 2
 
 
 class Point(_StatisticValued):
@@ -294,7 +294,7 @@ class PairEnd(_StatisticValued):
                 "z is enumerated, so the ends of pairs cannot be read from it: the guide must "
                 "sample the sites 'left' and 'right' with distributions.PairEnd(q_z, index)"
             )
-        return self._assignments[self._index]
+        return self._assignments.index_select(0, self._index)
 
     def log_prob(self, value: Float[Tensor, "pair cluster"]) -> Float[Tensor, " pair"]:
         return value.new_zeros(self.batch_shape)

@@ -27,7 +27,7 @@ from pyro_crowdclust.optim import StepSize
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 
-adam: Optimizer = partial(torch.optim.Adam, lr=1e-3)
+adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 
 
 def fit(

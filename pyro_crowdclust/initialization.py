@@ -93,6 +93,9 @@ class PrincipalComponentStart:
         partition = self._partition(points, model.num_clusters, generator)
         multiplicity = data.num_items / len(points)
         guide.start_at(MixtureStart(Moments.point(points).flat(), partition, multiplicity))
+        if hasattr(recognition, "start_at_partition"):
+            with torch.enable_grad():
+                recognition.start_at_partition(features, partition, generator)
 
     @staticmethod
     def _partition(points: Tensor, num_clusters: int, generator: torch.Generator) -> Tensor:

@@ -157,22 +157,26 @@ def solve_with_answers(
     coupling: PairCoupling,
     iterations: int,
     damping: float,
+    exchanges: int = 3,
 ) -> LocalPosterior:
     """Alternate eq. 12 and 14 with the messages of the answers, for the items that have any.
 
-    All items move at once, so every step but the last is damped: ``eta_z <- damping eta_z +
-    (1 - damping) eta_z*``. Without damping, two items that were called different can change
-    places forever. Only the last round is differentiable.
+    One iteration is an update of x and ``exchanges`` rounds of messages among the z. All items
+    move at once, so a round is damped: ``eta_z <- damping eta_z + (1 - damping) eta_z*``. Without
+    damping, two items that were called different can change places forever. Only the last round
+    is differentiable.
     """
     paired = coupling.num_items
     rows = conditionals.rows(paired)
     with torch.no_grad():
         fixed = rows.detach()
-        logits = start.logits[:paired]
-        for _ in range(iterations):
-            assignments = logits.softmax(-1)
-            target = fixed.logits(fixed.latent(assignments)) + coupling.messages(assignments)
-            logits = damping * logits + (1 - damping) * target
+        logits, alone = start.logits[:paired].detach(), None
+        for iteration in range(iterations):
+            # The start is already the answer-free update of the first iteration.
+            alone = logits if iteration == 0 else fixed.logits(fixed.latent(logits.softmax(-1)))
+            for _ in range(exchanges):
+                target = alone + coupling.messages(logits.softmax(-1))
+                logits = torch.lerp(target, logits, damping)
         assignments = logits.softmax(-1)
     latent = rows.latent(assignments)
     logits = rows.logits(latent) + coupling.messages(assignments)

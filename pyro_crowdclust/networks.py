@@ -152,6 +152,26 @@ class AmortizedRecognition(nn.Module):
             self.skip.weight.copy_(weight)
             self.skip.bias.copy_(bias)
 
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train q(z | o) on a given partition, so that no cluster is lost before training."""
+        parameters = [*self.trunk.parameters(), *self.logits.parameters()]
+        optimizer = torch.optim.Adam(parameters, lr=3e-3)
+        features = features.to(self.logits.weight.dtype)
+        for _ in range(steps):
+            rows = torch.randint(len(features), (256,), generator=generator)
+            logits, _ = self.assignment_logits(features[rows])
+            target = responsibilities[rows].to(logits.dtype)
+            loss = nn.functional.cross_entropy(logits, target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
     def assignment_logits(
         self, features: Float[Tensor, "item *feature"]
     ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
@@ -170,4 +190,4 @@ class AmortizedRecognition(nn.Module):
         shift, raw_scale = self.moments(hidden).double().chunk(2, -1)
         mean = self.skip(features.flatten(1)).double() + shift
         scale = self.initial_scale * raw_scale.exp()
-        return Moments(mean, scale.diag_embed(), scale.reciprocal().diag_embed())
+        return Moments(mean, scale.diag_embed())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 
 
@@ -38,10 +39,26 @@ class RecognitionTerm:
 
     def loss(
         self,
-        same: Float[Tensor, " pair"],
-        log_likelihood_ratio: Float[Tensor, " pair"],
+        assignments: Float[Tensor, "item cluster"],
+        annotators: TwoCoin,
+        rates: dict[str, Float[Tensor, "worker size"]],
         batch: Batch,
     ) -> Float[Tensor, ""]:
-        """The term for a batch, scaled to all answers."""
-        weighted = batch.pair_weight * log_likelihood_ratio * same
-        return -self.current_weight() * weighted.sum()
+        """The term for a batch, scaled to all answers; ``assignments`` are message-free."""
+        fixed = {name: statistics.detach() for name, statistics in rates.items()}
+        ratio = annotators.log_likelihood_ratio(fixed, batch.worker, batch.label)
+        left = assignments.index_select(0, batch.left)
+        right = assignments.index_select(0, batch.right)
+        weighted = (batch.pair_weight * ratio) @ (left * right).sum(-1)
+        return -self.current_weight() * weighted
+
+
+def exponential_annealing(initial: float, decay: float, floor: float) -> Callable[[float], float]:
+    """``c(epoch) = max(initial decay^epoch, floor)``.
+
+    Examples
+    --------
+    >>> exponential_annealing(200.0, 0.5, 5.0)(2)
+    50.0
+    """
+    return lambda epoch: max(initial * decay**epoch, floor)

@@ -150,15 +150,14 @@ def simulate_pages(
     truth, items = _asked_items(labels, items)
     _require_pages(pages_per_worker, page_size, len(items))
     rng = np.random.default_rng(seed)
-    pairs_of_page = np.stack(np.triu_indices(page_size, k=1), axis=1)
-    frames = []
-    for page in range(len(sensitivity) * pages_per_worker):
-        worker = page // pages_per_worker
-        pairs = rng.choice(len(items), page_size, replace=False)[pairs_of_page]
-        same = truth[pairs[:, 0]] == truth[pairs[:, 1]]
-        label = _two_coin_answers(same, sensitivity[worker], specificity[worker], rng)
-        frames.append(_answer_frame(items[pairs], worker, label).assign(page=page))
-    return pd.concat(frames, ignore_index=True)
+    num_pages = len(sensitivity) * pages_per_worker
+    members, slots = _draw_pages(len(items), num_pages, page_size, rng)
+    pairs = members[:, slots].reshape(-1, 2)
+    page = np.repeat(np.arange(num_pages), len(slots))
+    worker = page // pages_per_worker
+    same = truth[pairs[:, 0]] == truth[pairs[:, 1]]
+    label = _two_coin_answers(same, sensitivity[worker], specificity[worker], rng)
+    return _answer_frame(items[pairs], worker, label).assign(page=page)
 
 
 def simulate_partitions(
@@ -223,19 +222,16 @@ def simulate_partitions(
             "in; pass items of at least two classes"
         )
     rng = np.random.default_rng(seed)
-    pairs_of_page = np.stack(np.triu_indices(page_size, k=1), axis=1)
-    frames = []
-    for page in range(len(error_rate) * pages_per_worker):
-        worker = page // pages_per_worker
-        members = rng.choice(len(items), page_size, replace=False)
-        misplaced = rng.random(page_size) < error_rate[worker]
-        # A step of 1 to K - 1 around the circle of classes reaches each other class equally often.
-        step = rng.integers(1, num_classes, page_size)
-        group = (truth[members] + misplaced * step) % num_classes
-        label = (group[pairs_of_page[:, 0]] == group[pairs_of_page[:, 1]]).astype(np.int64)
-        pairs = items[members[pairs_of_page]]
-        frames.append(_answer_frame(pairs, worker, label).assign(page=page))
-    return pd.concat(frames, ignore_index=True)
+    num_pages = len(error_rate) * pages_per_worker
+    members, slots = _draw_pages(len(items), num_pages, page_size, rng)
+    misplaced = rng.random(members.shape) < np.repeat(error_rate, pages_per_worker)[:, None]
+    # A step of 1 to K - 1 around the circle of classes reaches each other class equally often.
+    step = rng.integers(1, num_classes, members.shape)
+    group = ((truth[members] + misplaced * step) % num_classes)[:, slots].reshape(-1, 2)
+    label = (group[:, 0] == group[:, 1]).astype(np.int64)
+    page = np.repeat(np.arange(num_pages), len(slots))
+    pairs = items[members[:, slots].reshape(-1, 2)]
+    return _answer_frame(pairs, page // pages_per_worker, label).assign(page=page)
 
 
 def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:
@@ -386,10 +382,18 @@ def _draw_pairs(
     return np.stack([i, j], axis=1)
 
 
+def _draw_pages(
+    num_items: int, num_pages: int, page_size: int, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, "page slot"], Int[np.ndarray, "pair 2"]]:
+    """Distinct items of every page, and the two slots of every pair of a page."""
+    pages = [rng.choice(num_items, page_size, replace=False) for _ in range(num_pages)]
+    return np.stack(pages), np.stack(np.triu_indices(page_size, k=1), axis=1)
+
+
 def _two_coin_answers(
     same: Bool[np.ndarray, " pair"],
-    sensitivity: float,
-    specificity: float,
+    sensitivity: float | Float[np.ndarray, " pair"],
+    specificity: float | Float[np.ndarray, " pair"],
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " pair"]:
     says_same = np.where(same, sensitivity, 1 - specificity)
@@ -397,7 +401,9 @@ def _two_coin_answers(
 
 
 def _answer_frame(
-    pairs: Int[np.ndarray, "pair 2"], worker: int, label: Int[np.ndarray, " pair"]
+    pairs: Int[np.ndarray, "pair 2"],
+    worker: int | Int[np.ndarray, " pair"],
+    label: Int[np.ndarray, " pair"],
 ) -> pd.DataFrame:
     left, right = np.sort(pairs, axis=1).T
     return pd.DataFrame({"left": left, "right": right, "worker": worker, "label": label})

@@ -13,11 +13,14 @@ import torch
 from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch, item_batches
 from pyro_crowdclust.checks import name_bad_site
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
+
+# Rows that one pass through the networks holds when many items are predicted.
+PREDICTION_ROWS = 4096
 
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
@@ -160,3 +163,10 @@ class Trainer:
             return False
         elbos = [row["elbo"] / self.data.num_items for row in self.history]
         return max(elbos[-patience:]) - max(elbos[:-patience]) < tolerance
+
+    @torch.no_grad()
+    def predict_proba(self, features: Any) -> Tensor:
+        """q(z) of items from their features alone, at this point of training."""
+        batches = item_batches(CrowdData(features), PREDICTION_ROWS)
+        parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
+        return torch.cat([part.assignments for part in parts]).cpu()

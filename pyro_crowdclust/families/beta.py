@@ -66,7 +66,7 @@ class Beta(ExponentialFamily):
         return torch.distributions.Beta(tau[..., 0], tau[..., 1], validate_args=False).sample()
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        return (natural_parameters > -1).all(-1)
+        return ((natural_parameters > -1) & natural_parameters.isfinite()).all(-1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([observation, 1 - observation], -1)
@@ -76,3 +76,13 @@ class Beta(ExponentialFamily):
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch"]:
         return torch.bernoulli(statistics[..., 0].exp())
+
+    @property
+    def unconstrained_size(self) -> int:
+        return 1
+
+    def from_unconstrained(self, unconstrained: Tensor) -> Float[Tensor, "*batch"]:
+        return unconstrained.squeeze(-1).sigmoid()
+
+    def to_unconstrained(self, value: Float[Tensor, "*batch"]) -> Tensor:
+        return torch.logit(value).unsqueeze(-1)

@@ -62,7 +62,7 @@ class Dirichlet(ExponentialFamily):
         return torch.distributions.Dirichlet(natural_parameters + 1, validate_args=False).sample()
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        return (natural_parameters > -1).all(-1)
+        return ((natural_parameters > -1) & natural_parameters.isfinite()).all(-1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch size"]) -> Tensor:
         return observation
@@ -73,3 +73,13 @@ class Dirichlet(ExponentialFamily):
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch size"]:
         categorical = torch.distributions.OneHotCategorical(logits=statistics, validate_args=False)
         return categorical.sample()
+
+    @property
+    def unconstrained_size(self) -> int:
+        return self.size
+
+    def from_unconstrained(self, unconstrained: Tensor) -> Float[Tensor, "*batch size"]:
+        return unconstrained.softmax(-1)
+
+    def to_unconstrained(self, value: Float[Tensor, "*batch size"]) -> Tensor:
+        return value.log()

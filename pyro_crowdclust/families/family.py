@@ -97,6 +97,19 @@ class ExponentialFamily(ABC):
         """One draw of ``x`` given the statistics ``t(theta)`` of a real ``theta``."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
 
+    @property
+    def unconstrained_size(self) -> int:
+        """Length of an unconstrained theta, for point estimates."""
+        raise NotImplementedError(f"{self} has no unconstrained coordinates")
+
+    def from_unconstrained(self, unconstrained: Float[Tensor, "*batch free"]) -> Any:
+        """A smooth map of all real vectors onto (the inside of) the values theta."""
+        raise NotImplementedError(f"{self} has no unconstrained coordinates")
+
+    def to_unconstrained(self, value: Any) -> Float[Tensor, "*batch free"]:
+        """A vector that ``from_unconstrained`` maps to the value."""
+        raise NotImplementedError(f"{self} has no unconstrained coordinates")
+
     def natural_gradient_mean(
         self, natural_parameters: Float[Tensor, "*batch size"]
     ) -> Float[Tensor, "*batch size"]:

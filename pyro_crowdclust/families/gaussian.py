@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -92,35 +92,61 @@ class Gaussian(ExponentialFamily):
         return finite & (torch.linalg.cholesky_ex(-2 * quadratic).info == 0)
 
     def moments(self, natural_parameters: Float[Tensor, "*batch size"]) -> Moments:
-        """Mean, root and precision factor of N(eta), from one Cholesky factorization.
+        """Mean and root of N(eta), from one Cholesky factorization.
 
-        With Lambda = L L^T the root is R = L^{-T}, so R R^T is the covariance.
+        With Lambda = L L^T and W = L^{-1} the root is R = W^T, so that R R^T is the covariance,
+        and the mean is ``W^T W h``.
+
+        Raises
+        ------
+        ValueError
+            If a precision is not positive definite.
         """
         linear, quadratic = self.unpack(natural_parameters)
-        cholesky, info = torch.linalg.cholesky_ex(-2 * quadratic)
-        if torch.is_grad_enabled() and bool((info > 0).any()):
+        inverse = _InverseCholesky.apply(-2 * quadratic)
+        mean = (inverse.mT @ (inverse @ linear.unsqueeze(-1))).squeeze(-1)
+        return Moments(mean, inverse.mT)
+
+
+class _InverseCholesky(torch.autograd.Function):
+    """``W = L^{-1}`` with ``Lambda = L L^T``; three small products on the way back.
+
+    With the gradient G of W (lower triangle), ``dLambda = -W^T sym(Phi(G W^T)) W``, where Phi
+    keeps the lower triangle and halves its diagonal.
+    """
+
+    @staticmethod
+    def forward(precision: Tensor) -> Tensor:
+        cholesky, info = torch.linalg.cholesky_ex(precision)
+        if bool(info.any()):
             raise ValueError(
                 "a Gaussian latent has a precision that is not positive definite: the natural "
                 "parameters of the components have left their domain; lower the step size"
             )
-        identity = torch.eye(self.dim, dtype=linear.dtype, device=linear.device)
-        inverse = torch.linalg.solve_triangular(
-            cholesky, identity.expand_as(cholesky), upper=False
-        )
-        whitened = inverse @ linear.unsqueeze(-1)
-        mean = (inverse.mT @ whitened).squeeze(-1)
-        return Moments(mean, inverse.mT, cholesky)
+        identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+        return torch.linalg.solve_triangular(cholesky, identity.expand_as(cholesky), upper=False)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (inverse,) = ctx.saved_tensors
+        lower = (gradient.tril() @ inverse.mT).tril()
+        # Phi(.) + Phi(.)^T is the symmetric matrix with this lower triangle.
+        symmetric = lower + lower.tril(-1).mT
+        return inverse.mT @ symmetric @ inverse / -2
 
 
 class Moments(NamedTuple):
-    """A Gaussian in square-root form: mean m, root R (covariance R R^T), precision factor L.
+    """A Gaussian in square-root form: mean m and upper triangular root R, covariance R R^T.
 
-    ``precision_cholesky`` is None where it is not known, as for a real point (R = 0).
+    A real point has R = 0.
     """
 
     mean: Float[Tensor, "*batch dim"]
     root: Float[Tensor, "*batch dim dim"]
-    precision_cholesky: Float[Tensor, "*batch dim dim"] | None = None
 
     def flat(self) -> Float[Tensor, "*batch size"]:
         """The value of a Gaussian site: (m, vec R)."""

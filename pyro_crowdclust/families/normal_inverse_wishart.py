@@ -66,10 +66,8 @@ class NormalInverseWishart(ExponentialFamily):
         return linear, quadratic, flat[..., -2], flat[..., -1]
 
     def _pack(self, linear: Tensor, quadratic: Tensor, third: Tensor, fourth: Tensor) -> Tensor:
-        scalars = torch.stack(torch.broadcast_tensors(third, fourth), -1)
-        shape = torch.broadcast_shapes(linear.shape[:-1], quadratic.shape[:-2], scalars.shape[:-1])
-        parts = (linear, quadratic.flatten(-2), scalars)
-        return torch.cat([part.expand(*shape, part.shape[-1]) for part in parts], -1)
+        scalars = (third.unsqueeze(-1), fourth.unsqueeze(-1))
+        return torch.cat([linear, quadratic.flatten(-2), *scalars], -1)
 
     def natural(
         self,
@@ -79,8 +77,17 @@ class NormalInverseWishart(ExponentialFamily):
         degrees: Float[Tensor, "*batch"],
     ) -> Tensor:
         weighted = concentration.unsqueeze(-1) * location
-        outer = weighted.unsqueeze(-1) * location.unsqueeze(-2)
-        return self._pack(weighted, scale + outer, concentration, degrees + self.dim + 2)
+        second = scale + weighted.unsqueeze(-1) * location.unsqueeze(-2)
+        fourth = torch.as_tensor(degrees + self.dim + 2)
+        batch = torch.broadcast_shapes(
+            weighted.shape[:-1], second.shape[:-2], concentration.shape, fourth.shape
+        )
+        return self._pack(
+            weighted.expand(*batch, self.dim),
+            second.expand(*batch, self.dim, self.dim),
+            concentration.expand(batch),
+            fourth.expand(batch),
+        )
 
     def standard(self, natural_parameters: Tensor) -> NormalInverseWishartParameters:
         weighted, second, concentration, fourth = self._unpack(natural_parameters)
@@ -153,3 +160,17 @@ class NormalInverseWishart(ExponentialFamily):
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch moments"]:
         local = self.local
         return Moments.point(local.sample(statistics[..., : local.size])).flat()
+
+    @property
+    def unconstrained_size(self) -> int:
+        return self.local.size
+
+    def from_unconstrained(self, unconstrained: Tensor) -> GaussianParameters:
+        mean, raw = self.local.unpack(unconstrained)
+        factor = raw.tril(-1) + raw.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+        return GaussianParameters(mean, factor @ factor.mT)
+
+    def to_unconstrained(self, value: GaussianParameters) -> Tensor:
+        factor = torch.linalg.cholesky(value.covariance)
+        log_diagonal = factor.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+        return self.local.pack(value.mean, factor.tril(-1) + log_diagonal)

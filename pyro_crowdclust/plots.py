@@ -1,0 +1,490 @@
+"""Pictures of a fitted result.
+
+A function with one panel takes an ``Axes`` to draw in and returns it; one with several takes a
+``Figure`` (or a ``SubFigure`` of a larger one) and returns that. Without one, each makes its own;
+save it with ``figure.savefig`` or ``axes.figure.savefig``. Nothing is drawn through pyplot, so no
+figure stays behind in its global list.
+
+Colours are those of Paul Tol's "muted" scheme, which readers with colour-blindness can tell apart;
+where there are more groups than colours, the marker changes too.
+
+>>> import torch
+>>> from pyro_crowdclust.plots import plot_partition
+>>> axes = plot_partition(torch.randn(30, 2), [0, 1, 2] * 10)
+>>> [text.get_text() for text in axes.texts]
+['0', '1', '2']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from pyro_crowdclust.metrics import label_codes
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+COLORS = (
+    "#332288",  # indigo
+    "#CC6677",  # rose
+    "#117733",  # green
+    "#DDCC77",  # sand
+    "#88CCEE",  # cyan
+    "#882255",  # wine
+    "#44AA99",  # teal
+    "#999933",  # olive
+    "#AA4499",  # purple
+)
+MARKERS = "os^DvP*X<>"
+
+# A central interval of 90 % of a normal distribution, in standard deviations.
+_INTERVAL_90 = 1.645
+
+# More rows than this in a forest, and their names would overlap.
+_MOST_NAMED_ROWS = 80
+
+
+def plot_history(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
+    """ELBO per item, and the clusters in use, over epochs.
+
+    The ELBO is the average of the minibatch estimates of an epoch.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    figure
+        Where to draw; default a new one.
+    """
+    history = fitted.history
+    with_clusters = "clusters_in_use" in history
+    figure = figure or _new_figure(5.5, 4.2 if with_clusters else 3.0)
+    panels = figure.subplots(1 + with_clusters, 1, sharex=True, squeeze=False)[:, 0]
+    marker = "o" if len(history) <= 30 else None
+    style = {"marker": marker, "markersize": 4}
+    panels[0].plot(history["epoch"], history["elbo"] / fitted.data.num_items, COLORS[0], **style)
+    panels[0].set_ylabel("ELBO per item (nats)")
+    if with_clusters:
+        panels[1].plot(history["epoch"], history["clusters_in_use"], COLORS[1], **style)
+        panels[1].set_ylabel("clusters in use")
+        panels[1].set_ylim(bottom=0)
+        panels[1].yaxis.get_major_locator().set_params(integer=True)
+    panels[-1].set_xlabel("epoch")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
+    for axes in panels:
+        _quiet(axes, grid="both")
+    return figure
+
+
+def plot_partition(
+    points: ArrayLike,
+    labels: ArrayLike,
+    *,
+    marked: ArrayLike | None = None,
+    marked_name: str = "in an answer",
+    at_least: float = 0.01,
+    axes: Axes | None = None,
+) -> Axes:
+    """Points in the plane, coloured by group, each group named where most of it lies.
+
+    Parameters
+    ----------
+    points
+        Shape ``[item, 2]``.
+    labels
+        One integer or string per item.
+    marked
+        Items to draw with a ring: True or False for each.
+    marked_name
+        What the ring says, for the legend.
+    at_least
+        Groups with a smaller share of the items are grey and without a name.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If points are not ``[item, 2]``, or labels or marks are not one per point.
+    """
+    points, labels = _array(points), _array(labels)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must be [item, 2], but have the shape {list(points.shape)}")
+    for name, per_item in (("labels", labels), ("marked", marked)):
+        if per_item is not None and len(per_item) != len(points):
+            raise ValueError(f"{name} has {len(per_item)} entries for {len(points)} points")
+    axes = axes or _new_axes(5.0, 4.6)
+    size = float(np.clip(4000 / len(points), 3, 26))
+    codes = label_codes(labels)
+    counts = np.bincount(codes)
+    order = np.argsort(-counts, kind="stable")
+    for rank, code in enumerate(order):
+        inside = codes == code
+        large = counts[code] >= at_least * len(codes)
+        axes.scatter(
+            *points[inside].T,
+            s=size,
+            c=COLORS[rank % len(COLORS)] if large else "#BBBBBB",
+            marker=MARKERS[rank // len(COLORS) % len(MARKERS)],
+            alpha=0.8,
+            linewidths=0,
+            rasterized=len(points) > 2000,
+            zorder=2 if large else 1,
+            label=f"{labels[inside][0]}",
+        )
+        if large:
+            axes.annotate(
+                f"{labels[inside][0]}",
+                _central_point(points[inside]),
+                ha="center",
+                va="center",
+                weight="bold",
+                zorder=4,
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
+            )
+    if marked is not None and np.any(marked):
+        rings = axes.scatter(
+            *points[np.asarray(marked, bool)].T,
+            s=2.5 * size,
+            facecolors="none",
+            edgecolors="black",
+            linewidths=0.6,
+            rasterized=len(points) > 2000,
+            zorder=3,
+            label=marked_name,
+        )
+        axes.legend(handles=[rings], loc="best", frameon=True, framealpha=0.8, fontsize="small")
+    _quiet(axes)
+    return axes
+
+
+def plot_latent(
+    fitted: Fitted,
+    *,
+    true_labels: ArrayLike | None = None,
+    max_items: int = 5000,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Latent means by cluster; items that occur in answers carry a ring.
+
+    Where the latent has more than two dimensions, its first two principal components are shown;
+    where there is none, the features take its place.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    true_labels
+        True class of every item, for a second panel.
+    max_items
+        Draw a random part of so many, if there are more.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If ``true_labels`` is not one label per item, or there is but one dimension to show.
+    """
+    points, names = _plane(fitted)
+    num_items = fitted.data.num_items
+    if true_labels is not None and len(true_labels) != num_items:
+        raise ValueError(f"true_labels has {len(true_labels)} entries for {num_items} items")
+    shown = np.arange(num_items)
+    if num_items > max_items:
+        shown = np.sort(np.random.default_rng(0).choice(num_items, max_items, replace=False))
+    answered = np.zeros(num_items, bool)
+    answered[fitted.data.annotated_items] = True
+
+    panels = [("by cluster", fitted.assignments)]
+    if true_labels is not None:
+        panels.append(("by true class", _array(true_labels)))
+    figure = figure or _new_figure(5.0 * len(panels), 4.6)
+    row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, labels) in zip(row, panels, strict=True):
+        marked = answered[shown] if axes is row[0] else None
+        plot_partition(points[shown], labels[shown], marked=marked, axes=axes)
+        axes.set_title(title)
+        axes.set_xlabel(names[0])
+    row[0].set_ylabel(names[1])
+    return figure
+
+
+def plot_cluster_samples(
+    fitted: Fitted,
+    image_shape: tuple[int, ...],
+    *,
+    num_samples: int = 8,
+    at_least: float = 0.0,
+    pixel_noise: bool = False,
+    seed: int = 0,
+    axes: Axes | None = None,
+) -> Axes:
+    """Images ``o ~ p(o | x)``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
+
+    Columns stand in order of the cluster's weight, and are as bright as it is large, relative to
+    the largest; Luo et al. 2018, figure 4a.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned; its guide needs ``mixture()`` and its model an ``emission``.
+    image_shape
+        Height and width, and 3 for colour.
+    num_samples
+        Images of each cluster.
+    at_least
+        Leave out clusters with a smaller weight.
+    pixel_noise
+        Draw every pixel from p(o | x), instead of showing the mean of p(o | x).
+    seed
+        The same seed gives the same images.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If the guide has no mixture, the model no emission, or features do not fit the shape.
+    """
+    weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
+    height, width = image_shape[:2]
+    low, high = min(0.0, images.min()), images.max()
+    shades = (images - low) / max(high - low, 1e-12)
+    shades *= (weights / weights.max()).reshape(-1, *[1] * (shades.ndim - 1))
+
+    # A pixel of background separates the images, so that dim ones can be told from gaps.
+    gap = np.full((len(weights), num_samples, height + 1, width + 1, *image_shape[2:]), 0.25)
+    gap[:, :, :-1, :-1] = shades
+    mosaic = np.moveaxis(gap, (0, 2), (2, 1)).reshape(
+        num_samples * (height + 1), len(weights) * (width + 1), *image_shape[2:]
+    )
+    if axes is None:
+        columns = len(weights)
+        axes = _new_axes(max(0.45 * columns, 3.0), max(0.45 * num_samples, 1.5) + 0.7)
+    axes.imshow(mosaic[:-1, :-1], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    names = [f"{index}\n{share:.0%}" for index, share in weights.items()]
+    axes.set_xticks(np.arange(len(weights)) * (width + 1) + (width - 1) / 2, names)
+    axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False, labelsize="small")
+    axes.set_yticks([])
+    axes.set_title("cluster and its weight", fontsize="medium")
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+def plot_worker_weights(
+    fitted: Fitted,
+    *,
+    truth: pd.DataFrame | None = None,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """``log a / (1 - a) + log b / (1 - b)`` of every worker, sorted, with 90 % intervals.
+
+    The interval is the posterior mean and 1.645 posterior standard deviations to either side.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    truth
+        True weights, in a column ``weight`` and indexed by worker, as ``two_coin_rates`` returns
+        them. They are drawn beside the estimates, and against them in a second panel, which
+        leaves out infinite ones.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If ``truth`` has no column ``weight``, or there are no workers.
+    """
+    if truth is not None and "weight" not in truth:
+        raise ValueError(f"truth needs a column 'weight'; it has {list(truth.columns)}")
+    workers = fitted.workers.sort_values("weight", kind="stable")
+    width = _INTERVAL_90 * workers["weight_sd"]
+    figure = figure or _new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
+    panels = figure.subplots(1, 1 if truth is None else 2, squeeze=False)[0]
+    _forest(
+        panels[0],
+        workers["weight"],
+        workers["weight"] - width,
+        workers["weight"] + width,
+        COLORS[0],
+    )
+    panels[0].axvline(0, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
+    panels[0].set_ylabel("worker")
+    if truth is None:
+        return figure
+
+    true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
+    known = np.isfinite(true_weight)
+    rows = np.arange(len(workers))
+    panels[0].scatter(
+        true_weight[known],
+        rows[known],
+        marker="D",
+        s=26,
+        facecolors="none",
+        edgecolors=COLORS[1],
+        linewidths=1.3,
+        zorder=3,
+        label="true",
+    )
+    panels[0].legend(loc="best", fontsize="small")
+    panels[1].axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    panels[1].errorbar(
+        true_weight[known],
+        workers["weight"][known],
+        width[known],
+        fmt="o",
+        color=COLORS[0],
+        ecolor=_pale(COLORS[0]),
+        markersize=5,
+    )
+    panels[1].set_xlabel("true weight")
+    panels[1].set_ylabel("estimated weight")
+    panels[1].set_aspect("equal", adjustable="datalim")
+    _quiet(panels[1], grid="both")
+    return figure
+
+
+def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
+    """Sensitivity and specificity of every worker with 90 % intervals, sorted by weight.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If there are no workers.
+    """
+    workers = fitted.workers.sort_values("weight", kind="stable")
+    figure = figure or _new_figure(7.0, _forest_height(workers))
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, name, color in zip(panels, ("sensitivity", "specificity"), COLORS, strict=False):
+        lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
+        _forest(axes, workers[name], lower, upper, color)
+        axes.set_xlabel(name)
+        axes.set_xlim(-0.02, 1.02)
+    panels[0].set_ylabel("worker")
+    return figure
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=120)
+
+
+def _new_axes(width: float, height: float) -> Axes:
+    return _new_figure(width, height).subplots()
+
+
+def _quiet(axes: Axes, grid: str | None = None) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    if grid:
+        axes.grid(axis=grid, color="0.9", linewidth=0.6)
+        axes.set_axisbelow(True)
+
+
+def _pale(color: str) -> tuple[float, ...]:
+    from matplotlib.colors import to_rgb
+
+    return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
+
+
+def _array(values: Any) -> np.ndarray:
+    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
+
+
+def _central_point(points: Float[np.ndarray, "item 2"]) -> Float[np.ndarray, " 2"]:
+    """The point nearest to the medians: unlike the mean of a bent cluster, it lies inside."""
+    distance = np.square(points - np.median(points, axis=0)).sum(1)
+    return points[distance.argmin()]
+
+
+def _plane(fitted: Fitted) -> tuple[Float[np.ndarray, "item 2"], tuple[str, str]]:
+    """Two coordinates of every item, and their names."""
+    values, kind = fitted.latent_means, "latent dimension"
+    if values is None:
+        kind = "feature"
+        values = _array(fitted.data.features).reshape(fitted.data.num_items, -1)
+    if values.shape[1] < 2:
+        raise ValueError(f"there is but one {kind} to show, and a plane needs two")
+    if values.shape[1] == 2:
+        return values, (f"{kind} 1", f"{kind} 2")
+    from sklearn.decomposition import PCA
+
+    pca = PCA(2, svd_solver="covariance_eigh")
+    points = pca.fit_transform(values)
+    first, second = pca.explained_variance_ratio_
+    return points, (
+        f"principal component 1 ({first:.0%} of variance)",
+        f"principal component 2 ({second:.0%})",
+    )
+
+
+def _sample_images(
+    fitted: Fitted,
+    image_shape: tuple[int, ...],
+    num_samples: int,
+    at_least: float,
+    pixel_noise: bool,
+    seed: int,
+) -> tuple[pd.Series, Float[np.ndarray, "cluster sample ..."]]:
+    """Weights of the clusters to show, largest first, and images of each."""
+    if not hasattr(fitted.guide, "mixture") or not hasattr(fitted.model, "emission"):
+        raise ValueError(
+            f"{type(fitted.guide).__name__} has no mixture() or {type(fitted.model).__name__} no "
+            "emission, and samples need both: draw from your own model with Pyro's Predictive"
+        )
+    mixture, emission = fitted.guide.mixture(), fitted.model.emission
+    weights = pd.Series(_array(mixture.weights)).sort_values(ascending=False, kind="stable")
+    weights = weights[weights >= min(at_least, weights.max())]
+    chosen = torch.as_tensor(weights.index.to_numpy())
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        root = torch.linalg.cholesky(mixture.covariance.cpu()[chosen])
+        noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
+        latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
+        if getattr(emission, "observes_latent", False):
+            images = latent
+        else:
+            features = emission(latent.to(fitted.device, fitted.dtype))
+            images = features.sample() if pixel_noise else features.mean
+    images = _array(images.double()).swapaxes(0, 1)
+    size = int(np.prod(images.shape[2:]))
+    if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
+        raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
+    return weights, images.reshape(len(weights), num_samples, *image_shape)
+
+
+def _forest_height(workers: pd.DataFrame) -> float:
+    return 1.1 + 0.2 * min(max(len(workers), 6), _MOST_NAMED_ROWS)
+
+
+def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, color: str) -> None:
+    """One row per worker, from the bottom up; names only where there is room for them."""
+    rows = np.arange(len(mean))
+    axes.hlines(rows, lower, upper, color=_pale(color), linewidth=3)
+    axes.plot(mean, rows, "o", color=color, markersize=5)
+    axes.set_yticks(
+        rows, mean.index.astype(str) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
+    )
+    axes.tick_params(axis="y", length=0)
+    axes.margins(y=0.02)
+    _quiet(axes, grid="x")

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import zlib
+
+import pyro
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture(autouse=True)
+def _seed(request):
+    """The same random numbers for a test whatever runs before it, and others for each test."""
+    torch.manual_seed(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture(autouse=True)
+def _no_global_parameters():
+    """Nothing in the library may leave anything in Pyro's global parameter store."""
+    pyro.clear_param_store()
+    yield
+    left = sorted(pyro.get_param_store().keys())
+    pyro.clear_param_store()
+    assert not left, f"parameters left in Pyro's global store: {left}"

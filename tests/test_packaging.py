@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINE_FILES = sorted((ROOT / "pyro_crowdclust").rglob("*.py"))
+PACKAGES = {
+    "pyro_crowdclust": "pyro_crowdclust",
+    "pyro_crowdclust/families": "pyro_crowdclust/families",
+    "pyro_crowdclust/models": "models",
+    "pyro_crowdclust/guides": "guides",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Wheel built from a copy of the sources, so that no earlier build can lend it files."""
+    source = tmp_path_factory.mktemp("source")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("pyro_crowdclust", "models", "guides"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
+    for pattern in ("pyproject.toml", "LICENSE", "README*"):
+        for file in ROOT.glob(pattern):
+            shutil.copy(file, source)
+    target = tmp_path_factory.mktemp("wheel")
+    command = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(target), str(source)]
+    build = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert build.returncode == 0, build.stdout + build.stderr
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def run_installed(wheel, tmp_path_factory):
+    """Function that runs code where the unpacked wheel, and not this checkout, can be imported.
+
+    A new environment has no editable install of the project. Its path gets the unpacked wheel and
+    this environment's packages; adding a folder to `sys.path` runs none of its `.pth` files.
+    """
+    installed = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(wheel).extractall(installed)
+    environment = tmp_path_factory.mktemp("environment")
+    venv.create(environment, with_pip=False, symlinks=True)
+    folder, program = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
+    python = environment / folder / program
+    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+
+    def run(code):
+        header = f"import sys; sys.path[:] = {[str(installed)]!r} + sys.path + {packages!r}\n"
+        command = [python, "-I", "-c", header + code]
+        result = subprocess.run(
+            command, cwd=elsewhere, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    run.folder = installed
+    return run
+
+
+def test_wheel_holds_every_file_of_every_package(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        f"{package}/{file.name}"
+        for package, folder in PACKAGES.items()
+        for file in (ROOT / folder).glob("*.py")
+    }
+    assert {"pyro_crowdclust/models/__init__.py", "pyro_crowdclust/guides/__init__.py"} <= expected
+    packaged = {name for name in names if ".dist-info/" not in name}
+    assert packaged == expected | {"pyro_crowdclust/py.typed"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_every_folder_with_code_is_packaged():
+    folders = {
+        file.parent.relative_to(ROOT).as_posix()
+        for top in ("pyro_crowdclust", "models", "guides")
+        for file in (ROOT / top).rglob("*.py")
+    }
+    assert folders == set(PACKAGES.values())
+
+
+def test_installed_wheel_resolves_without_the_checkout(run_installed):
+    printed = run_installed(
+        "import json, pyro_crowdclust, pyro_crowdclust.models, pyro_crowdclust.guides\n"
+        "ours = [m for name, m in sys.modules.items() if name.split('.')[0] == 'pyro_crowdclust']\n"
+        "print(json.dumps([m.__file__ for m in ours]))"
+    )
+    files = [Path(file).resolve() for file in json.loads(printed)]
+    assert len(files) >= 3
+    folder = run_installed.folder.resolve() / "pyro_crowdclust"
+    assert all(file.is_relative_to(folder) for file in files), files
+
+
+def test_engine_alone_loads_no_model_and_no_guide(run_installed):
+    printed = run_installed("import json, pyro_crowdclust\nprint(json.dumps(list(sys.modules)))")
+    loaded = json.loads(printed)
+    assert "pyro_crowdclust" in loaded
+    forbidden = ("pyro_crowdclust.models", "pyro_crowdclust.guides", "models", "guides")
+    assert not [name for name in loaded if name.startswith(forbidden)]
+
+
+def imported_names(source, package):
+    """Full dotted names that a file of `package` imports, relative ones resolved."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            start = [*(parents if node.level else []), *filter(None, [node.module])]
+            yield from (".".join([*start, alias.name]) for alias in node.names)
+
+
+def models_and_guides(names):
+    """Those of the names that lie in models or guides, under either of their two addresses."""
+    found = []
+    for name in names:
+        parts = name.removeprefix("pyro_crowdclust.").split(".")
+        if parts[0] in ("models", "guides"):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("file", ENGINE_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_engine_never_imports_models_or_guides(file):
+    package = ".".join(file.relative_to(ROOT).parent.parts)
+    assert models_and_guides(imported_names(file.read_text(encoding="utf-8"), package)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [
+        ("import models", "pyro_crowdclust"),
+        ("import pyro_crowdclust.guides as g", "pyro_crowdclust"),
+        ("from pyro_crowdclust import fit, models", "pyro_crowdclust"),
+        ("from pyro_crowdclust.models.mixture import Mixture", "pyro_crowdclust"),
+        ("def f():\n    from . import guides", "pyro_crowdclust"),
+        ("from .guides import Guide", "pyro_crowdclust"),
+        ("from ..models import Mixture", "pyro_crowdclust.families"),
+        ("from .. import models", "pyro_crowdclust.families"),
+    ],
+)
+def test_the_import_check_sees_every_spelling(source, package):
+    assert len(models_and_guides(imported_names(source, package))) == 1
+
+
+def test_the_import_check_spares_other_modules():
+    source = "import pyro.infer, models_of_others\nfrom . import fit\nfrom .families import guides"
+    names = list(imported_names(source, "pyro_crowdclust"))
+    assert names[-1] == "pyro_crowdclust.families.guides"
+    assert models_and_guides(names) == []
