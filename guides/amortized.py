@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import RateSummary, summarize_point
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.distributions import Assignment, GaussianAtMean, PairEnd
-from pyro_crowdclust.families import GaussianParameters
+from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.mixture import MixtureSummary
@@ -117,7 +117,7 @@ class AmortizedGuide(nn.Module):
             pyro.sample("x", GaussianAtMean(latent))
         self.auxiliary_loss = None
         if batch.num_pairs:
-            probabilities = log_probabilities.exp()
+            probabilities = softmax_without_denormals(log_probabilities)
             with (
                 pyro.plate("pairs", batch.num_pairs, dim=-1),
                 poutine.scale(scale=batch.pair_weight),

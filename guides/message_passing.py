@@ -22,9 +22,8 @@ from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import (
     LocalConditionals,
     LocalPosterior,
+    LocalSolver,
     PairCoupling,
-    solve_with_answers,
-    solve_without_answers,
 )
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import GaussianRecognition
@@ -44,12 +43,8 @@ class MessagePassingGuide(nn.Module):
         The model whose posterior this is.
     recognition
         Network of the Gaussian potentials r(o); None with an ``Identity`` emission.
-    iterations
-        Rounds of eq. 12 and 14 without messages, from which every item starts.
-    message_iterations
-        Rounds with messages, for items with answers: one update of x, three exchanges among the z.
-    damping
-        How much of the old eta_z a round with messages keeps, in [0, 1).
+    solver
+        How the local fixed point is found.
     full_gradient
         Also use the second term of eq. 17, the gradient of the global parameters through the
         local fixed point. The optimizer's guard then keeps them in their domain.
@@ -62,9 +57,7 @@ class MessagePassingGuide(nn.Module):
         model: SemiCrowdsourcedMixture,
         recognition: GaussianRecognition | None = None,
         *,
-        iterations: int = 2,
-        message_iterations: int = 2,
-        damping: float = 0.3,
+        solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
         full_gradient: bool = False,
         recognition_term: RecognitionTerm | None = None,
     ) -> None:
@@ -79,9 +72,7 @@ class MessagePassingGuide(nn.Module):
         self.posteriors = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
-        self.iterations = iterations
-        self.message_iterations = message_iterations
-        self.damping = damping
+        self.solver = solver
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
         self.auxiliary_loss: Tensor | None = None
@@ -131,20 +122,18 @@ class MessagePassingGuide(nn.Module):
             weights, theta = weights.detach(), theta.detach()
             rates = {name: statistics.detach() for name, statistics in rates.items()}
         conditionals = self._conditionals(batch, weights, theta)
-        alone = solve_without_answers(conditionals, self.iterations)
         self.auxiliary_loss = None
         if not rates or not batch.num_pairs:
-            return alone
+            return self.solver.solve(conditionals)[1]
         annotators = self.model.annotators
         weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         coupling = PairCoupling(batch.left, batch.right, weight, batch.num_paired)
+        alone, heard = self.solver.solve(conditionals, coupling)
         if self.recognition_term is not None:
             self.auxiliary_loss = self.recognition_term.loss(
                 alone.assignments, annotators, rates, batch
             )
-        return solve_with_answers(
-            conditionals, alone, coupling, self.message_iterations, self.damping
-        )
+        return heard
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

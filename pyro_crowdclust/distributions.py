@@ -50,26 +50,37 @@ class Conjugate(_StatisticValued):
         The exponential family.
     natural_parameters
         eta, shape ``[..., size]``.
+    log_normalizer
+        log Z(eta), shape ``[...]``, if it is known already.
     """
 
     def __init__(
-        self, family: ExponentialFamily, natural_parameters: Float[Tensor, "*batch size"]
+        self,
+        family: ExponentialFamily,
+        natural_parameters: Float[Tensor, "*batch size"],
+        log_normalizer: Float[Tensor, "*batch"] | None = None,
     ) -> None:
         self.family = family
         self.natural_parameters = natural_parameters
+        self.log_normalizer = log_normalizer
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Conjugate:
-        shape = torch.Size(batch_shape) + self.event_shape
-        return Conjugate(self.family, self.natural_parameters.expand(shape))
+        batch_shape = torch.Size(batch_shape)
+        log_normalizer = self.log_normalizer
+        if log_normalizer is not None:
+            log_normalizer = log_normalizer.expand(batch_shape)
+        eta = self.natural_parameters.expand(batch_shape + self.event_shape)
+        return Conjugate(self.family, eta, log_normalizer)
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
         self._one_draw(sample_shape)
         return self.family.sufficient_statistics(self.family.sample(self.natural_parameters))
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        inner = (self.natural_parameters * value).sum(-1)
-        return inner - self.family.log_normalizer(self.natural_parameters)
+        if self.log_normalizer is None:
+            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
+        return (self.natural_parameters * value).sum(-1) - self.log_normalizer
 
 
 class AtMean(_StatisticValued):

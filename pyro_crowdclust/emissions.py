@@ -44,7 +44,8 @@ class SoftBernoulli(dist.TorchDistribution):
             return torch.bernoulli(self.mean.expand(torch.Size(sample_shape) + self.batch_shape))
 
     def log_prob(self, value: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
-        return value * self.logits - nn.functional.softplus(self.logits)
+        logits, value = torch.broadcast_tensors(self.logits, value)
+        return -nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
 
 class Emission(nn.Module):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.families import Moments, NormalInverseWishart
+from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
 # only there, messages are summed pair by pair.
@@ -73,7 +74,12 @@ class LocalPosterior:
     @property
     def assignments(self) -> Float[Tensor, "item cluster"]:
         """q(z)."""
-        return self.logits.softmax(-1)
+        return softmax_without_denormals(self.logits)
+
+    def rows(self, index: Int[Tensor, " row"] | slice) -> LocalPosterior:
+        """q of some of the items."""
+        latent = None if self.latent is None else Moments(*(part[index] for part in self.latent))
+        return LocalPosterior(self.logits[index], latent)
 
 
 @dataclass(frozen=True)
@@ -101,96 +107,122 @@ class LocalConditionals:
     potential: Float[Tensor, "item natural"] | None
     observed: Float[Tensor, "item moments"] | None = None
 
-    def rows(self, stop: int) -> LocalConditionals:
-        """The same updates for the first ``stop`` items."""
-        return LocalConditionals(
-            self.family,
-            self.log_weights,
-            self.components,
-            None if self.potential is None else self.potential[:stop],
-            None if self.observed is None else self.observed[:stop],
+    def _map(self, change: Callable[[Tensor], Tensor]) -> LocalConditionals:
+        potential, observed = (
+            None if part is None else change(part) for part in (self.potential, self.observed)
         )
+        return replace(self, potential=potential, observed=observed)
+
+    def first(self, count: int) -> LocalConditionals:
+        """The same updates for the first ``count`` items."""
+        return self._map(lambda part: part[:count])
+
+    def with_first_again(self, count: int) -> LocalConditionals:
+        """The same updates for all items and, after them, for the first ``count`` once more."""
+        return self._map(lambda part: torch.cat([part, part[:count]]))
 
     def detach(self) -> LocalConditionals:
         """The same updates, through which no gradient flows."""
-        parts = (self.log_weights, self.components, self.potential, self.observed)
-        return LocalConditionals(
-            self.family, *(None if part is None else part.detach() for part in parts)
+        fixed = self._map(Tensor.detach)
+        return replace(
+            fixed, log_weights=self.log_weights.detach(), components=self.components.detach()
         )
 
-    def latent(self, assignments: Float[Tensor, "item cluster"] | None) -> Moments | None:
-        """``eta_x = E[t(theta)][:2]^T E[z] + r(o)`` (eq. 12); from r(o) alone without z."""
+    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:
+        """``eta_x = E[t(theta)][:2]^T E[z] + r(o)`` (eq. 12)."""
         if self.potential is None:
             return None
         local = self.family.local
-        if assignments is None:
-            return local.moments(self.potential)
         prior = assignments @ self.components[:, : local.size]
         return local.moments(prior + self.potential)
+
+    def potential_alone(self) -> Moments | None:
+        """The latent as the recognition network alone sees it, its precision being diagonal."""
+        if self.potential is None:
+            return None
+        linear, quadratic = self.family.local.unpack(self.potential)
+        precision = -2 * quadratic.diagonal(dim1=-2, dim2=-1)
+        return Moments(linear / precision, precision.rsqrt().diag_embed())
 
     def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
         """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
         value = self.observed if latent is None else latent.flat()
         statistics = self.family.observation_statistics(value)
-        return self.log_weights + statistics @ self.components.mT
+        return torch.addmm(self.log_weights, statistics, self.components.mT)
 
 
-def solve_without_answers(conditionals: LocalConditionals, iterations: int) -> LocalPosterior:
-    """Alternate eq. 12 and 14 without messages, starting from the potentials alone.
+@dataclass(frozen=True)
+class LocalSolver:
+    """Alternates eq. 12 and 14 to the local fixed point, first without messages, then with them.
 
-    Only the last round is differentiable: at the fixed point the earlier ones add little, and
-    any q gives a bound.
+    All but the last round run without gradients: at the fixed point the earlier ones add little,
+    and any q gives a bound. The last rounds of both phases run as one.
+
+    Attributes
+    ----------
+    iterations
+        Updates of x without messages, at least 1, starting from the recognition potentials.
+    message_iterations
+        Updates of x with messages, at least 1, for items with answers.
+    exchanges
+        Rounds of messages among the z for every update of x.
+    damping
+        All items move at once, so a round of messages is damped: ``eta_z <- damping eta_z +
+        (1 - damping) eta_z*``. Without damping, two items that were called different can change
+        places forever.
     """
-    with torch.no_grad():
-        fixed = conditionals.detach()
-        assignments = fixed.logits(fixed.latent(None)).softmax(-1)
-        if conditionals.potential is not None:
-            for _ in range(iterations - 1):
-                assignments = fixed.logits(fixed.latent(assignments)).softmax(-1)
+
+    iterations: int = 2
+    message_iterations: int = 1
+    exchanges: int = 4
+    damping: float = 0.3
+
+    def __post_init__(self) -> None:
+        counts = (self.iterations, self.message_iterations, self.exchanges)
+        if min(counts) < 1 or not 0 <= self.damping < 1:
+            raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
+
+    def solve(
+        self, conditionals: LocalConditionals, coupling: PairCoupling | None = None
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        """q of a batch without the messages of its answers, and with them."""
+        with torch.no_grad():
+            fixed = conditionals.detach()
+            logits = fixed.logits(fixed.potential_alone())
+            if fixed.potential is not None:
+                for _ in range(self.iterations - 1):
+                    logits = fixed.logits(fixed.latent(softmax_without_denormals(logits)))
+            assignments = softmax_without_denormals(logits)
+            if coupling is not None:
+                heard = self._exchange(fixed.first(coupling.num_items), logits, coupling)
+        if coupling is None:
+            alone = _last_round(conditionals, assignments)
+            return alone, alone
+        paired, items = coupling.num_items, len(assignments)
+        both = _last_round(
+            conditionals.with_first_again(paired), torch.cat([assignments, heard])
+        )
+        messages = coupling.messages(heard)
+        order = torch.arange(items, device=messages.device)
+        order[:paired] += items
+        joined = both.logits.index_select(0, order)
+        joined = torch.cat([joined[:paired] + messages, joined[paired:]])
+        return both.rows(slice(items)), replace(both.rows(order), logits=joined)
+
+    def _exchange(
+        self, fixed: LocalConditionals, logits: Tensor, coupling: PairCoupling
+    ) -> Float[Tensor, "paired cluster"]:
+        alone = logits[: coupling.num_items]
+        logits = alone
+        for iteration in range(self.message_iterations):
+            if iteration > 0:
+                alone = fixed.logits(fixed.latent(softmax_without_denormals(logits)))
+            for _ in range(self.exchanges):
+                target = alone + coupling.messages(softmax_without_denormals(logits))
+                logits = torch.lerp(target, logits, self.damping)
+        return softmax_without_denormals(logits)
+
+
+def _last_round(conditionals: LocalConditionals, assignments: Tensor) -> LocalPosterior:
     latent = conditionals.latent(assignments)
     return LocalPosterior(conditionals.logits(latent), latent)
-
-
-def solve_with_answers(
-    conditionals: LocalConditionals,
-    start: LocalPosterior,
-    coupling: PairCoupling,
-    iterations: int,
-    damping: float,
-    exchanges: int = 3,
-) -> LocalPosterior:
-    """Alternate eq. 12 and 14 with the messages of the answers, for the items that have any.
-
-    One iteration is an update of x and ``exchanges`` rounds of messages among the z. All items
-    move at once, so a round is damped: ``eta_z <- damping eta_z + (1 - damping) eta_z*``. Without
-    damping, two items that were called different can change places forever. Only the last round
-    is differentiable.
-    """
-    paired = coupling.num_items
-    rows = conditionals.rows(paired)
-    with torch.no_grad():
-        fixed = rows.detach()
-        logits, alone = start.logits[:paired].detach(), None
-        for iteration in range(iterations):
-            # The start is already the answer-free update of the first iteration.
-            alone = logits if iteration == 0 else fixed.logits(fixed.latent(logits.softmax(-1)))
-            for _ in range(exchanges):
-                target = alone + coupling.messages(logits.softmax(-1))
-                logits = torch.lerp(target, logits, damping)
-        assignments = logits.softmax(-1)
-    latent = rows.latent(assignments)
-    logits = rows.logits(latent) + coupling.messages(assignments)
-    return _replace_first(start, LocalPosterior(logits, latent))
-
-
-def _replace_first(start: LocalPosterior, first: LocalPosterior) -> LocalPosterior:
-    """``start`` with its first rows taken from ``first``."""
-    paired = len(first.logits)
-
-    def join(new: Tensor, old: Tensor) -> Tensor:
-        return torch.cat([new, old[paired:]])
-
-    latent = None
-    if start.latent is not None and first.latent is not None:
-        latent = Moments(*map(join, first.latent, start.latent))
-    return LocalPosterior(join(first.logits, start.logits), latent)

@@ -42,10 +42,12 @@ class ConjugatePrior(nn.Module):
                 f"of {family}"
             )
         self.register_buffer("natural_parameters", eta)
+        # The prior is fixed, so its normalizer is computed once and not in every step.
+        self.register_buffer("log_normalizer", family.log_normalizer(eta))
 
     def distribution(self) -> Conjugate:
         """The statistic-valued Pyro distribution of the site."""
-        return Conjugate(self.family, self.natural_parameters)
+        return Conjugate(self.family, self.natural_parameters, self.log_normalizer)
 
 
 class ConjugatePosterior(nn.Module):

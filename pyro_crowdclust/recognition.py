@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.messages import PairCoupling
 
 
 @dataclass
@@ -47,10 +48,11 @@ class RecognitionTerm:
         """The term for a batch, scaled to all answers; ``assignments`` are message-free."""
         fixed = {name: statistics.detach() for name, statistics in rates.items()}
         ratio = annotators.log_likelihood_ratio(fixed, batch.worker, batch.label)
-        left = assignments.index_select(0, batch.left)
-        right = assignments.index_select(0, batch.right)
-        weighted = (batch.pair_weight * ratio) @ (left * right).sum(-1)
-        return -self.current_weight() * weighted
+        weighted = batch.pair_weight * ratio
+        coupling = PairCoupling(batch.left, batch.right, weighted, batch.num_paired)
+        # Every pair is heard at both of its ends.
+        agreement = (assignments[: batch.num_paired] * coupling.messages(assignments)).sum() / 2
+        return -self.current_weight() * agreement
 
 
 def exponential_annealing(initial: float, decay: float, floor: float) -> Callable[[float], float]:

@@ -5,7 +5,11 @@ a new family is tested by being added here.
 """
 
 from pyro_crowdclust.families.beta import Beta, BetaParameters
-from pyro_crowdclust.families.categorical import Categorical, CategoricalParameters
+from pyro_crowdclust.families.categorical import (
+    Categorical,
+    CategoricalParameters,
+    softmax_without_denormals,
+)
 from pyro_crowdclust.families.dirichlet import Dirichlet, DirichletParameters
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
@@ -36,4 +40,5 @@ __all__ = [
     "Moments",
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
+    "softmax_without_denormals",
 ]
