@@ -22,13 +22,12 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import torch
-from pyro.infer import TraceEnum_ELBO
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -75,7 +74,7 @@ def make_trainer(data: CrowdData) -> Trainer:
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
-        elbo=TraceEnum_ELBO(max_plate_nesting=1, strict_enumeration_warning=False),
+        elbo=default_elbo(enumerates=False),
         device=None,
         dtype=torch.float32,
         validate=False,

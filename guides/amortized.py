@@ -2,8 +2,8 @@
 
 Global sites are points (maximum likelihood, or maximum a posteriori under the model's priors).
 ``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is enumerated in the guide, so that
-Pyro's ``TraceEnum_ELBO`` sums it out exactly. The ends of pairs have sites of their own, whose
-value is q(z | o): their term ``L_rel`` is multilinear in it.
+Pyro's ``TraceEnum_ELBO`` sums it out exactly. Whether the ends of a pair agree is a site of its own, with
+value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_point
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.distributions import Assignment, GaussianAtMean, PairEnd
+from pyro_crowdclust.distributions import Assignment, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import LocalPosterior
@@ -122,8 +122,8 @@ class AmortizedGuide(nn.Module):
                 pyro.plate("pairs", batch.num_pairs, dim=-1),
                 poutine.scale(scale=batch.pair_weight),
             ):
-                pyro.sample("left", PairEnd(probabilities, batch.left))
-                pyro.sample("right", PairEnd(probabilities, batch.right))
+                ends = batch.left, batch.right, batch.num_paired
+                pyro.sample("same", SameCluster(probabilities, *ends))
             if self.recognition_term is not None:
                 self.auxiliary_loss = self.recognition_term.loss(
                     probabilities, self.model.annotators, rates, batch

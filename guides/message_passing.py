@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_beta
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.distributions import AtMean, GaussianAtMean, PairEnd
+from pyro_crowdclust.distributions import AtMean, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import (
@@ -102,8 +102,7 @@ class MessagePassingGuide(nn.Module):
                 pyro.plate("pairs", batch.num_pairs, dim=-1),
                 poutine.scale(scale=batch.pair_weight),
             ):
-                pyro.sample("left", PairEnd(z, batch.left))
-                pyro.sample("right", PairEnd(z, batch.right))
+                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     def _conditionals(self, batch: Batch, weights: Tensor, theta: Tensor) -> LocalConditionals:
         potential = observed = None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.distributions import Assignment, ComponentObservation, PairEnd
+from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -120,9 +120,8 @@ class SemiCrowdsourcedMixture(nn.Module):
         if not batch.num_pairs:
             return
         with pyro.plate("pairs", batch.num_pairs, dim=-1), poutine.scale(scale=batch.pair_weight):
-            left = pyro.sample("left", PairEnd(z, batch.left))
-            right = pyro.sample("right", PairEnd(z, batch.right))
-            same = (left * right).sum(-1)
+            ends = batch.left, batch.right, batch.num_paired
+            same = pyro.sample("same", SameCluster(z, *ends))
             pyro.sample("label", self.annotators.answer(same, rates, batch.worker), obs=batch.label)
 
 

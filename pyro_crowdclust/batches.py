@@ -378,8 +378,19 @@ def answered_batch(data: CrowdData) -> Batch | None:
     return _make_batch(data, items, _no_codes(), _weights(len(items), 1.0), every)
 
 
-def item_batches(data: CrowdData, batch_size: int) -> Iterator[Batch]:
-    """All items in order of position, without answers and with weight 1, `batch_size` at a time.
+def item_batches(
+    data: CrowdData, batch_size: int, items: Int[Tensor, " item"] | None = None
+) -> Iterator[Batch]:
+    """Items without their answers and with weight 1, `batch_size` at a time.
+
+    Parameters
+    ----------
+    data
+        Where the items are.
+    batch_size
+        Most items in a batch.
+    items
+        Positions of the items; None takes all, in order.
 
     Raises
     ------
@@ -387,7 +398,8 @@ def item_batches(data: CrowdData, batch_size: int) -> Iterator[Batch]:
         For a `batch_size` below 1.
     """
     _check_size("batch_size", batch_size)
-    parts = torch.arange(data.num_items).split(batch_size)
+    items = torch.arange(data.num_items) if items is None else items
+    parts = items.split(batch_size)
     return (_make_batch(data, _no_codes(), part, _weights(len(part), 1.0)) for part in parts)
 
 

@@ -40,10 +40,10 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 
 
 @torch.no_grad()
-def check_sites(model: Callable, guide: Callable, batch: Batch) -> None:
+def check_sites(model: Callable, guide: Callable, batch: Batch) -> bool:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
-    Sites that the model itself enumerates need none.
+    Sites that the model itself enumerates need none. Returns whether any site is enumerated.
     """
     model_trace, guide_trace = _traces(model, guide, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
@@ -68,6 +68,8 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> None:
             f"the guide samples {', '.join(map(repr, surplus))}, which the model has not: rename "
             'the site, or mark it infer={"is_auxiliary": True}'
         )
+    sites = [*in_model.values(), *in_guide.values()]
+    return any(site["infer"].get("enumerate") for site in sites)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact.
 
 - priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
 - posteriors (``AtMean``, ``GaussianAtMean``, ``Point``) return their mean instead of a draw;
-- likelihoods (``Assignment``, ``ComponentObservation``, ``PairEnd``, ``TwoCoinAnswer``) are linear
+- likelihoods (``Assignment``, ``ComponentObservation``, ``SameCluster``, ``TwoCoinAnswer``) are linear
   in every statistic that they are given.
 """
 
@@ -33,6 +33,16 @@ class _StatisticValued(TorchDistribution):
 
     def __init__(self, batch_shape: torch.Size, event_shape: torch.Size) -> None:
         super().__init__(batch_shape, event_shape, validate_args=False)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> TorchDistribution:
+        """The same distribution with a larger batch shape."""
+        batch_shape = torch.Size(batch_shape)
+        # A plate asks every site; returning self keeps a posterior's value the very object that
+        # its log-density recognizes.
+        return self if batch_shape == self.batch_shape else self._expanded(batch_shape)
+
+    def _expanded(self, batch_shape: torch.Size) -> TorchDistribution:
+        return super().expand(batch_shape)
 
     def _one_draw(self, sample_shape: Any) -> None:
         if tuple(sample_shape):
@@ -65,8 +75,7 @@ class Conjugate(_StatisticValued):
         self.log_normalizer = log_normalizer
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Conjugate:
-        batch_shape = torch.Size(batch_shape)
+    def _expanded(self, batch_shape: torch.Size) -> Conjugate:
         log_normalizer = self.log_normalizer
         if log_normalizer is not None:
             log_normalizer = log_normalizer.expand(batch_shape)
@@ -86,9 +95,10 @@ class Conjugate(_StatisticValued):
 class AtMean(_StatisticValued):
     """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
 
-    ``log q`` at its own mean is minus the entropy. With ``natural_gradient`` the mean passes its
-    gradient on unchanged and eta is held fixed in ``log q``, so that ``eta.grad`` is the natural
-    gradient of the loss (the direct derivative of ``<eta, E[t]> - log Z(eta)`` in eta is zero).
+    ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
+    eta with the mean held fixed is ``E[t] - grad log Z(eta) = 0``, so eta is held fixed there and
+    gradients flow through the mean alone. With ``natural_gradient`` the mean passes its gradient
+    on unchanged, so that ``eta.grad`` is the natural gradient of the loss.
 
     Parameters
     ----------
@@ -108,12 +118,9 @@ class AtMean(_StatisticValued):
         natural_gradient: bool = False,
     ) -> None:
         self.family = family
-        if natural_gradient:
-            self.statistics = family.natural_gradient_mean(natural_parameters)
-            natural_parameters = natural_parameters.detach()
-        else:
-            self.statistics = family.expected_statistics(natural_parameters)
-        self.natural_parameters = natural_parameters
+        mean = family.natural_gradient_mean if natural_gradient else family.expected_statistics
+        self.statistics = mean(natural_parameters)
+        self.natural_parameters = natural_parameters.detach()
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
@@ -209,8 +216,8 @@ class Assignment(_StatisticValued):
         self.log_weights = log_weights
         super().__init__(log_weights.shape[:-1], log_weights.shape[-1:])
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Assignment:
-        return Assignment(self.log_weights.expand(torch.Size(batch_shape) + self.event_shape))
+    def _expanded(self, batch_shape: torch.Size) -> Assignment:
+        return Assignment(self.log_weights.expand(batch_shape + self.event_shape))
 
     def sample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch cluster"]:
         self._one_draw(sample_shape)
@@ -261,8 +268,8 @@ class ComponentObservation(_StatisticValued):
         self.assignments = assignments
         super().__init__(assignments.shape[:-1], torch.Size([observation_size]))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> ComponentObservation:
-        shape = torch.Size(batch_shape) + self.assignments.shape[-1:]
+    def _expanded(self, batch_shape: torch.Size) -> ComponentObservation:
+        shape = batch_shape + self.assignments.shape[-1:]
         return ComponentObservation(
             self.family, self.statistics, self.assignments.expand(shape), self.event_shape[0]
         )
@@ -276,39 +283,55 @@ class ComponentObservation(_StatisticValued):
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
 
 
-class PairEnd(_StatisticValued):
-    """The assignment of one end of every pair, counted already in the item plate: ``log p = 0``.
+class SameCluster(_StatisticValued):
+    """``s_ij = <z_i, z_j>`` of every pair: 1 if both ends share a cluster; ``log p = 0``.
 
     All items of a plate share one enumeration dimension, so an enumerated z must not be indexed
-    by the ends of pairs. The guide therefore gives a ``PairEnd`` site whose value is the pair's
-    ``q(z_i)``; the pair likelihood is multilinear, so its value at q is its expectation.
+    by the ends of pairs: ``z_i == z_j`` would silently be true for every pair. The guide
+    therefore has a site for s, too. Its value there is ``<q(z_i), q(z_j)>``, the probability
+    that the ends share a cluster; the pair likelihood is linear in s, so this is exact. The
+    log-density is zero on both sides, since the item plate has counted z already.
 
     Parameters
     ----------
     assignments
         One-hot z or probabilities of all items, shape ``[item, K]``.
-    index
-        The item at this end of every pair, shape ``[pair]``.
+    left, right
+        The ends of every pair, as rows of the assignments, shape ``[pair]``.
+    num_paired
+        Only the first ``num_paired`` items occur in pairs.
     """
 
+    # Up to this many paired items all their products form one small matrix, from which the
+    # pairs are read; for more items the rows of both ends are gathered.
+    _MATRIX_LIMIT = 1024
+
     def __init__(
-        self, assignments: Float[Tensor, "*enumerated item cluster"], index: Int[Tensor, " pair"]
+        self,
+        assignments: Float[Tensor, "*enumerated item cluster"],
+        left: Int[Tensor, " pair"],
+        right: Int[Tensor, " pair"],
+        num_paired: int,
     ) -> None:
         self._assignments = assignments
-        self._index = index
-        super().__init__(index.shape, assignments.shape[-1:])
+        self._ends = left, right
+        self._num_paired = num_paired
+        super().__init__(left.shape, torch.Size())
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "pair cluster"]:
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
         self._one_draw(sample_shape)
         if self._assignments.dim() > 2:
             raise ValueError(
-                "z is enumerated, so the ends of pairs cannot be read from it: the guide must "
-                "sample the sites 'left' and 'right' with distributions.PairEnd(q_z, index)"
+                "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
+                "must sample the site 'same' with distributions.SameCluster(q_z, ...)"
             )
-        return self._assignments.index_select(0, self._index)
+        (left, right), paired = self._ends, self._assignments[: self._num_paired]
+        if self._num_paired <= self._MATRIX_LIMIT:
+            return (paired @ paired.mT).flatten().index_select(0, left * len(paired) + right)
+        return (paired.index_select(0, left) * paired.index_select(0, right)).sum(-1)
 
-    def log_prob(self, value: Float[Tensor, "pair cluster"]) -> Float[Tensor, " pair"]:
-        return value.new_zeros(self.batch_shape)
+    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
+        return torch.zeros_like(value)
 
 
 class TwoCoinAnswer(_StatisticValued):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 
@@ -76,7 +76,7 @@ class LocalPosterior:
         """q(z)."""
         return softmax_without_denormals(self.logits)
 
-    def rows(self, index: Int[Tensor, " row"] | slice) -> LocalPosterior:
+    def rows(self, index: slice) -> LocalPosterior:
         """q of some of the items."""
         latent = None if self.latent is None else Moments(*(part[index] for part in self.latent))
         return LocalPosterior(self.logits[index], latent)
@@ -117,9 +117,9 @@ class LocalConditionals:
         """The same updates for the first ``count`` items."""
         return self._map(lambda part: part[:count])
 
-    def with_first_again(self, count: int) -> LocalConditionals:
-        """The same updates for all items and, after them, for the first ``count`` once more."""
-        return self._map(lambda part: torch.cat([part, part[:count]]))
+    def with_first_twice(self, count: int) -> LocalConditionals:
+        """The same updates for the first ``count`` items and, after them, for all items."""
+        return self._map(lambda part: torch.cat([part[:count], part]))
 
     def detach(self) -> LocalConditionals:
         """The same updates, through which no gradient flows."""
@@ -172,9 +172,9 @@ class LocalSolver:
         places forever.
     """
 
-    iterations: int = 2
+    iterations: int = 1
     message_iterations: int = 1
-    exchanges: int = 4
+    exchanges: int = 3
     damping: float = 0.3
 
     def __post_init__(self) -> None:
@@ -185,7 +185,10 @@ class LocalSolver:
     def solve(
         self, conditionals: LocalConditionals, coupling: PairCoupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
-        """q of a batch without the messages of its answers, and with them."""
+        """q of a batch: of the items with answers as if they had none, and of all items.
+
+        Without a ``coupling`` both are the same.
+        """
         with torch.no_grad():
             fixed = conditionals.detach()
             logits = fixed.logits(fixed.potential_alone())
@@ -198,16 +201,17 @@ class LocalSolver:
         if coupling is None:
             alone = _last_round(conditionals, assignments)
             return alone, alone
-        paired, items = coupling.num_items, len(assignments)
+        # Rows: paired items alone, paired items with their messages, all other items.
+        paired = coupling.num_items
         both = _last_round(
-            conditionals.with_first_again(paired), torch.cat([assignments, heard])
+            conditionals.with_first_twice(paired),
+            torch.cat([assignments[:paired], heard, assignments[paired:]]),
         )
         messages = coupling.messages(heard)
-        order = torch.arange(items, device=messages.device)
-        order[:paired] += items
-        joined = both.logits.index_select(0, order)
-        joined = torch.cat([joined[:paired] + messages, joined[paired:]])
-        return both.rows(slice(items)), replace(both.rows(order), logits=joined)
+        with_messages = both.rows(slice(paired, None))
+        logits = with_messages.logits
+        logits = logits + nn.functional.pad(messages, (0, 0, 0, len(logits) - paired))
+        return both.rows(slice(paired)), replace(with_messages, logits=logits)
 
     def _exchange(
         self, fixed: LocalConditionals, logits: Tensor, coupling: PairCoupling

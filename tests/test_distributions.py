@@ -17,8 +17,8 @@ from pyro_crowdclust.distributions import (
     ComponentObservation,
     Conjugate,
     GaussianAtMean,
-    PairEnd,
     Point,
+    SameCluster,
     TwoCoinAnswer,
 )
 from pyro_crowdclust.families import (
@@ -118,6 +118,12 @@ def test_expand_repeats_a_prior(family):
     assert value.shape == (3, family.size)
     assert (value[0] != value[1]).any()
     same(repeated.log_prob(value), Conjugate(family, eta).log_prob(value))
+
+
+def test_expand_to_the_same_shape_is_no_new_distribution():
+    """Posteriors recognize their own value, so a plate must not copy them."""
+    for distribution in every_distribution():
+        assert distribution.expand(distribution.batch_shape) is distribution
 
 
 def test_gaussian_at_its_own_moments_is_minus_the_entropy():
@@ -286,26 +292,41 @@ def test_two_coin_answers_are_drawn_with_their_rates():
     assert abs(label[::2].mean().item() - 0.3) < 6 * error
 
 
-def test_pair_end_reads_the_assignments_and_counts_nothing():
-    q = torch.randn(4, 3).softmax(-1)
-    index = torch.tensor([0, 3, 3, 1, 2])
-    end = PairEnd(q, index)
-    value = end.rsample()
-    assert torch.equal(value, q[index])
-    same(end.log_prob(value), torch.zeros(5))
+@pytest.mark.parametrize("matrix_limit", [0, 1024])
+def test_same_cluster_is_the_agreement_of_both_ends(matrix_limit, monkeypatch):
+    monkeypatch.setattr(SameCluster, "_MATRIX_LIMIT", matrix_limit)
+    q = torch.randn(5, 3).softmax(-1).requires_grad_()
+    left, right = torch.tensor([0, 3, 3, 1, 0]), torch.tensor([2, 0, 1, 3, 2])
+    pairs = SameCluster(q, left, right, 4)
+    value = pairs.rsample()
+    expected = torch.stack([q[i] @ q[j] for i, j in zip(left, right, strict=True)])
+    same(value, expected)
+    slope = torch.randn(5)
+    ours, theirs = (
+        torch.autograd.grad((slope * agreement).sum(), q)[0] for agreement in (value, expected)
+    )
+    same(ours, theirs)
+    # The item plate has counted z already.
+    same(pairs.log_prob(value), torch.zeros(5))
 
 
-def test_pair_end_refuses_an_enumerated_assignment():
+def test_same_cluster_of_real_assignments():
+    z = torch.eye(3)[torch.tensor([0, 1, 1, 2])]
+    pairs = SameCluster(z, torch.tensor([0, 1, 2]), torch.tensor([1, 2, 3]), 4)
+    assert pairs.rsample().tolist() == [0.0, 1.0, 0.0]
+
+
+def test_same_cluster_refuses_an_enumerated_assignment():
     """All items share one enumeration dimension, so z[i] == z[j] would always be true."""
 
     def model() -> None:
         with pyro.plate("items", 4, dim=-1):
             z = pyro.sample("z", Assignment(torch.zeros(4, 3)), infer={"enumerate": "parallel"})
         with pyro.plate("pairs", 2, dim=-1):
-            pyro.sample("left", PairEnd(z, torch.tensor([0, 1])))
+            pyro.sample("same", SameCluster(z, torch.tensor([0, 1]), torch.tensor([1, 2]), 4))
 
     poutine.trace(model).get_trace()
-    with pytest.raises(ValueError, match="z is enumerated.*must sample the sites 'left'"):
+    with pytest.raises(ValueError, match="z is enumerated.*must sample the site 'same'"):
         poutine.trace(poutine.enum(model, first_available_dim=-2)).get_trace()
 
 
@@ -322,7 +343,7 @@ def every_distribution() -> list:
         Point(torch.randn(4, 2)),
         Assignment(torch.randn(4, 3)),
         ComponentObservation(niw, niw.sufficient_statistics(theta), q, niw.local.size),
-        PairEnd(q, torch.arange(4)),
+        SameCluster(q, torch.arange(4), torch.arange(4).flip(0), 4),
         TwoCoinAnswer(torch.ones(4), rates, rates),
     ]
 

@@ -15,6 +15,7 @@ from pyro_crowdclust.families import (
     ExponentialFamily,
     Gaussian,
     NormalInverseWishart,
+    softmax_without_denormals,
 )
 
 from .oracles import (
@@ -184,6 +185,30 @@ def test_domain(family):
 
 def test_an_impossible_category_is_legal():
     assert Categorical(3).in_domain(torch.tensor([0.0, -math.inf, 1.0]))
+
+
+def test_softmax_without_denormals():
+    logits = torch.tensor([[0.0, -1.0, -100.0], [0.0, -300.0, -740.0]], requires_grad=True)
+    ours, exact = softmax_without_denormals(logits), logits.softmax(-1)
+    same(ours, exact)
+    assert exact[1, 1] > 0
+    assert ours[1].tolist() == [1.0, 0.0, 0.0]
+    slope = torch.randn(2, 3)
+    gradients = [torch.autograd.grad((slope * q).sum(), logits)[0] for q in (ours, exact)]
+    same(*gradients)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "beta", "normal_inverse_wishart"])
+def test_unconstrained_coordinates(name):
+    """Point estimates: every real vector is a value, and every value has a vector."""
+    family = REGISTRY[name]
+    free = torch.randn(5, family.unconstrained_size)
+    value = family.from_unconstrained(free)
+    assert family.sufficient_statistics(value).isfinite().all()
+    for row in range(5):
+        assert math.isfinite(log_density(family, random_natural(family), rows(value, (row,))))
+    drawn = family.sample(random_natural(family, 5))
+    same(family.from_unconstrained(family.to_unconstrained(drawn)), drawn, 1e-9)
 
 
 @every_prior

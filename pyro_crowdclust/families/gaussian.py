@@ -56,7 +56,7 @@ class Gaussian(ExponentialFamily):
 
     def unpack(self, flat: Float[Tensor, "*batch size"]) -> tuple[Tensor, Tensor]:
         """Inverse of ``pack``: ``([..., d], [..., d, d])``."""
-        linear, quadratic = flat[..., : self.dim], flat[..., self.dim : self.size]
+        linear, quadratic = flat[..., : self.size].split([self.dim, self.dim**2], -1)
         return linear, quadratic.unflatten(-1, (self.dim, self.dim))
 
     def natural(self, mean: Tensor, covariance: Tensor) -> Tensor:
@@ -156,7 +156,8 @@ class Moments(NamedTuple):
     def of(value: Float[Tensor, "*batch size"]) -> Moments:
         """Read the value of a Gaussian site; its length d + d^2 gives d."""
         dim = (math.isqrt(1 + 4 * value.shape[-1]) - 1) // 2
-        return Moments(value[..., :dim], value[..., dim:].unflatten(-1, (dim, dim)))
+        mean, root = value.split([dim, dim**2], -1)
+        return Moments(mean, root.unflatten(-1, (dim, dim)))
 
     @staticmethod
     def point(value: Float[Tensor, "*batch dim"]) -> Moments:

@@ -1,0 +1,156 @@
+"""Merge moves: join two components when the answers say that they are one cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.batches import answered_batch, item_batches
+from pyro_crowdclust.families import ExponentialFamily
+from pyro_crowdclust.training import Trainer
+
+
+def answer_gain(
+    assignments: Float[Tensor, "item cluster"],
+    left: Int[Tensor, " pair"],
+    right: Int[Tensor, " pair"],
+    weight: Float[Tensor, " pair"],
+) -> Float[Tensor, "cluster cluster"]:
+    """``G_kl = sum_ij w_ij (q_ik q_jl + q_il q_jk)``: what the answers gain if k and l were one.
+
+    The expected log-likelihood of the answers is ``sum_ij w_ij <q_i, q_j>`` plus a constant
+    (Luo et al. 2018, eq. 20); joining k and l replaces ``q_ik q_jk + q_il q_jl`` by
+    ``(q_ik + q_il)(q_jk + q_jl)``.
+    """
+    half = assignments[left].mT @ (weight.unsqueeze(-1) * assignments[right])
+    return half + half.mT
+
+
+def evidence_change(
+    family: ExponentialFamily,
+    prior: Float[Tensor, "cluster size"],
+    posterior: Float[Tensor, "cluster size"],
+    first: int,
+    second: int,
+) -> float:
+    """Change of the log evidence of components when two share one theta.
+
+    With ``eta_k = eta0 + S_k`` the evidence of component k's statistics is
+    ``log Z(eta_k) - log Z(eta0)``, so the change is ``log Z(eta_k + eta_l - eta0) + log Z(eta0) -
+    log Z(eta_k) - log Z(eta_l)``.
+    """
+    base = prior[first]
+    joined = posterior[first] + posterior[second] - base
+    terms = torch.stack([joined, base, posterior[first], posterior[second]])
+    signs = terms.new_tensor([1.0, 1.0, -1.0, -1.0])
+    return float(signs @ family.log_normalizer(terms))
+
+
+def entropy_change(
+    probabilities: Float[Tensor, "item cluster"], first: int, second: int, multiplicity: float
+) -> float:
+    """Change of the entropy of z when two clusters become one (never positive)."""
+    parts = probabilities[:, [first, second]]
+    joined = parts.sum(1)
+    before = -torch.special.xlogy(parts, parts).sum()
+    return multiplicity * float(-torch.special.xlogy(joined, joined).sum() - before)
+
+
+@dataclass
+class MergeMoves:
+    """A callback of ``fit``: after an epoch, join components that the answers call one cluster.
+
+    Features alone may split one human cluster into several Gaussians (a digit written in two
+    ways). For every two components the change of the training objective is known in closed form:
+    the log evidence of the components and of the weights, the entropy of z, and the answers, the
+    last times the current weight of the guide's ``RecognitionTerm`` (1 without one, which is the
+    ELBO itself). The best move is made if the change is positive, and so on until none is.
+
+    Attributes
+    ----------
+    first_epoch
+        Make no move before the end of this epoch.
+    sample_size
+        About this many items judge the entropy.
+    moves
+        ``(epoch, kept component, emptied component, change)`` of every move made.
+    """
+
+    first_epoch: int = 1
+    sample_size: int = 4096
+    moves: list[tuple[int, int, int, float]] = field(default_factory=list)
+
+    @torch.no_grad()
+    def __call__(self, trainer: Trainer) -> None:
+        """Judge and make the moves; the epoch's history row gets the key ``merges``."""
+        row = trainer.history[-1]
+        row["merges"] = 0
+        if row["epoch"] < self.first_epoch or trainer.data.answers is None:
+            return
+        while (move := self._best_move(trainer)) is not None:
+            _join(trainer.guide, *move[:2])
+            self.moves.append((row["epoch"], *move))
+            row["merges"] += 1
+
+    def _best_move(self, trainer: Trainer) -> tuple[int, int, float] | None:
+        guide = trainer.guide
+        batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
+        answered = guide.infer(batch).assignments
+        rates = {
+            name: guide.posteriors[name].mean() for name in guide.model.annotators.priors()
+        }
+        weight = guide.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        gain = answer_gain(answered, batch.left, batch.right, weight).triu(1)
+        term = getattr(guide, "recognition_term", None)
+        gain = gain * (1.0 if term is None else max(term.current_weight(), 1.0))
+        if not bool((gain > 0).any()):
+            return None
+        # Evenly spaced, so that data sorted by class are judged as a whole.
+        every = max(1, trainer.data.num_items // self.sample_size)
+        chosen = torch.arange(0, trainer.data.num_items, every)
+        sample = next(item_batches(trainer.data, len(chosen), chosen))
+        probabilities = guide.infer(sample.to(trainer.device, trainer.dtype)).assignments
+        multiplicity = trainer.data.num_items / len(probabilities)
+        best = None
+        # Only pairs that the answers favour can win: the other changes are losses of evidence.
+        for first, second in gain.gt(0).nonzero().tolist():
+            change = float(gain[first, second]) + entropy_change(
+                probabilities, first, second, multiplicity
+            )
+            change += self._evidence(guide, first, second)
+            if change > 0 and (best is None or change > best[2]):
+                best = (first, second, change)
+        return best
+
+    @staticmethod
+    def _evidence(guide: Any, first: int, second: int) -> float:
+        components = guide.posteriors["components"]
+        prior = guide.model.priors()["components"].natural_parameters
+        change = evidence_change(
+            components.family, prior, components.natural_parameters, first, second
+        )
+        weights = guide.posteriors["weights"]
+        joined = weights.natural_parameters.clone()
+        base = guide.model.priors()["weights"].natural_parameters
+        joined[first] += joined[second] - base[second]
+        joined[second] = base[second]
+        pair = torch.stack([joined, weights.natural_parameters])
+        after, before = weights.family.log_normalizer(pair)
+        return change + float(after - before)
+
+
+def _join(guide: Any, first: int, second: int) -> None:
+    """Give all statistics of two components to the larger one; the other returns to its prior."""
+    weights = guide.posteriors["weights"].natural_parameters
+    if weights[second] > weights[first]:
+        first, second = second, first
+    priors = guide.model.priors()
+    for name in ("weights", "components"):
+        eta = guide.posteriors[name].natural_parameters
+        base = priors[name].natural_parameters[second]
+        eta[first] += eta[second] - base
+        eta[second] = base
