@@ -1,8 +1,8 @@
 """Time of a BayesSCDC step over the bare networks' forward, backward and Adam, in one run.
 
-MNIST shapes: encoder 784-500-500-16, decoder 8-500-500-784 with skip paths, Bernoulli pixels, K = 50
-full covariances, 128 items without answers and 4 pages of 36 (2,520 answers). The floor runs the
-same two networks on the same items: one forward pass with a draw in between, the pixels'
+MNIST shapes: encoder 784-500-500-16, decoder 8-500-500-784 with skip paths, Bernoulli pixels,
+K = 50 full covariances, 128 items without answers and 4 pages of 36 (2,520 answers). The floor runs
+the same two networks on the same items: one forward pass with a draw in between, the pixels'
 log-likelihood, backward, and the same Adam. Both take turns, so that a neighbour on the machine
 slows both.
 
@@ -22,16 +22,16 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import torch
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
 from pyro_crowdclust.fit import adam, default_elbo
-from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
 
     data = make_data(options.items)
     trainer, floor = make_trainer(data), make_floor()
-    batches = [batch for batch in trainer.batches][:20]
+    batches = list(trainer.batches)[:20]
     ours, bare = [], []
     for number in range(options.steps + 5):
         batch = batches[number % len(batches)]
@@ -126,7 +126,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         "floor_milliseconds": 1e3 * statistics.median(bare),
     }
     first = batches[0]
-    print(f"{options.threads} threads, {len(first.items)} items and {first.num_pairs} answers a step")
+    size = f"{len(first.items)} items and {first.num_pairs} answers a step"
+    print(f"{options.threads} threads, {size}")
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
     return figures
 

@@ -20,22 +20,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
-from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.training import Trainer
 
-
-# The paper's text says 0.05 / K, its code 1.05. A sparse prior takes the weight of a cluster that is
-# empty for a moment down by 50 nats, and it never comes back.
+# The paper's text says 0.05 / K, its code 1.05. A sparse prior takes the weight of a cluster that
+# is empty for a moment down by 50 nats, and it never comes back.
 CONCENTRATION = 1.05
 
 

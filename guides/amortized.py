@@ -2,8 +2,8 @@
 
 Global sites are points (maximum likelihood, or maximum a posteriori under the model's priors).
 ``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is enumerated in the guide, so that
-Pyro's ``TraceEnum_ELBO`` sums it out exactly. Whether the ends of a pair agree is a site of its own, with
-value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
+Pyro's ``TraceEnum_ELBO`` sums it out exactly. Whether the ends of a pair agree is a site of its
+own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class MessagePassingGuide(nn.Module):
         """Posterior means of weights, locations and covariances."""
         weights = self.posteriors["weights"].standard().concentration
         location, _, scale, degrees = self.posteriors["components"].standard()
-        # E[Sigma] = S / (nu - d - 1) exists only for nu > d + 1; the mode's S / (nu + d + 1) always.
+        # The mean S / (nu - d - 1) exists only for nu > d + 1, the mode S / (nu + d + 1) always.
         dim = location.shape[-1]
         divisor = torch.where(degrees > dim + 1, degrees - dim - 1, degrees + dim + 1)
         covariance = scale / divisor[:, None, None]

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from pyro import poutine
-from pyro.poutine.subsample_messenger import _Subsample
 from pyro.poutine import Trace
+from pyro.poutine.subsample_messenger import _Subsample
 
 from pyro_crowdclust.batches import Batch
 
@@ -24,7 +24,7 @@ def check_callable(model: object, guide: object) -> None:
 
 
 def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
-    """One run of the guide and of the model replayed against it, sampling instead of enumerating."""
+    """One run of the guide and one of the model against it, without enumeration."""
     guide_trace = poutine.trace(guide).get_trace(batch)
     return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(batch), guide_trace
 

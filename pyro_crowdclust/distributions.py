@@ -6,8 +6,8 @@ the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact.
 
 - priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
 - posteriors (``AtMean``, ``GaussianAtMean``, ``Point``) return their mean instead of a draw;
-- likelihoods (``Assignment``, ``ComponentObservation``, ``SameCluster``, ``TwoCoinAnswer``) are linear
-  in every statistic that they are given.
+- likelihoods (``Assignment``, ``ComponentObservation``, ``SameCluster``, ``TwoCoinAnswer``) are
+  linear in every statistic that they are given.
 """
 
 from __future__ import annotations

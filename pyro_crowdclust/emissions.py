@@ -162,9 +162,7 @@ class NormalEmission(Emission):
         sigma before training.
     """
 
-    def __init__(
-        self, network: nn.Module, num_features: int, initial_scale: float = 0.5
-    ) -> None:
+    def __init__(self, network: nn.Module, num_features: int, initial_scale: float = 0.5) -> None:
         super().__init__()
         self.network = network
         self.initial_scale = initial_scale

@@ -28,6 +28,7 @@ from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
+principal_component_start = PrincipalComponentStart()
 
 
 def fit(
@@ -43,7 +44,7 @@ def fit(
     optim: Optimizer = adam,
     step_size: float | StepSize = 0.01,
     elbo: ELBO | None = None,
-    initialize: Callable[..., None] | None = PrincipalComponentStart(),
+    initialize: Callable[..., None] | None = principal_component_start,
     tolerance: float | None = None,
     patience: int = 5,
     seed: int = 0,

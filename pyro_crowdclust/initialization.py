@@ -70,9 +70,7 @@ class PrincipalComponentStart:
     reset_networks: bool = True
 
     @torch.no_grad()
-    def __call__(
-        self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator
-    ) -> None:
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start ``model`` and ``guide``; those without a ``start_at`` verb stay as they are."""
         if not hasattr(guide, "start_at") or data.features is None:
             return

@@ -100,9 +100,7 @@ class MergeMoves:
         guide = trainer.guide
         batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments
-        rates = {
-            name: guide.posteriors[name].mean() for name in guide.model.annotators.priors()
-        }
+        rates = {name: guide.posteriors[name].mean() for name in guide.model.annotators.priors()}
         weight = guide.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         gain = answer_gain(answered, batch.left, batch.right, weight).triu(1)
         term = getattr(guide, "recognition_term", None)

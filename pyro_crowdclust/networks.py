@@ -89,7 +89,7 @@ class GaussianRecognition(nn.Module):
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
         self.register_buffer("offset", offset.float())
 
-    def forward(self, features: Float[Tensor, "item *feature"]) -> Float[Tensor, "item natural"]:
+    def forward(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item natural"]:
         """Flat natural parameters of the potential, in float64."""
         raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
         precision = nn.functional.softplus(raw_precision + self.offset).double()
@@ -173,7 +173,7 @@ class AmortizedRecognition(nn.Module):
             optimizer.step()
 
     def assignment_logits(
-        self, features: Float[Tensor, "item *feature"]
+        self, features: Float[Tensor, "item ..."]
     ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
         """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
         trunk = self.trunk(features.flatten(1))
@@ -181,7 +181,7 @@ class AmortizedRecognition(nn.Module):
 
     def latent(
         self,
-        features: Float[Tensor, "item *feature"],
+        features: Float[Tensor, "item ..."],
         trunk: Float[Tensor, "item hidden"],
         assignments: Float[Tensor, "*value item_or_1 cluster"],
     ) -> Moments:

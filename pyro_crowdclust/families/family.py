@@ -80,9 +80,7 @@ class ExponentialFamily(ABC):
         """One draw of ``theta`` for every row of ``natural_parameters``."""
 
     @abstractmethod
-    def in_domain(
-        self, natural_parameters: Float[Tensor, "*batch size"]
-    ) -> Bool[Tensor, "*batch"]:
+    def in_domain(self, natural_parameters: Float[Tensor, "*batch size"]) -> Bool[Tensor, "*batch"]:
         """Whether the density can be normalized, row by row."""
 
     def observation_statistics(self, observation: Any) -> Float[Tensor, "*batch size"]:
