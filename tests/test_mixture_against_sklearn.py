@@ -12,6 +12,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from sklearn.mixture import BayesianGaussianMixture
 
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import Batch, features_batch
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import Moments
@@ -121,6 +122,36 @@ def test_start_from_responsibilities_is_one_sweep_of_sklearn():
     fitted = theirs().fit(x)
     guide, batch = ours(x, fitted.predict_proba(x))
     assert_same(guide, batch, fitted.fit(x))
+
+
+def test_fit_on_the_full_data_is_the_same_ascent():
+    x = overlapping_clusters()
+    fitted = theirs().fit(x)
+    guide, batch = ours(x, fitted.predict_proba(x))
+    result = fit(
+        guide.model,
+        guide,
+        CrowdData(x),
+        steps=20,
+        batch_size=None,
+        step_size=1.0,
+        initialize=None,
+        dtype=torch.float64,
+        progress=False,
+    )
+    assert_same(result.guide, batch, fitted.set_params(max_iter=21).fit(x))
+
+
+def test_start_from_a_sample_counts_every_item_as_often_as_it_stands_for():
+    x = overlapping_clusters()
+    q = torch.tensor(np.random.default_rng(1).dirichlet(np.ones(K), size=len(x)))
+    guide, _ = ours(np.tile(x, (3, 1)), q.repeat(3, 1).numpy())
+    sample, _ = ours(x, q.numpy())
+    sample.start_at(MixtureStart(Moments.point(torch.tensor(x)).flat(), q, 3.0))
+    for name, posterior in guide.posteriors.items():
+        torch.testing.assert_close(
+            posterior.natural_parameters, sample.posteriors[name].natural_parameters
+        )
 
 
 def test_bounds_differ_from_those_of_sklearn_by_one_constant():

@@ -36,7 +36,7 @@ class Beta(ExponentialFamily):
     >>> import torch
     >>> family = Beta()
     >>> eta = family.natural(torch.tensor(1.0), torch.tensor(1.0))
-    >>> family.expected_statistics(eta)
+    >>> family.expected_statistics(eta).round(decimals=5)
     tensor([-1., -1.])
     """
 

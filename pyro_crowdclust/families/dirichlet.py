@@ -35,7 +35,7 @@ class Dirichlet(ExponentialFamily):
     >>> import torch
     >>> family = Dirichlet(2)
     >>> eta = family.natural(torch.tensor([1.0, 1.0], dtype=torch.float64))
-    >>> family.expected_statistics(eta)
+    >>> family.expected_statistics(eta).round(decimals=5)
     tensor([-1., -1.], dtype=torch.float64)
     """
 
