@@ -8,6 +8,7 @@ own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear i
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pyro
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_point
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.initialization import MixtureStart
@@ -88,9 +90,23 @@ class AmortizedGuide(nn.Module):
                 for name, prior in model.priors().items()
             }
         )
+        outputs = torch.arange(model.num_clusters)
+        self.register_buffer("outputs", outputs)
+        self.register_buffer("cluster_of_output", outputs.clone())
         for name in self._rate_names():
             point = self.points[name]
             point.set_value(torch.full_like(point.value(), initial_rate))
+
+    def _log_probabilities(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """log q(z | o), in which merged outputs of the network count for one cluster."""
+        logits, trunk = self.recognition.assignment_logits(batch.features)
+        outputs = logits.double().log_softmax(-1)
+        if bool((self.cluster_of_output == self.outputs).all()):
+            return outputs, trunk
+        members = self.cluster_of_output.unsqueeze(-1) == self.outputs
+        # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
+        spread = torch.where(members, outputs.unsqueeze(-1), torch.full_like(outputs[0], -300.0))
+        return spread.logsumexp(-2), trunk
 
     def _rate_names(self) -> list[str]:
         return [] if self.model.annotators is None else list(self.model.annotators.priors())
@@ -106,8 +122,7 @@ class AmortizedGuide(nn.Module):
                 for name in self._rate_names():
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
-        logits, trunk = self.recognition.assignment_logits(batch.features)
-        log_probabilities = logits.double().log_softmax(-1)
+        log_probabilities, trunk = self._log_probabilities(batch)
         with (
             pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=batch.item_weight),
@@ -132,10 +147,10 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z | o) and the moments of x at the most probable z; answers do not change them."""
-        logits, trunk = self.recognition.assignment_logits(batch.features)
+        logits, trunk = self._log_probabilities(batch)
         best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         latent = self.recognition.latent(batch.features, trunk, best)
-        return LocalPosterior(logits.double(), latent)
+        return LocalPosterior(logits, latent)
 
     @torch.no_grad()
     def start_at(self, start: MixtureStart) -> None:
@@ -150,6 +165,12 @@ class AmortizedGuide(nn.Module):
                 divisor = (posterior.degrees + dim + 1)[:, None, None]
                 covariance = posterior.scale / divisor
                 self.points[name].set_value(GaussianParameters(posterior.location, covariance))
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
+        if hasattr(self.recognition, "check"):
+            num_features = math.prod(data.features.shape[1:])
+            self.recognition.check(num_features, self.model.components.dim, self.model.num_clusters)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
@@ -166,3 +187,52 @@ class AmortizedGuide(nn.Module):
         """Points of weights, locations and covariances."""
         mean, covariance = self.points["components"].value()
         return MixtureSummary(self.points["weights"].value(), mean, covariance)
+
+    @torch.no_grad()
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """t of the workers' rates."""
+        return {name: self.points[name].statistics() for name in self._rate_names()}
+
+    @torch.no_grad()
+    def merge_change(self, first: int, second: int, counts: Tensor) -> float:
+        """Change of the expected log-likelihood of z and x if two components were one.
+
+        At its maximum over weights and Gaussians it is ``sum_k N_k (log pi_k - log|Sigma_k| / 2)``
+        plus a constant, with N_k the expected ``counts``.
+        """
+        pair = [first, second]
+        sizes = counts[pair].clamp_min(1e-9)
+        _, covariance = self._pooled(first, second)
+        before = self.points["components"].value().covariance[pair]
+        log_determinants = torch.logdet(torch.cat([before, covariance.unsqueeze(0)]))
+        both = torch.cat([sizes, sizes.sum(0, keepdim=True)])
+        terms = both * (both.log() - log_determinants / 2)
+        return float(terms[2] - terms[0] - terms[1])
+
+    def _pooled(self, first: int, second: int) -> GaussianParameters:
+        """Mean and covariance of two components as one, weighted by pi."""
+        pair = [first, second]
+        mean, covariance = (part[pair] for part in self.points["components"].value())
+        share = self.points["weights"].value()[pair]
+        share = (share / share.sum())[:, None]
+        center = (share * mean).sum(0)
+        away = mean - center
+        spread = covariance + away.unsqueeze(-1) * away.unsqueeze(-2)
+        return GaussianParameters(center, (share.unsqueeze(-1) * spread).sum(0))
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Pool two components, and their outputs of q(z | o), in the larger; returns the other."""
+        weights = self.points["weights"].value().clone()
+        if weights[second] > weights[first]:
+            first, second = second, first
+        center, spread = self._pooled(first, second)
+        mean, covariance = (part.clone() for part in self.points["components"].value())
+        mean[first], covariance[first] = center, spread
+        self.points["components"].set_value(GaussianParameters(mean, covariance))
+        smallest = 1e-6
+        weights[first] += weights[second] - smallest
+        weights[second] = smallest
+        self.points["weights"].set_value(weights)
+        self.cluster_of_output[self.cluster_of_output == second] = first
+        return second

@@ -7,6 +7,7 @@ Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 1
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pyro
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_beta
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import AtMean, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.initialization import MixtureStart
+from pyro_crowdclust.merge import evidence_change
 from pyro_crowdclust.messages import (
     LocalConditionals,
     LocalPosterior,
@@ -110,9 +113,11 @@ class MessagePassingGuide(nn.Module):
             observed = self.model.emission.observed_latent(batch.features)
         else:
             potential = self.recognition(batch.features)
-        log_weights = self.model.weights.log_weights(weights)
+        # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
+        dtype = (observed if potential is None else potential).dtype
+        log_weights = self.model.weights.log_weights(weights).to(dtype)
         family = self.model.components.family
-        return LocalConditionals(family, log_weights, theta, potential, observed)
+        return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
 
     def _local(
         self, batch: Batch, weights: Tensor, theta: Tensor, rates: dict[str, Tensor]
@@ -126,6 +131,7 @@ class MessagePassingGuide(nn.Module):
             return self.solver.solve(conditionals)[1]
         annotators = self.model.annotators
         weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        weight = weight.to(conditionals.components.dtype)
         coupling = PairCoupling(batch.left, batch.right, weight, batch.num_paired)
         alone, heard = self.solver.solve(conditionals, coupling)
         if self.recognition_term is not None:
@@ -147,6 +153,12 @@ class MessagePassingGuide(nn.Module):
         for name, counts in start.statistics(self.model).items():
             prior = self.posteriors[name], self.model.priors()[name]
             prior[0].set_natural_parameters(prior[1].natural_parameters + counts)
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
+        if hasattr(self.recognition, "check"):
+            num_features = math.prod(data.features.shape[1:])
+            self.recognition.check(num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
@@ -173,3 +185,44 @@ class MessagePassingGuide(nn.Module):
         divisor = torch.where(degrees > dim + 1, degrees - dim - 1, degrees + dim + 1)
         covariance = scale / divisor[:, None, None]
         return MixtureSummary(weights / weights.sum(), location, covariance)
+
+    @torch.no_grad()
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """E[t] of the workers' rates."""
+        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+
+    @torch.no_grad()
+    def merge_change(self, first: int, second: int, counts: Tensor) -> float:
+        """Change of the log evidence of components and weights if two components were one."""
+        priors = self.model.priors()
+        components = self.posteriors["components"]
+        change = evidence_change(
+            components.family,
+            priors["components"].natural_parameters,
+            components.natural_parameters,
+            first,
+            second,
+        )
+        weights = self.posteriors["weights"]
+        joined = weights.natural_parameters.clone()
+        _pool(joined, priors["weights"].natural_parameters, first, second)
+        pair = torch.stack([joined, weights.natural_parameters])
+        after, before = weights.family.log_normalizer(pair)
+        return change + float(after - before)
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Give the statistics of two components to the larger; returns the other, emptied."""
+        weights = self.posteriors["weights"].natural_parameters
+        if weights[second] > weights[first]:
+            first, second = second, first
+        for name in ("weights", "components"):
+            eta = self.posteriors[name].natural_parameters
+            _pool(eta, self.model.priors()[name].natural_parameters, first, second)
+        return second
+
+
+def _pool(eta: Tensor, prior: Tensor, first: int, second: int) -> None:
+    """Natural parameters add up, less the prior that was counted twice."""
+    eta[first] += eta[second] - prior[second]
+    eta[second] = prior[second]

@@ -11,18 +11,25 @@ simulation, SCDC (points, z enumerated) and BayesSCDC (conjugate posteriors) ali
 
 from __future__ import annotations
 
+import math
+
 import pyro
+import torch
 from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.priors import ConjugatePrior
+
+# Features are read in parts of so many rows, so that a memory map is never loaded whole.
+_CHECKED_ROWS = 4096
 
 
 class SemiCrowdsourcedMixture(nn.Module):
@@ -81,6 +88,59 @@ class SemiCrowdsourcedMixture(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         workers = {} if self.annotators is None else self.annotators.priors()
         return {"weights": self.weights.prior, "components": self.components.prior, **workers}
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
+        self._check_workers(data)
+        self._check_features(data)
+
+    def _check_workers(self, data: CrowdData) -> None:
+        if data.answers is None:
+            return
+        if self.annotators is None:
+            raise ValueError(
+                f"the data have {data.num_pairs} answers, but the model has no annotators: build "
+                "it with TwoCoin(data.num_workers), or pass CrowdData without pairs"
+            )
+        if self.annotators.num_workers != data.num_workers:
+            raise ValueError(
+                f"the model has {self.annotators.num_workers} workers, but the answers come from "
+                f"{data.num_workers}: build it with TwoCoin(data.num_workers)"
+            )
+
+    @torch.no_grad()
+    def _check_features(self, data: CrowdData) -> None:
+        if data.features is None:
+            raise ValueError("the data have no features, which this model is of: pass features")
+        shape, dim = tuple(data.features.shape[1:]), self.components.dim
+        if not shape:
+            raise ValueError("features have no second axis: pass a column, features[:, None]")
+        if self.emission.observes_latent and math.prod(shape) != dim:
+            raise ValueError(
+                f"the components have dimension {dim}, but every item has {math.prod(shape)} "
+                f"features, which they are on: use GaussianComponents({self.num_clusters}, "
+                f"{math.prod(shape)})"
+            )
+        parameter = next(self.emission.parameters(), None)
+        if parameter is not None:
+            self._check_emitted_shape(torch.zeros(2, dim).to(parameter), shape)
+        for rows in torch.arange(data.num_items).split(_CHECKED_ROWS):
+            self.emission.check(data.rows(rows), first_row=int(rows[0]))
+
+    def _check_emitted_shape(self, latent: Tensor, shape: tuple[int, ...]) -> None:
+        try:
+            emitted = tuple(self.emission(latent).event_shape)
+        except RuntimeError as error:
+            raise ValueError(
+                f"the emission does not take latents of dimension {latent.shape[1]}, which the "
+                f"components have: {error}"
+            ) from error
+        if emitted != shape:
+            raise ValueError(
+                f"the emission makes features of shape {list(emitted)}, but those of the data "
+                f"have shape {list(shape)}: change its output size or event_shape (of your own "
+                "distribution: to_event)"
+            )
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the assignments z."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyro
 import torch
 from pyro import poutine
 from pyro.poutine import Trace
 from pyro.poutine.subsample_messenger import _Subsample
+from torch import nn
 
 from pyro_crowdclust.batches import Batch
 
@@ -25,18 +27,36 @@ def check_callable(model: object, guide: object) -> None:
 
 def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
     """One run of the guide and one of the model against it, without enumeration."""
-    guide_trace = poutine.trace(guide).get_trace(batch)
-    return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(batch), guide_trace
+    guide_trace = _trace("guide", guide, batch)
+    return _trace("model", poutine.replay(model, trace=guide_trace), batch), guide_trace
 
 
-def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+def _trace(role: str, part: Callable, batch: Batch) -> Trace:
+    try:
+        # Pyro's own checks would stop at a value that is not finite without naming its site.
+        with pyro.validation_enabled(False):
+            return poutine.trace(part).get_trace(batch)
+    except RuntimeError as error:
+        given = "no features"
+        if batch.features is not None:
+            given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
+        raise ValueError(
+            f"the {role} cannot run on a batch with {given}: {str(error).splitlines()[0]}. Build "
+            "its networks for features of this size, and give fit their dtype and device"
+        ) from error
+
+
+def _sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:
     return {
         name: site
         for name, site in trace.nodes.items()
-        if site["type"] == "sample"
-        and not site["is_observed"]
-        and not isinstance(site["fn"], _Subsample)
+        if site["type"] == "sample" and not isinstance(site["fn"], _Subsample)
     }
+
+
+def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+    sites = _sample_sites(trace)
+    return {name: site for name, site in sites.items() if not site["is_observed"]}
 
 
 @torch.no_grad()
@@ -73,14 +93,34 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> bool:
 
 
 @torch.no_grad()
-def name_bad_site(model: Callable, guide: Callable, batch: Batch) -> str:
-    """Say which site's value or log-density is not finite."""
-    for role, trace in zip(("model", "guide"), _traces(model, guide, batch), strict=True):
-        for name, site in trace.nodes.items():
-            if site["type"] != "sample" or isinstance(site["fn"], _Subsample):
-                continue
+def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | None:
+    """Say which site's value or log-density, or else which parameter, is not finite.
+
+    Returns None where all are.
+    """
+    try:
+        return _bad_site(model, guide, batch) or _bad_parameter(model, guide)
+    except ValueError:  # the model or the guide does not run any more
+        return _bad_parameter(model, guide)
+
+
+def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
+    model_trace, guide_trace = _traces(model, guide, batch)
+    for role, trace in (("guide", guide_trace), ("model", model_trace)):
+        for name, site in _sample_sites(trace).items():
             if not torch.isfinite(site["value"]).all():
                 return f"the value of site {name!r} in the {role} is not finite"
             if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
                 return f"the log-density of site {name!r} in the {role} is not finite"
-    return "the loss is not finite although every site is: an auxiliary term or an overflow"
+    return None
+
+
+def _bad_parameter(model: Callable, guide: Callable) -> str | None:
+    named = dict(pyro.get_param_store().named_parameters())
+    for role, part in (("guide", guide), ("model", model)):
+        if isinstance(part, nn.Module):
+            named |= {f"{role}.{name}": value for name, value in part.named_parameters()}
+    for name, value in named.items():
+        if not torch.isfinite(value).all():
+            return f"the parameter {name!r} is not finite"
+    return None

@@ -279,7 +279,8 @@ class ComponentObservation(_StatisticValued):
         return self.family.sample_observation(self.assignments @ self.statistics)
 
     def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
-        scores = self.family.observation_statistics(value) @ self.statistics.mT
+        statistics = self.statistics.to(value.dtype)
+        scores = self.family.observation_statistics(value) @ statistics.mT
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
 
 

@@ -67,8 +67,11 @@ class Emission(nn.Module):
         """The value of the latent site, if ``observes_latent``."""
         raise NotImplementedError
 
-    def check(self, features: Tensor) -> None:
-        """Raise a ``ValueError`` if features lie outside the emission's support."""
+    def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
+        """Raise a ``ValueError`` if features lie outside the emission's support.
+
+        ``first_row`` is the row of the data at which ``features`` begin, for the message.
+        """
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
@@ -111,7 +114,7 @@ class BernoulliEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipMLP`` takes part in the PCA start.
     event_shape
         Shape of one item's features, if it is not a vector.
     """
@@ -127,16 +130,15 @@ class BernoulliEmission(Emission):
             logits = logits.unflatten(-1, self.event_shape)
         return SoftBernoulli(logits).to_event(len(self.event_shape or (1,)))
 
-    def check(self, features: Tensor) -> None:
+    def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
         outside = ((features < 0) | (features > 1)).flatten(1).any(1)
         if outside.any():
             row = int(outside.nonzero()[0])
             worst = features[row].flatten()
             worst = float(worst[(worst - 0.5).abs().argmax()])
             raise ValueError(
-                f"a Bernoulli emission needs features in [0, 1], but row {row} holds {worst:g} "
-                f"({int(outside.sum())} rows are outside): rescale them (images: divide by 255) "
-                "or use NormalEmission"
+                f"a Bernoulli emission needs features in [0, 1], but row {first_row + row} holds "
+                f"{worst:g}: rescale them (images: divide by 255) or use NormalEmission"
             )
 
     def start_at_linear(
@@ -144,6 +146,8 @@ class BernoulliEmission(Emission):
     ) -> None:
         # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; the clamp keeps
         # pixels that are nearly always off from getting huge slopes.
+        if not hasattr(self.network, "set_linear"):
+            return
         mean = bias.clamp(0.02, 0.98)
         slope = 1 / (mean * (1 - mean))
         self.network.set_linear(slope.clamp(max=8.0).unsqueeze(-1) * weight, torch.logit(mean))
@@ -155,7 +159,7 @@ class NormalEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipMLP`` takes part in the PCA start.
     num_features
         Number of features of an item.
     initial_scale
@@ -180,7 +184,8 @@ class NormalEmission(Emission):
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
     ) -> None:
-        self.network.set_linear(weight, bias)
+        if hasattr(self.network, "set_linear"):
+            self.network.set_linear(weight, bias)
 
 
 class Identity(Emission):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 import warnings
@@ -21,6 +20,7 @@ from tqdm.auto import tqdm
 
 from pyro_crowdclust.batches import Batch, BlockMaker, MinibatchSampler, full_batch
 from pyro_crowdclust.checks import check_callable, check_sites
+from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.optim import StepSize
@@ -29,6 +29,7 @@ from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 principal_component_start = PrincipalComponentStart()
+DEFAULT_EPOCHS = 20
 
 
 def fit(
@@ -64,7 +65,8 @@ def fit(
     Parameters
     ----------
     model, guide
-        Pyro callables of a ``Batch``: the library's, your own, or an autoguide.
+        Pyro callables of a ``Batch``: the library's, your own, or an autoguide. One that has a
+        method ``check(data)`` is asked first whether the data fit it.
     data
         What to learn from.
     epochs, steps
@@ -127,12 +129,17 @@ def fit(
     [50, 50]
     """
     check_callable(model, guide)
-    _check_arguments(data, epochs, steps, batch_size, step_size)
-    if hasattr(model, "check"):
-        model.check(data)
+    _check_arguments(
+        data, step_size, epochs=epochs, steps=steps, batch_size=batch_size, patience=patience
+    )
+    if epochs is None and steps is None:
+        epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
     with isolated(seed) as (generator, store):
-        model, guide = copy.deepcopy((model, guide))
+        model, guide = copied(model, guide)
+        for part in (model, guide):
+            if hasattr(part, "check"):
+                part.check(data)
         if initialize is not None:
             initialize(model, guide, data, generator)
         for part in (model, guide):
@@ -186,19 +193,13 @@ def default_elbo(enumerates: bool) -> ELBO:
     return kind(max_plate_nesting=1)
 
 
-def _check_arguments(
-    data: CrowdData,
-    epochs: int | None,
-    steps: int | None,
-    batch_size: int | None,
-    step_size: float | StepSize,
-) -> None:
+def _check_arguments(data: CrowdData, step_size: float | StepSize, **counts: int | None) -> None:
     if not isinstance(data, CrowdData):
         raise ValueError(
             f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
             "answers as CrowdData(features, pairs=frame)"
         )
-    for name, value in (("epochs", epochs), ("steps", steps), ("batch_size", batch_size)):
+    for name, value in counts.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if not callable(step_size) and not 0 < step_size <= 1:
@@ -220,7 +221,12 @@ def _run(
     total = min(
         math.inf if steps is None else steps, math.inf if epochs is None else epochs * per_epoch
     )
-    with tqdm(total=total, disable=not progress, unit="step") as bar:
+    with (
+        tqdm(total=total, disable=not progress, unit="step") as bar,
+        warnings.catch_warnings(),
+    ):
+        # Pyro's warning of a loss that is not a number names no site; the one below does.
+        warnings.filterwarnings("ignore", "Encountered NaN")
 
         def on_step(elbo_per_item: float) -> None:
             bar.update()

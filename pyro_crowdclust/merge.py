@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -70,6 +69,8 @@ class MergeMoves:
     last times the current weight of the guide's ``RecognitionTerm`` (1 without one, which is the
     ELBO itself). The best move is made if the change is positive, and so on until none is.
 
+    The guide must have the verbs ``infer``, ``rate_statistics``, ``merge_change`` and ``merge``.
+
     Attributes
     ----------
     first_epoch
@@ -91,64 +92,38 @@ class MergeMoves:
         row["merges"] = 0
         if row["epoch"] < self.first_epoch or trainer.data.answers is None:
             return
-        while (move := self._best_move(trainer)) is not None:
-            _join(trainer.guide, *move[:2])
+        emptied: set[int] = set()
+        while (move := self._best_move(trainer, emptied)) is not None:
+            emptied.add(trainer.guide.merge(*move[:2]))
             self.moves.append((row["epoch"], *move))
             row["merges"] += 1
 
-    def _best_move(self, trainer: Trainer) -> tuple[int, int, float] | None:
+    def _best_move(self, trainer: Trainer, emptied: set[int]) -> tuple[int, int, float] | None:
         guide = trainer.guide
         batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
-        answered = guide.infer(batch).assignments
-        rates = {name: guide.posteriors[name].mean() for name in guide.model.annotators.priors()}
-        weight = guide.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        answered = guide.infer(batch).assignments.double()
+        weight = guide.model.annotators.log_likelihood_ratio(
+            guide.rate_statistics(), batch.worker, batch.label
+        )
         gain = answer_gain(answered, batch.left, batch.right, weight).triu(1)
         term = getattr(guide, "recognition_term", None)
         gain = gain * (1.0 if term is None else max(term.current_weight(), 1.0))
-        if not bool((gain > 0).any()):
-            return None
         # Evenly spaced, so that data sorted by class are judged as a whole.
         every = max(1, trainer.data.num_items // self.sample_size)
         chosen = torch.arange(0, trainer.data.num_items, every)
         sample = next(item_batches(trainer.data, len(chosen), chosen))
-        probabilities = guide.infer(sample.to(trainer.device, trainer.dtype)).assignments
+        probabilities = guide.infer(sample.to(trainer.device, trainer.dtype)).assignments.double()
         multiplicity = trainer.data.num_items / len(probabilities)
-        best = None
+        counts = multiplicity * probabilities.sum(0)
+        held = counts >= 1
+        held[list(emptied)] = False
         # Only pairs that the answers favour can win: the other changes are losses of evidence.
-        for first, second in gain.gt(0).nonzero().tolist():
-            change = float(gain[first, second]) + entropy_change(
-                probabilities, first, second, multiplicity
-            )
-            change += self._evidence(guide, first, second)
+        candidates = gain.gt(0) & held & held.unsqueeze(-1)
+        best = None
+        for first, second in candidates.nonzero().tolist():
+            change = float(gain[first, second])
+            change += entropy_change(probabilities, first, second, multiplicity)
+            change += guide.merge_change(first, second, counts)
             if change > 0 and (best is None or change > best[2]):
                 best = (first, second, change)
         return best
-
-    @staticmethod
-    def _evidence(guide: Any, first: int, second: int) -> float:
-        components = guide.posteriors["components"]
-        prior = guide.model.priors()["components"].natural_parameters
-        change = evidence_change(
-            components.family, prior, components.natural_parameters, first, second
-        )
-        weights = guide.posteriors["weights"]
-        joined = weights.natural_parameters.clone()
-        base = guide.model.priors()["weights"].natural_parameters
-        joined[first] += joined[second] - base[second]
-        joined[second] = base[second]
-        pair = torch.stack([joined, weights.natural_parameters])
-        after, before = weights.family.log_normalizer(pair)
-        return change + float(after - before)
-
-
-def _join(guide: Any, first: int, second: int) -> None:
-    """Give all statistics of two components to the larger one; the other returns to its prior."""
-    weights = guide.posteriors["weights"].natural_parameters
-    if weights[second] > weights[first]:
-        first, second = second, first
-    priors = guide.model.priors()
-    for name in ("weights", "components"):
-        eta = guide.posteriors[name].natural_parameters
-        base = priors[name].natural_parameters[second]
-        eta[first] += eta[second] - base
-        eta[second] = base

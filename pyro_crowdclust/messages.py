@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
+from pyro_crowdclust.families.gaussian import inverse_cholesky, root_sensitivity
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
 # only there, messages are summed pair by pair.
@@ -228,5 +230,70 @@ class LocalSolver:
 
 
 def _last_round(conditionals: LocalConditionals, assignments: Tensor) -> LocalPosterior:
-    latent = conditionals.latent(assignments)
-    return LocalPosterior(conditionals.logits(latent), latent)
+    """Eq. 12, then eq. 14 without messages, differentiable in the recognition potentials."""
+    globals_learn = conditionals.components.requires_grad or conditionals.log_weights.requires_grad
+    if conditionals.potential is None or globals_learn:
+        latent = conditionals.latent(assignments)
+        return LocalPosterior(conditionals.logits(latent), latent)
+    mean, root, logits = _LastRound.apply(
+        conditionals.potential,
+        assignments,
+        conditionals.components,
+        conditionals.log_weights,
+        conditionals.family,
+    )
+    return LocalPosterior(logits, Moments(mean, root))
+
+
+class _LastRound(torch.autograd.Function):
+    """``LocalConditionals.latent`` and ``logits`` in one piece, with the gradient by hand.
+
+    It is differentiable in the potentials alone and does in 6 small products what autograd does
+    in some 60 steps. With S = U + U^T for the gradient U of E[x x^T], C the covariance and W the
+    inverse Cholesky factor of the precision Lambda:
+
+        grad m     = grad_m + u + S m,          grad h = C grad m
+        grad Lambda = -W^T (W (S + grad_m h^T + h grad_m^T) W^T + Phi) W / 2
+
+    where Phi, from the gradient of the root R = W^T, is that of ``inverse_cholesky``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        potential: Tensor,
+        assignments: Tensor,
+        components: Tensor,
+        log_weights: Tensor,
+        family: NormalInverseWishart,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        local = family.local
+        natural = torch.addmm(potential, assignments, components[:, : local.size])
+        linear, quadratic = local.unpack(natural)
+        inverse = inverse_cholesky(-2 * quadratic)
+        root = inverse.mT
+        covariance = root @ inverse
+        mean = (covariance @ linear.unsqueeze(-1)).squeeze(-1)
+        second = torch.baddbmm(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
+        constants = log_weights + components[:, local.size :].sum(-1)
+        statistics = local.pack(mean, second)
+        logits = torch.addmm(constants, statistics, components[:, : local.size].mT)
+        ctx.local = local
+        ctx.save_for_backward(components, mean, linear, covariance, inverse)
+        return mean, root, logits
+
+    @staticmethod
+    def backward(
+        ctx: Any, mean_grad: Tensor, root_grad: Tensor, logits_grad: Tensor
+    ) -> tuple[Tensor, None, None, None, None]:
+        components, mean, linear, covariance, inverse = ctx.saved_tensors
+        vector, matrix = ctx.local.unpack(logits_grad @ components[:, : ctx.local.size])
+        symmetric = matrix + matrix.mT
+        mean_grad = mean_grad + vector + (symmetric @ mean.unsqueeze(-1)).squeeze(-1)
+        linear_grad = (covariance @ mean_grad.unsqueeze(-1)).squeeze(-1)
+        outer = mean_grad.unsqueeze(-1) * linear.unsqueeze(-2)
+        inner = inverse @ (symmetric + outer + outer.mT) @ inverse.mT
+        inner = inner + root_sensitivity(root_grad.mT, inverse)
+        # The potential holds -Lambda / 2, whose gradient is -2 grad Lambda.
+        quadratic_grad = inverse.mT @ inner @ inverse
+        return ctx.local.pack(linear_grad, quadratic_grad), None, None, None, None

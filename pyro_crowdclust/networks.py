@@ -65,6 +65,22 @@ class SkipMLP(nn.Module):
         return self.skip(x) + self.output(self.hidden(x))
 
 
+def _check_features(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network takes {found} features per item, but the data have {needed}: "
+            f"build it with input size {needed}"
+        )
+
+
+def _check_latent(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network is for latents of dimension {found}, but the model's "
+            f"components have dimension {needed}: give both the same"
+        )
+
+
 class GaussianRecognition(nn.Module):
     """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
 
@@ -89,14 +105,31 @@ class GaussianRecognition(nn.Module):
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
         self.register_buffer("offset", offset.float())
 
+    def check(self, num_features: int, dim: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
+
+        Of a network that is not a ``SkipMLP`` the sizes are not known.
+        """
+        _check_latent(self.family.dim, dim)
+        if isinstance(self.network, SkipMLP):
+            _check_features(self.network.skip.in_features, num_features)
+            returned = self.network.skip.out_features
+            if returned != 2 * dim:
+                raise ValueError(
+                    f"the recognition network returns {returned} numbers, but a mean and a "
+                    f"precision in {dim} dimensions are {2 * dim}: make that its output size"
+                )
+
     def forward(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item natural"]:
-        """Flat natural parameters of the potential, in float64."""
+        """Flat natural parameters of the potential."""
         raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
-        precision = nn.functional.softplus(raw_precision + self.offset).double()
-        return self.family.pack(precision * raw_mean.double(), -precision.diag_embed() / 2)
+        precision = nn.functional.softplus(raw_precision + self.offset)
+        return self.family.pack(precision * raw_mean, -precision.diag_embed() / 2)
 
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
-        """Start with mean ``A o + b`` and constant precision."""
+        """Start a ``SkipMLP`` with mean ``A o + b`` and constant precision."""
+        if not isinstance(self.network, SkipMLP):
+            return
         skip = self.network.skip
         with torch.no_grad():
             skip.weight.zero_()
@@ -145,6 +178,16 @@ class AmortizedRecognition(nn.Module):
                 module.reset_parameters()
         nn.init.zeros_(self.moments.weight)
         nn.init.zeros_(self.moments.bias)
+
+    def check(self, num_features: int, dim: int, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model."""
+        _check_features(self.skip.in_features, num_features)
+        _check_latent(self.skip.out_features, dim)
+        if self.logits.out_features != num_clusters:
+            raise ValueError(
+                f"the recognition network knows {self.logits.out_features} clusters, the model "
+                f"{num_clusters}: give both the same number"
+            )
 
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
         """Start with mean ``A o + b`` for every z."""

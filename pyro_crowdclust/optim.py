@@ -75,7 +75,17 @@ class NaturalGradient(torch.optim.Optimizer):
         self.num_halvings = 0
 
     def set_step_size(self, step_size: float) -> None:
-        """Use ``step_size`` from the next step on."""
+        """Use ``step_size`` from the next step on.
+
+        Raises
+        ------
+        ValueError
+            If it lies outside (0, 1].
+        """
+        if not 0 < step_size <= 1:
+            raise ValueError(
+                f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1"
+            )
         for group in self.param_groups:
             group["lr"] = step_size
 

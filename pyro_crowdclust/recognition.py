@@ -49,6 +49,7 @@ class RecognitionTerm:
         fixed = {name: statistics.detach() for name, statistics in rates.items()}
         ratio = annotators.log_likelihood_ratio(fixed, batch.worker, batch.label)
         weighted = batch.pair_weight * ratio
+        weighted = weighted.to(assignments.dtype)
         coupling = PairCoupling(batch.left, batch.right, weighted, batch.num_paired)
         # Every pair is heard at both of its ends.
         agreement = (assignments[: batch.num_paired] * coupling.messages(assignments)).sum() / 2

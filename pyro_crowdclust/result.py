@@ -89,7 +89,7 @@ class Fitted:
         with self._inside():
             for batch in batches:
                 local = infer(batch.to(self.device, self.dtype))
-                assignments.append(local.assignments.cpu())
+                assignments.append(local.assignments.double().cpu())
                 if local.latent is not None:
                     latents.append(local.latent.mean.cpu())
         return torch.cat(assignments), torch.cat(latents) if latents else None
@@ -137,9 +137,14 @@ class Fitted:
             raise ValueError("this model has no latents: its components are on the features")
         return latents.numpy()
 
-    @staticmethod
-    def _feature_batches(features: Any) -> Iterator[Batch]:
-        return item_batches(CrowdData(features), _CHUNK)
+    def _feature_batches(self, features: Any) -> Iterator[Batch]:
+        new, known = CrowdData(features), self.data.features
+        if known is not None and new.features.shape[1:] != known.shape[1:]:
+            raise ValueError(
+                f"new items have features of shape {list(new.features.shape[1:])}, but those of "
+                f"the fit have shape {list(known.shape[1:])}: pass one row per item, as in the fit"
+            )
+        return item_batches(new, _CHUNK)
 
     def same_cluster_probability(
         self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
@@ -168,8 +173,10 @@ class Fitted:
         posterior mean and deviation. Intervals are central, 90 %.
         """
         rates = self._guide_verb("worker_rates")()
-        if not rates:
-            raise ValueError("there are no workers: the model was built without annotators")
+        if not rates or self.data.answers is None:
+            raise ValueError(
+                "there are no workers: the model has no annotators, or the data have no answers"
+            )
         columns: dict[str, np.ndarray] = {}
         for name, rate in rates.items():
             columns |= {

@@ -14,8 +14,9 @@ from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch, item_batches
-from pyro_crowdclust.checks import name_bad_site
+from pyro_crowdclust.checks import find_not_finite
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
 
@@ -105,14 +106,16 @@ class Trainer:
         optimizers = [opt for opt in (self.natural, self.optim) if opt is not None]
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-        with pyro.validation_enabled(self.validate or self.steps_done == 0):
-            loss = self.elbo.differentiable_loss(self.model, self.guide, batch)
+        loss = self._loss(batch)
         elbo = -loss.item()
         auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
         if auxiliary is not None:
             loss = loss + auxiliary
         if not math.isfinite(loss.item()):
-            raise NotFinite(name_bad_site(self.model, self.guide, batch))
+            raise NotFinite(
+                find_not_finite(self.model, self.guide, batch)
+                or "the loss is not finite although every site is: an auxiliary term or an overflow"
+            )
         loss.backward()
         if self.natural is not None:
             self.natural.set_step_size(self.step_size(self.steps_done))
@@ -120,6 +123,37 @@ class Trainer:
             optimizer.step()
         self.steps_done += 1
         return elbo
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The negative ELBO of the batch."""
+        validate = self.validate or self.steps_done == 0
+        try:
+            with pyro.validation_enabled(validate):
+                return self.elbo.differentiable_loss(self.model, self.guide, batch)
+        except (ValueError, torch.linalg.LinAlgError) as error:
+            # A value that is not finite may stop a distribution before there is a loss.
+            bad = find_not_finite(self.model, self.guide, batch)
+            if bad is None and not isinstance(error, OutsideDomain):
+                raise
+            message = str(error).splitlines()[0]
+            raise NotFinite(message if bad is None else f"{bad} ({message})") from error
+
+    def _state(self) -> tuple[list[dict], dict[str, Tensor]]:
+        """A copy of everything that training changes in the modules and in Pyro's store."""
+        store = pyro.get_param_store().named_parameters()
+        return (
+            [copy.deepcopy(part.state_dict()) for part in self._modules],
+            {name: parameter.detach().clone() for name, parameter in store},
+        )
+
+    @torch.no_grad()
+    def _restore(self, state: tuple[list[dict], dict[str, Tensor]]) -> None:
+        of_modules, of_store = state
+        for part, values in zip(self._modules, of_modules, strict=True):
+            part.load_state_dict(values)
+        store = dict(pyro.get_param_store().named_parameters())
+        for name, value in of_store.items():
+            store[name].copy_(value)
 
     def epoch(self, on_step: Callable[[float], None], max_steps: int | None = None) -> None:
         """One pass over the data; adds a row to ``history``.
@@ -130,7 +164,7 @@ class Trainer:
             If training went bad; the parameters are then those at the start of the epoch.
         """
         started = time.perf_counter()
-        before = [copy.deepcopy(part.state_dict()) for part in self._modules]
+        before = self._state()
         elbos: list[float] = []
         batches = [self._full] if self.batches is None else self.batches
         try:
@@ -142,9 +176,11 @@ class Trainer:
                 elbos.append(self.step(batch.to(self.device, self.dtype)))
                 on_step(elbos[-1] / self.data.num_items)
         except NotFinite:
-            for part, state in zip(self._modules, before, strict=True):
-                part.load_state_dict(state)
+            self._restore(before)
             raise
+        finally:
+            if hasattr(self.guide, "auxiliary_loss"):
+                self.guide.auxiliary_loss = None  # its graph could be neither copied nor saved
         self.epochs_done += 1
         row = {
             "epoch": self.epochs_done,

@@ -11,7 +11,7 @@ from pyro_crowdclust.families.categorical import (
     softmax_without_denormals,
 )
 from pyro_crowdclust.families.dirichlet import Dirichlet, DirichletParameters
-from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
 from pyro_crowdclust.families.normal_inverse_wishart import (
     NormalInverseWishart,
@@ -40,5 +40,6 @@ __all__ = [
     "Moments",
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
+    "OutsideDomain",
     "softmax_without_denormals",
 ]

@@ -19,6 +19,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 
+class OutsideDomain(ValueError):
+    """Natural parameters under which a density cannot be normalized."""
+
+
 class _IdentityBackwardMean(torch.autograd.Function):
     """Map eta to E[t] and hand the gradient with respect to E[t] back as the gradient of eta."""
 

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 
 
 class GaussianParameters(NamedTuple):
@@ -108,23 +108,39 @@ class Gaussian(ExponentialFamily):
         return Moments(mean, inverse.mT)
 
 
-class _InverseCholesky(torch.autograd.Function):
-    """``W = L^{-1}`` with ``Lambda = L L^T``; three small products on the way back.
+def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
+    """``W = L^{-1}`` with ``precision = L L^T``.
 
-    With the gradient G of W (lower triangle), ``dLambda = -W^T sym(Phi(G W^T)) W``, where Phi
-    keeps the lower triangle and halves its diagonal.
+    Raises
+    ------
+    OutsideDomain
+        If a precision is not positive definite.
     """
+    cholesky, info = torch.linalg.cholesky_ex(precision)
+    if bool(info.any()):
+        raise OutsideDomain(
+            "a Gaussian latent has a precision that is not positive definite: the natural "
+            "parameters of the components have left their domain; lower the step size"
+        )
+    identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    return torch.linalg.solve_triangular(cholesky, identity.expand_as(cholesky), upper=False)
+
+
+def root_sensitivity(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "*batch dim dim"]:
+    """The symmetric P in ``grad Lambda = -W^T P W / 2``, from the gradient G of ``W = L^{-1}``.
+
+    P has the lower triangle of ``tril(G) W^T``.
+    """
+    lower = (gradient.tril() @ inverse.mT).tril()
+    return lower + lower.tril(-1).mT
+
+
+class _InverseCholesky(torch.autograd.Function):
+    """``inverse_cholesky``, with three small products on the way back."""
 
     @staticmethod
     def forward(precision: Tensor) -> Tensor:
-        cholesky, info = torch.linalg.cholesky_ex(precision)
-        if bool(info.any()):
-            raise ValueError(
-                "a Gaussian latent has a precision that is not positive definite: the natural "
-                "parameters of the components have left their domain; lower the step size"
-            )
-        identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
-        return torch.linalg.solve_triangular(cholesky, identity.expand_as(cholesky), upper=False)
+        return inverse_cholesky(precision)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
@@ -133,10 +149,7 @@ class _InverseCholesky(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
-        lower = (gradient.tril() @ inverse.mT).tril()
-        # Phi(.) + Phi(.)^T is the symmetric matrix with this lower triangle.
-        symmetric = lower + lower.tril(-1).mT
-        return inverse.mT @ symmetric @ inverse / -2
+        return inverse.mT @ root_sensitivity(gradient, inverse) @ inverse / -2
 
 
 class Moments(NamedTuple):

@@ -1,0 +1,98 @@
+"""Small crowds, and models and guides to fit to them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from torch import nn
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import Identity, NormalEmission
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
+from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.simulation import simulate_pages
+
+NUM_CLUSTERS, NUM_FEATURES, DIM, NUM_WORKERS = 3, 4, 2, 3
+
+
+def blobs(num_items: int = 60, seed: int = 0, spread: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Features and true clusters of three round clouds."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(NUM_CLUSTERS, size=num_items)
+    centers = 3 * rng.standard_normal((NUM_CLUSTERS, NUM_FEATURES))
+    return centers[labels] + spread * rng.standard_normal((num_items, NUM_FEATURES)), labels
+
+
+def crowd(num_items: int = 60, seed: int = 0, item_ids: list | None = None) -> CrowdData:
+    """Blobs, of which the first third was sorted on pages by three good workers."""
+    features, labels = blobs(num_items, seed)
+    rates = [0.95] * NUM_WORKERS
+    pairs = simulate_pages(
+        labels,
+        rates,
+        rates,
+        pages_per_worker=2,
+        page_size=6,
+        items=np.arange(num_items // 3),
+        seed=seed,
+    )
+    if item_ids is not None:
+        ids = np.asarray(item_ids)
+        pairs = pairs.assign(left=ids[pairs["left"]], right=ids[pairs["right"]])
+    return CrowdData(features, pairs, item_ids=item_ids)
+
+
+def plain_mixture(num_workers: int | None = NUM_WORKERS) -> SemiCrowdsourcedMixture:
+    """Gaussians on the features themselves."""
+    return SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, NUM_FEATURES),
+        Identity(),
+        None if num_workers is None else TwoCoin(num_workers),
+    )
+
+
+def deep_mixture(emission: nn.Module | None = None) -> SemiCrowdsourcedMixture:
+    """Gaussians on latents behind a network."""
+    return SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, DIM),
+        emission or NormalEmission(SkipMLP((DIM, 5, NUM_FEATURES)), NUM_FEATURES),
+        TwoCoin(NUM_WORKERS),
+    )
+
+
+def message_passing_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """BayesSCDC."""
+    model = deep_mixture()
+    recognition = GaussianRecognition(SkipMLP((NUM_FEATURES, 5, 2 * DIM)), DIM)
+    return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
+
+
+def amortized_pair() -> tuple[SemiCrowdsourcedMixture, AmortizedGuide]:
+    """SCDC."""
+    model = deep_mixture()
+    recognition = AmortizedRecognition((NUM_FEATURES, 5, 5), DIM, NUM_CLUSTERS)
+    return model, AmortizedGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
+
+
+def plain_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """No network at all."""
+    model = plain_mixture()
+    return model, MessagePassingGuide(model)
+
+
+def quiet_fit(model: Any, guide: Any, data: CrowdData, **options: Any) -> Fitted:
+    """A short fit in double precision, the dtype of the tests' networks."""
+    defaults = {"epochs": 2, "batch_size": 20, "answers_per_step": 30, "dtype": torch.float64}
+    return fit(model, guide, data, progress=False, **(defaults | options))
+
+
+fit_plain = partial(quiet_fit, batch_size=None, step_size=1.0)
