@@ -22,16 +22,16 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import torch
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
 from pyro_crowdclust.fit import adam, default_elbo
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages

@@ -104,7 +104,7 @@ def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) ->
 def worker_table(result: Fitted, truth: pd.DataFrame) -> pd.DataFrame:
     """Posterior means of the workers beside their true rates on the pairs they answered."""
     rates = ["sensitivity", "specificity", "weight"]
-    return result.workers[rates].join(truth[rates], rsuffix="_true").sort_values("weight")
+    return result.workers[rates].join(truth[rates].add_prefix("true_")).sort_values("weight")
 
 
 def draw(result: Fitted, labels: np.ndarray, truth: pd.DataFrame, folder: Path) -> None:

@@ -20,26 +20,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.training import Trainer
 
-# The paper's text says 0.05 / K, its code 1.05. A sparse prior takes the weight of a cluster that
-# is empty for a moment down by 50 nats, and it never comes back.
-CONCENTRATION = 1.05
 
+def load(
+    folder: Path, num_unanswered: int | None = None
+) -> tuple[CrowdData, np.ndarray, np.ndarray, np.ndarray]:
+    """Training images with answers, their digits, test images, their digits.
 
-def load(folder: Path) -> tuple[CrowdData, np.ndarray, np.ndarray, np.ndarray]:
-    """Training images with answers, their digits, test images, their digits."""
+    Training images without answers are all that there are, or the first ``num_unanswered``.
+    """
     images = np.load(folder / "mnist.npz")
     crowd = np.load(folder / "mnist_crowd_annotations.npz")
     pairs = pd.DataFrame(crowd["annotations"], columns=["left", "right", "worker", "label"])
@@ -48,8 +49,12 @@ def load(folder: Path) -> tuple[CrowdData, np.ndarray, np.ndarray, np.ndarray]:
     def scaled(pixels: np.ndarray) -> np.ndarray:
         return pixels.reshape(len(pixels), -1).astype(np.float32) / 255
 
-    train, test = scaled(images["x_train"]), scaled(images["x_test"])
-    return CrowdData(train, pairs), images["y_train"], test, images["y_test"]
+    answered = np.union1d(pairs["left"], pairs["right"])
+    others = np.setdiff1d(np.arange(len(images["x_train"])), answered)
+    chosen = np.union1d(answered, others[:num_unanswered])
+    train, test = scaled(images["x_train"][chosen]), scaled(images["x_test"])
+    data = CrowdData(train, pairs, item_ids=chosen)
+    return data, images["y_train"][chosen], test, images["y_test"]
 
 
 def build(
@@ -58,7 +63,7 @@ def build(
     """BayesSCDC: a mirrored Bernoulli decoder and a message-passing guide."""
     pixels = data.features.shape[1]
     model = SemiCrowdsourcedMixture(
-        DirichletWeights(num_clusters, CONCENTRATION),
+        DirichletWeights(num_clusters),
         GaussianComponents(num_clusters, dim),
         BernoulliEmission(SkipMLP((dim, hidden, hidden, pixels))),
         TwoCoin(data.num_workers),
@@ -103,6 +108,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
@@ -112,7 +118,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--floor", type=float, default=5.0)
     options = parser.parse_args(arguments)
 
-    data, train_labels, test, test_labels = load(options.data)
+    data, train_labels, test, test_labels = load(options.data, options.items)
     print(f"{data}; {torch.get_num_threads()} threads")
     term = RecognitionTerm(exponential_annealing(options.weight, options.decay, options.floor))
     model, guide = build(data, options.clusters, options.dim, options.hidden, term)

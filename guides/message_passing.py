@@ -135,6 +135,8 @@ class MessagePassingGuide(nn.Module):
         coupling = PairCoupling(batch.left, batch.right, weight, batch.num_paired)
         alone, heard = self.solver.solve(conditionals, coupling)
         if self.recognition_term is not None:
+            if self.full_gradient:  # The term is for the recognition network alone.
+                alone = self.solver.solve(conditionals.with_fixed_globals())[1]
             self.auxiliary_loss = self.recognition_term.loss(
                 alone.assignments, annotators, rates, batch
             )

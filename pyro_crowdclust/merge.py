@@ -94,8 +94,10 @@ class MergeMoves:
             return
         emptied: set[int] = set()
         while (move := self._best_move(trainer, emptied)) is not None:
-            emptied.add(trainer.guide.merge(*move[:2]))
-            self.moves.append((row["epoch"], *move))
+            first, second, change = move
+            empty = trainer.guide.merge(first, second)
+            emptied.add(empty)
+            self.moves.append((row["epoch"], first + second - empty, empty, change))
             row["merges"] += 1
 
     def _best_move(self, trainer: Trainer, emptied: set[int]) -> tuple[int, int, float] | None:

@@ -125,9 +125,12 @@ class LocalConditionals:
 
     def detach(self) -> LocalConditionals:
         """The same updates, through which no gradient flows."""
-        fixed = self._map(Tensor.detach)
+        return self._map(Tensor.detach).with_fixed_globals()
+
+    def with_fixed_globals(self) -> LocalConditionals:
+        """The same updates, through which no gradient flows to weights and components."""
         return replace(
-            fixed, log_weights=self.log_weights.detach(), components=self.components.detach()
+            self, log_weights=self.log_weights.detach(), components=self.components.detach()
         )
 
     def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:

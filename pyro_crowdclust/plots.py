@@ -17,6 +17,7 @@ where there are more groups than colours, the marker changes too.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,8 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
 
-from pyro_crowdclust.metrics import label_codes
 from pyro_crowdclust.result import Fitted
 
 if TYPE_CHECKING:
@@ -90,10 +91,11 @@ def plot_partition(
     *,
     marked: ArrayLike | None = None,
     marked_name: str = "in an answer",
+    order: Sequence[Hashable] = (),
     at_least: float = 0.01,
     axes: Axes | None = None,
 ) -> Axes:
-    """Points in the plane, coloured by group, each group named where most of it lies.
+    """Points in the plane, coloured by group, with the group's name where it lies.
 
     Parameters
     ----------
@@ -105,6 +107,8 @@ def plot_partition(
         Items to draw with a ring: True or False for each.
     marked_name
         What the ring says, for the legend.
+    order
+        Labels that get the first colours, in this order; the others follow, the largest first.
     at_least
         Groups with a smaller share of the items are grey and without a name.
     axes
@@ -122,46 +126,49 @@ def plot_partition(
         if per_item is not None and len(per_item) != len(points):
             raise ValueError(f"{name} has {len(per_item)} entries for {len(points)} points")
     axes = axes or _new_axes(5.0, 4.6)
-    size = float(np.clip(4000 / len(points), 3, 26))
-    codes = label_codes(labels)
-    counts = np.bincount(codes)
-    order = np.argsort(-counts, kind="stable")
-    for rank, code in enumerate(order):
-        inside = codes == code
-        large = counts[code] >= at_least * len(codes)
+    size = float(np.clip(9000 / len(points), 4, 26))
+    rasterized = len(points) > 2000
+    counts = pd.Series(labels).value_counts()
+    groups = dict.fromkeys([*order, *counts.index])
+    named = {}
+    for rank, label in enumerate(groups):
+        inside = points[labels == label]
+        large = len(inside) >= max(at_least * len(points), 1)
+        if large:
+            named[label] = inside
         axes.scatter(
-            *points[inside].T,
+            *inside.T,
             s=size,
             c=COLORS[rank % len(COLORS)] if large else "#BBBBBB",
             marker=MARKERS[rank // len(COLORS) % len(MARKERS)],
             alpha=0.8,
             linewidths=0,
-            rasterized=len(points) > 2000,
+            rasterized=rasterized,
             zorder=2 if large else 1,
-            label=f"{labels[inside][0]}",
+            label=f"{label}",
         )
-        if large:
-            axes.annotate(
-                f"{labels[inside][0]}",
-                _central_point(points[inside]),
-                ha="center",
-                va="center",
-                weight="bold",
-                zorder=4,
-                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
-            )
+    for label, place in zip(named, _places(list(named.values())), strict=True):
+        axes.annotate(
+            f"{label}",
+            place,
+            ha="center",
+            va="center",
+            weight="bold",
+            zorder=4,
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
+        )
     if marked is not None and np.any(marked):
         rings = axes.scatter(
             *points[np.asarray(marked, bool)].T,
-            s=2.5 * size,
+            s=2.2 * size,
             facecolors="none",
             edgecolors="black",
-            linewidths=0.6,
-            rasterized=len(points) > 2000,
+            linewidths=0.5,
+            rasterized=rasterized,
             zorder=3,
             label=marked_name,
         )
-        axes.legend(handles=[rings], loc="best", frameon=True, framealpha=0.8, fontsize="small")
+        axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
     _quiet(axes)
     return axes
 
@@ -204,14 +211,19 @@ def plot_latent(
     answered = np.zeros(num_items, bool)
     answered[fitted.data.annotated_items] = True
 
-    panels = [("by cluster", fitted.assignments)]
+    panels = [("by cluster", fitted.assignments, ())]
     if true_labels is not None:
-        panels.append(("by true class", _array(true_labels)))
+        # A cluster and the class that it matches get the same colour.
+        clusters, classes = _matched(fitted.assignments, _array(true_labels))
+        panels = [
+            ("by cluster", fitted.assignments, clusters),
+            ("by true class", _array(true_labels), classes),
+        ]
     figure = figure or _new_figure(5.0 * len(panels), 4.6)
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (title, labels) in zip(row, panels, strict=True):
+    for axes, (title, labels, order) in zip(row, panels, strict=True):
         marked = answered[shown] if axes is row[0] else None
-        plot_partition(points[shown], labels[shown], marked=marked, axes=axes)
+        plot_partition(points[shown], labels[shown], marked=marked, order=order, axes=axes)
         axes.set_title(title)
         axes.set_xlabel(names[0])
     row[0].set_ylabel(names[1])
@@ -259,7 +271,7 @@ def plot_cluster_samples(
     height, width = image_shape[:2]
     low, high = min(0.0, images.min()), images.max()
     shades = (images - low) / max(high - low, 1e-12)
-    shades *= (weights / weights.max()).reshape(-1, *[1] * (shades.ndim - 1))
+    shades *= (weights / weights.max()).to_numpy().reshape(-1, *[1] * (shades.ndim - 1))
 
     # A pixel of background separates the images, so that dim ones can be told from gaps.
     gap = np.full((len(weights), num_samples, height + 1, width + 1, *image_shape[2:]), 0.25)
@@ -319,7 +331,7 @@ def plot_worker_weights(
         workers["weight"] + width,
         COLORS[0],
     )
-    panels[0].axvline(0, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    panels[0].axvline(0, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
     panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
     panels[0].set_ylabel("worker")
     if truth is None:
@@ -411,10 +423,29 @@ def _array(values: Any) -> np.ndarray:
     return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
-def _central_point(points: Float[np.ndarray, "item 2"]) -> Float[np.ndarray, " 2"]:
-    """The point nearest to the medians: unlike the mean of a bent cluster, it lies inside."""
-    distance = np.square(points - np.median(points, axis=0)).sum(1)
-    return points[distance.argmin()]
+def _places(groups: list[Float[np.ndarray, "item 2"]]) -> list[Float[np.ndarray, " 2"]]:
+    """One point of each group to put its name at: near the middle, but away from other names."""
+    if not groups:
+        return []
+    every = np.concatenate(groups)
+    apart = 0.06 * (every.max(0) - every.min(0)) + 1e-12
+    places: list[np.ndarray] = []
+    for points in groups:
+        # Unlike the mean of a bent group, the points nearest to the medians lie inside.
+        distance = np.square((points - np.median(points, axis=0)) / apart).sum(1)
+        near = points[np.argsort(distance, kind="stable")[: max(len(points) // 3, 1)]]
+        gaps = [np.abs((near - place) / apart).max(1) for place in places]
+        gap = np.minimum(np.min(gaps, axis=0), 1.0) if gaps else np.ones(len(near))
+        places.append(near[gap.argmax()])
+    return places
+
+
+def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list[Hashable], list[Hashable]]:
+    """Clusters and classes that match one to one, the largest match first."""
+    table = pd.crosstab(clusters, classes)
+    rows, columns = linear_sum_assignment(table.to_numpy(), maximize=True)
+    order = np.argsort(-table.to_numpy()[rows, columns], kind="stable")
+    return table.index[rows[order]].tolist(), table.columns[columns[order]].tolist()
 
 
 def _plane(fitted: Fitted) -> tuple[Float[np.ndarray, "item 2"], tuple[str, str]]:
@@ -455,7 +486,7 @@ def _sample_images(
     mixture, emission = fitted.guide.mixture(), fitted.model.emission
     weights = pd.Series(_array(mixture.weights)).sort_values(ascending=False, kind="stable")
     weights = weights[weights >= min(at_least, weights.max())]
-    chosen = torch.as_tensor(weights.index.to_numpy())
+    chosen = torch.tensor(weights.index.to_list())
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(seed)
         root = torch.linalg.cholesky(mixture.covariance.cpu()[chosen])

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyro_crowdclust.guides import MessagePassingGuide
 from scipy.special import digamma, gammaln, multigammaln
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.guides import MessagePassingGuide
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import torch
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, Identity, NormalEmission
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 from .oracles import random_covariance, random_natural

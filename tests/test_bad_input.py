@@ -9,15 +9,15 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import MinibatchSampler, PageBlocks
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.priors import ConjugatePosterior

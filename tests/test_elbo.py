@@ -14,14 +14,14 @@ import scipy.stats
 import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch, features_batch
 from pyro_crowdclust.emissions import Emission, Identity
 from pyro_crowdclust.families import Beta, Moments
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.messages import LocalSolver
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.optim import NaturalGradient
 
 from .looped_twin import BetaTwin, LoopedTwin, NormalInverseWishartTwin

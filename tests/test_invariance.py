@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyro.infer import Trace_ELBO
-from pyro_crowdclust.guides import MessagePassingGuide
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.families import Beta
+from pyro_crowdclust.guides import MessagePassingGuide
 
 from .problems import NUM_CLUSTERS, NUM_WORKERS, mixture_problem, normal_problem, weighted
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 from pyro.infer import Trace_ELBO
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from sklearn.mixture import BayesianGaussianMixture
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import Batch, features_batch
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import Moments
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.optim import NaturalGradient
 
 K, DIM, SWEEPS = 4, 3, 50

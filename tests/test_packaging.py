@@ -103,6 +103,36 @@ def test_installed_wheel_resolves_without_the_checkout(run_installed):
     assert all(file.is_relative_to(folder) for file in files), files
 
 
+FIT = """
+import json
+import numpy as np
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+
+rng = np.random.default_rng(0)
+features = np.repeat([[-3.0, 0.0], [3.0, 0.0]], 10, axis=0) + rng.standard_normal((20, 2)) / 3
+pairs = {"left": [0, 1, 2], "right": [5, 11, 3], "worker": ["a", "a", "b"], "label": [1, 0, 1]}
+data = CrowdData(features, pairs)
+model = SemiCrowdsourcedMixture(
+    DirichletWeights(2), GaussianComponents(2, 2), Identity(), TwoCoin(data.num_workers)
+)
+result = fit(model, MessagePassingGuide(model), data, epochs=3, progress=False)
+print(json.dumps([result.assignments.tolist(), result.workers.index.tolist()]))
+"""
+
+
+def test_installed_wheel_fits(run_installed):
+    assignments, workers = json.loads(run_installed(FIT))
+    first, second = assignments[0], assignments[10]
+    assert assignments == [first] * 10 + [second] * 10
+    assert first != second
+    assert workers == ["a", "b"]
+
+
 def test_engine_alone_loads_no_model_and_no_guide(run_installed):
     printed = run_installed("import json, pyro_crowdclust\nprint(json.dumps(list(sys.modules)))")
     loaded = json.loads(printed)

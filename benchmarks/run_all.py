@@ -1,0 +1,25 @@
+"""``make bench``: run the benchmarks and write their figures to ``docs/results.md``.
+
+python benchmarks/run_all.py
+"""
+
+from __future__ import annotations
+
+from report import Experiment, Figure, table, write_section
+
+STEP = Experiment(
+    ["benchmarks/step.py", "--threads", "1", "--steps", "200"],
+    [
+        Figure(
+            "BayesSCDC step over bare networks, 1 thread",
+            "at most 1.4",
+            lambda figures: (
+                f"{figures['ratio']:.2f} ({figures['milliseconds']:.1f} ms over "
+                f"{figures['floor_milliseconds']:.1f} ms)"
+            ),
+        )
+    ],
+)
+
+if __name__ == "__main__":
+    write_section("bench", table([STEP]))

@@ -1,0 +1,98 @@
+"""Every example and benchmark runs with tiny arguments and ends with its figures as JSON."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
+
+# Script: tiny arguments, and the keys of the JSON object. "{tmp}" is a folder of the test's own.
+SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
+    "examples/minimal.py": (
+        [],
+        {"accuracy_without", "accuracy_with", "unasked_without", "unasked_with"},
+    ),
+    "examples/digits_crowd.py": (
+        ["--epochs", "1", "--clusters", "10", "--hidden", "8", "--figures", "{tmp}"],
+        {
+            *("nmi_with", "nmi_without", "accuracy_with", "accuracy_without"),
+            *("lowest_weight_workers", "true_bad_workers"),
+        },
+    ),
+    "examples/mnist_crowd.py": (
+        [
+            *("--data", str(DATA), "--items", "256", "--epochs", "1"),
+            *("--hidden", "8", "--clusters", "10", "--dim", "2"),
+        ],
+        {
+            *("test_accuracy", "test_nmi", "test_ami", "clusters_in_use"),
+            *("mean_sensitivity", "mean_specificity", "seconds_per_epoch"),
+        },
+    ),
+    "benchmarks/step.py": (
+        ["--steps", "3", "--items", "2000"],
+        {"ratio", "milliseconds", "floor_milliseconds"},
+    ),
+}
+# Files that a script reads and that are not part of the project.
+NEEDS = {"examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"]}
+
+
+def runnable() -> set[str]:
+    """Every example, and every benchmark that has a main to call."""
+    found = {f"examples/{file.name}" for file in (ROOT / "examples").glob("*.py")}
+    for file in (ROOT / "benchmarks").glob("*.py"):
+        if "\ndef main(" in file.read_text(encoding="utf-8"):
+            found.add(f"benchmarks/{file.name}")
+    return found
+
+
+def load_main(script: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Any]:
+    """Import a script by its path, as running it would, and return its main."""
+    path = ROOT / script
+    name = f"script_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.syspath_prepend(str(path.parent))
+    spec.loader.exec_module(module)
+    return module.main
+
+
+def test_every_script_is_in_the_table():
+    assert runnable() == set(SCRIPTS)
+
+
+def numbers(value: Any) -> list[float]:
+    return [part for one in value for part in numbers(one)] if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script(script, monkeypatch, capsys, tmp_path):
+    missing = [name for name in NEEDS.get(script, []) if not (DATA / name).exists()]
+    if missing:
+        pytest.skip(f"{script} reads {missing}, which {DATA} does not hold")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.chdir(tmp_path)
+    torch.set_default_dtype(torch.float32)  # that of a script's own process
+    arguments, keys = SCRIPTS[script]
+    returned = load_main(script, monkeypatch)([part.format(tmp=tmp_path) for part in arguments])
+    figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert set(figures) == keys
+    assert set(returned) == keys
+    assert all(math.isfinite(number) for value in figures.values() for number in numbers(value))
+    if "{tmp}" in arguments:
+        pictures = list(tmp_path.glob("*.png"))
+        assert pictures
+        assert all(picture.stat().st_size > 1000 for picture in pictures)
