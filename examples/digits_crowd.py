@@ -27,6 +27,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -38,7 +39,7 @@ from pyro_crowdclust.plots import (
     plot_latent,
     plot_worker_weights,
 )
-from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
+from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
 from pyro_crowdclust.training import Trainer
 
@@ -70,9 +71,7 @@ def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) ->
     guide = MessagePassingGuide(
         model,
         GaussianRecognition(SkipMLP((pixels, hidden, hidden, 2 * dim)), dim),
-        recognition_term=RecognitionTerm(
-            exponential_annealing(options.weight, options.decay, options.floor)
-        ),
+        recognition_term=RecognitionTerm(20.0),
     )
 
     def report(trainer: Trainer) -> None:
@@ -93,11 +92,11 @@ def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) ->
         guide,
         data,
         epochs=options.epochs,
-        step_size=robbins_monro(options.step_size, options.delay),
-        optim=partial(torch.optim.Adam, lr=options.learning_rate),
+        step_size=robbins_monro(0.1, delay=200.0),
+        optim=partial(torch.optim.Adam, lr=3e-3),
         seed=options.seed,
         progress=False,
-        callbacks=[report],
+        callbacks=[MergeMoves(first_epoch=10), report],
     )
 
 
@@ -122,17 +121,11 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     """Run the demonstration; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--figures", type=Path, default=Path("figures"))
-    parser.add_argument("--clusters", type=int, default=30)
+    parser.add_argument("--clusters", type=int, default=20)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--step-size", type=float, default=0.1)
-    parser.add_argument("--delay", type=float, default=200.0)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument("--weight", type=float, default=20.0)
-    parser.add_argument("--decay", type=float, default=0.95)
-    parser.add_argument("--floor", type=float, default=1.0)
     options = parser.parse_args(arguments)
 
     images, labels = load_digits(return_X_y=True)

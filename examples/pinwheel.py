@@ -29,6 +29,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.optim import robbins_monro
+from pyro_crowdclust.plots import plot_partition
 from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
 
@@ -70,6 +71,7 @@ def fit_bayes(data: CrowdData, seed: int, epochs: int, start: int | None = None)
         step_size=robbins_monro(0.3, delay=20.0),
         seed=seed if start is None else start,
         progress=False,
+        callbacks=[MergeMoves(first_epoch=max(1, epochs // 2))],
     )
 
 
@@ -104,14 +106,12 @@ def draw(path: Path, seed: int, epochs: int) -> None:
     for start in (1, 2):
         fitted = fit_bayes(plain, seed, epochs, start=start)
         panels[f"no answers, start {start}"] = fitted.assignments
-    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    asked = np.isin(np.arange(data.num_items), data.annotated_items)
+    figure = Figure(figsize=(13, 3.7), layout="constrained")
     order = ["data", "no answers, start 1", "no answers, start 2", "with answers"]
     for axes, name in zip(figure.subplots(1, 4), order, strict=True):
-        codes = np.unique(panels[name], return_inverse=True)[1]
-        axes.scatter(*data.features.T, c=codes, s=9, cmap="tab20")
-        if name == "with answers":
-            asked = data.features[data.annotated_items]
-            axes.scatter(*asked.T, s=30, facecolors="none", edgecolors="black", linewidths=0.6)
+        marked = asked if name == "with answers" else None
+        plot_partition(data.features, panels[name], marked=marked, axes=axes)
         accuracy = clustering_report(arms, panels[name])["accuracy"]
         title = name if name == "data" else f"{name}: {accuracy:.3f}"
         axes.set(title=title, xticks=[], yticks=[], aspect="equal")

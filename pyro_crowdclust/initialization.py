@@ -65,7 +65,7 @@ class PrincipalComponentStart:
         them; False keeps them, e.g. if they have been trained before.
     """
 
-    latent_scale: float = 3.0
+    latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
 

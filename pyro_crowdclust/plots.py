@@ -5,8 +5,7 @@ A function with one panel takes an ``Axes`` to draw in and returns it; one with 
 save it with ``figure.savefig`` or ``axes.figure.savefig``. Nothing is drawn through pyplot, so no
 figure stays behind in its global list.
 
-Colours are those of Paul Tol's "muted" scheme, which readers with colour-blindness can tell apart;
-where there are more groups than colours, the marker changes too.
+Those of the workers are written in ``worker_plots`` and can be imported from here, too.
 
 >>> import torch
 >>> from pyro_crowdclust.plots import plot_partition
@@ -27,30 +26,22 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from pyro_crowdclust.plot_style import COLORS, MARKERS, new_axes, new_figure, quiet
 from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.worker_plots import plot_worker_weights, plot_workers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-COLORS = (
-    "#332288",  # indigo
-    "#CC6677",  # rose
-    "#117733",  # green
-    "#DDCC77",  # sand
-    "#88CCEE",  # cyan
-    "#882255",  # wine
-    "#44AA99",  # teal
-    "#999933",  # olive
-    "#AA4499",  # purple
-)
-MARKERS = "os^DvP*X<>"
-
-# A central interval of 90 % of a normal distribution, in standard deviations.
-_INTERVAL_90 = 1.645
-
-# More rows than this in a forest, and their names would overlap.
-_MOST_NAMED_ROWS = 80
+__all__ = [
+    "plot_cluster_samples",
+    "plot_history",
+    "plot_latent",
+    "plot_partition",
+    "plot_worker_weights",
+    "plot_workers",
+]
 
 
 def plot_history(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
@@ -67,7 +58,7 @@ def plot_history(fitted: Fitted, *, figure: Figure | SubFigure | None = None) ->
     """
     history = fitted.history
     with_clusters = "clusters_in_use" in history
-    figure = figure or _new_figure(5.5, 4.2 if with_clusters else 3.0)
+    figure = figure or new_figure(5.5, 4.2 if with_clusters else 3.0)
     panels = figure.subplots(1 + with_clusters, 1, sharex=True, squeeze=False)[:, 0]
     marker = "o" if len(history) <= 30 else None
     style = {"marker": marker, "markersize": 4}
@@ -81,7 +72,7 @@ def plot_history(fitted: Fitted, *, figure: Figure | SubFigure | None = None) ->
     panels[-1].set_xlabel("epoch")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     for axes in panels:
-        _quiet(axes, grid="both")
+        quiet(axes, grid="both")
     return figure
 
 
@@ -125,7 +116,7 @@ def plot_partition(
     for name, per_item in (("labels", labels), ("marked", marked)):
         if per_item is not None and len(per_item) != len(points):
             raise ValueError(f"{name} has {len(per_item)} entries for {len(points)} points")
-    axes = axes or _new_axes(5.0, 4.6)
+    axes = axes or new_axes(5.0, 4.6)
     size = float(np.clip(9000 / len(points), 4, 26))
     rasterized = len(points) > 2000
     counts = pd.Series(labels).value_counts()
@@ -169,7 +160,7 @@ def plot_partition(
             label=marked_name,
         )
         axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
-    _quiet(axes)
+    quiet(axes)
     return axes
 
 
@@ -219,7 +210,7 @@ def plot_latent(
             ("by cluster", fitted.assignments, clusters),
             ("by true class", _array(true_labels), classes),
         ]
-    figure = figure or _new_figure(5.0 * len(panels), 4.6)
+    figure = figure or new_figure(5.0 * len(panels), 4.6)
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, labels, order) in zip(row, panels, strict=True):
         marked = answered[shown] if axes is row[0] else None
@@ -281,7 +272,7 @@ def plot_cluster_samples(
     )
     if axes is None:
         columns = len(weights)
-        axes = _new_axes(max(0.45 * columns, 3.0), max(0.45 * num_samples, 1.5) + 0.7)
+        axes = new_axes(max(0.45 * columns, 3.0), max(0.45 * num_samples, 1.5) + 0.7)
     axes.imshow(mosaic[:-1, :-1], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     names = [f"{index}\n{share:.0%}" for index, share in weights.items()]
     axes.set_xticks(np.arange(len(weights)) * (width + 1) + (width - 1) / 2, names)
@@ -290,133 +281,6 @@ def plot_cluster_samples(
     axes.set_title("cluster and its weight", fontsize="medium")
     axes.spines[:].set_visible(False)
     return axes
-
-
-def plot_worker_weights(
-    fitted: Fitted,
-    *,
-    truth: pd.DataFrame | None = None,
-    figure: Figure | SubFigure | None = None,
-) -> Figure | SubFigure:
-    """``log a / (1 - a) + log b / (1 - b)`` of every worker, sorted, with 90 % intervals.
-
-    The interval is the posterior mean and 1.645 posterior standard deviations to either side.
-
-    Parameters
-    ----------
-    fitted
-        What ``fit`` returned.
-    truth
-        True weights, in a column ``weight`` and indexed by worker, as ``two_coin_rates`` returns
-        them. They are drawn beside the estimates, and against them in a second panel, which
-        leaves out infinite ones.
-    figure
-        Where to draw; default a new one.
-
-    Raises
-    ------
-    ValueError
-        If ``truth`` has no column ``weight``, or there are no workers.
-    """
-    if truth is not None and "weight" not in truth:
-        raise ValueError(f"truth needs a column 'weight'; it has {list(truth.columns)}")
-    workers = fitted.workers.sort_values("weight", kind="stable")
-    width = _INTERVAL_90 * workers["weight_sd"]
-    figure = figure or _new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
-    panels = figure.subplots(1, 1 if truth is None else 2, squeeze=False)[0]
-    _forest(
-        panels[0],
-        workers["weight"],
-        workers["weight"] - width,
-        workers["weight"] + width,
-        COLORS[0],
-    )
-    panels[0].axvline(0, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
-    panels[0].set_ylabel("worker")
-    if truth is None:
-        return figure
-
-    true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
-    known = np.isfinite(true_weight)
-    rows = np.arange(len(workers))
-    panels[0].scatter(
-        true_weight[known],
-        rows[known],
-        marker="D",
-        s=26,
-        facecolors="none",
-        edgecolors=COLORS[1],
-        linewidths=1.3,
-        zorder=3,
-        label="true",
-    )
-    panels[0].legend(loc="best", fontsize="small")
-    panels[1].axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
-    panels[1].errorbar(
-        true_weight[known],
-        workers["weight"][known],
-        width[known],
-        fmt="o",
-        color=COLORS[0],
-        ecolor=_pale(COLORS[0]),
-        markersize=5,
-    )
-    panels[1].set_xlabel("true weight")
-    panels[1].set_ylabel("estimated weight")
-    panels[1].set_aspect("equal", adjustable="datalim")
-    _quiet(panels[1], grid="both")
-    return figure
-
-
-def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
-    """Sensitivity and specificity of every worker with 90 % intervals, sorted by weight.
-
-    Parameters
-    ----------
-    fitted
-        What ``fit`` returned.
-    figure
-        Where to draw; default a new one.
-
-    Raises
-    ------
-    ValueError
-        If there are no workers.
-    """
-    workers = fitted.workers.sort_values("weight", kind="stable")
-    figure = figure or _new_figure(7.0, _forest_height(workers))
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, name, color in zip(panels, ("sensitivity", "specificity"), COLORS, strict=False):
-        lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
-        _forest(axes, workers[name], lower, upper, color)
-        axes.set_xlabel(name)
-        axes.set_xlim(-0.02, 1.02)
-    panels[0].set_ylabel("worker")
-    return figure
-
-
-def _new_figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained", dpi=120)
-
-
-def _new_axes(width: float, height: float) -> Axes:
-    return _new_figure(width, height).subplots()
-
-
-def _quiet(axes: Axes, grid: str | None = None) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    if grid:
-        axes.grid(axis=grid, color="0.9", linewidth=0.6)
-        axes.set_axisbelow(True)
-
-
-def _pale(color: str) -> tuple[float, ...]:
-    from matplotlib.colors import to_rgb
-
-    return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
 
 
 def _array(values: Any) -> np.ndarray:
@@ -502,20 +366,3 @@ def _sample_images(
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
         raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
     return weights, images.reshape(len(weights), num_samples, *image_shape)
-
-
-def _forest_height(workers: pd.DataFrame) -> float:
-    return 1.1 + 0.2 * min(max(len(workers), 6), _MOST_NAMED_ROWS)
-
-
-def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, color: str) -> None:
-    """One row per worker, from the bottom up; names only where there is room for them."""
-    rows = np.arange(len(mean))
-    axes.hlines(rows, lower, upper, color=_pale(color), linewidth=3)
-    axes.plot(mean, rows, "o", color=color, markersize=5)
-    axes.set_yticks(
-        rows, mean.index.astype(str) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
-    )
-    axes.tick_params(axis="y", length=0)
-    axes.margins(y=0.02)
-    _quiet(axes, grid="x")

@@ -400,7 +400,7 @@ def test_repr():
         "CrowdData(4 items, features float64 [2], 3 answers by 2 workers on 4 items in 2 pages)"
     )
     assert (
-        repr(CrowdData(torch.ones(1, 2, 3)))
+        repr(CrowdData(torch.ones(1, 2, 3, dtype=torch.float32)))
         == "CrowdData(1 item, features float32 [2, 3], no answers)"
     )
     assert repr(CrowdData(None, item_ids=IDS)) == "CrowdData(4 items, no features, no answers)"

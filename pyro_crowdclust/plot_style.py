@@ -1,0 +1,55 @@
+"""The common look of the plots.
+
+Colours are those of Paul Tol's "muted" scheme and two more, which readers with colour-blindness can
+tell apart; where there are more groups than colours, the marker changes too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = (
+    "#332288",  # indigo
+    "#CC6677",  # rose
+    "#117733",  # green
+    "#DDCC77",  # sand
+    "#88CCEE",  # cyan
+    "#882255",  # wine
+    "#44AA99",  # teal
+    "#999933",  # olive
+    "#AA4499",  # purple
+    "#661100",  # brown
+    "#6699CC",  # steel blue
+)
+MARKERS = "os^DvP*X<>"
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches, outside pyplot's global list."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=120)
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """The one panel of a new figure."""
+    return new_figure(width, height).subplots()
+
+
+def quiet(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> None:
+    """Two spines instead of four, and a pale grid behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    if grid:
+        axes.grid(axis=grid, color="0.9", linewidth=0.6)
+        axes.set_axisbelow(True)
+
+
+def pale(color: str) -> tuple[float, ...]:
+    """Half way to white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))

@@ -1,0 +1,142 @@
+"""Pictures of the workers: how reliable each is, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust.plot_style import COLORS, new_figure, pale, quiet
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# A central interval of 90 % of a normal distribution, in standard deviations.
+_INTERVAL_90 = 1.645
+
+# More rows than this in a forest, and their names would overlap.
+_MOST_NAMED_ROWS = 80
+
+
+def plot_worker_weights(
+    fitted: Fitted,
+    *,
+    truth: pd.DataFrame | None = None,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """``log a / (1 - a) + log b / (1 - b)`` of every worker, sorted, with 90 % intervals.
+
+    The interval is the posterior mean and 1.645 posterior standard deviations to either side.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    truth
+        True weights, in a column ``weight`` and indexed by worker, as ``two_coin_rates`` returns
+        them. They are drawn beside the estimates, and against them in a second panel, which
+        leaves out infinite ones.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If ``truth`` has no column ``weight``, or there are no workers.
+    """
+    if truth is not None and "weight" not in truth:
+        raise ValueError(f"truth needs a column 'weight'; it has {list(truth.columns)}")
+    workers = fitted.workers.sort_values("weight", kind="stable")
+    width = _INTERVAL_90 * workers["weight_sd"]
+    figure = figure or new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
+    panels = figure.subplots(1, 1 if truth is None else 2, squeeze=False)[0]
+    _forest(
+        panels[0],
+        workers["weight"],
+        workers["weight"] - width,
+        workers["weight"] + width,
+        COLORS[0],
+    )
+    panels[0].axvline(0, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
+    panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
+    panels[0].set_ylabel("worker")
+    if truth is None:
+        return figure
+
+    true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
+    known = np.isfinite(true_weight)
+    rows = np.arange(len(workers))
+    panels[0].scatter(
+        true_weight[known],
+        rows[known],
+        marker="D",
+        s=26,
+        facecolors="none",
+        edgecolors=COLORS[1],
+        linewidths=1.3,
+        zorder=3,
+        label="true",
+    )
+    panels[0].legend(loc="best", fontsize="small")
+    panels[1].axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    panels[1].errorbar(
+        true_weight[known],
+        workers["weight"][known],
+        width[known],
+        fmt="o",
+        color=COLORS[0],
+        ecolor=pale(COLORS[0]),
+        markersize=5,
+    )
+    panels[1].set_xlabel("true weight")
+    panels[1].set_ylabel("estimated weight")
+    panels[1].set_aspect("equal", adjustable="datalim")
+    quiet(panels[1], grid="both")
+    return figure
+
+
+def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
+    """Sensitivity and specificity of every worker with 90 % intervals, sorted by weight.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If there are no workers.
+    """
+    workers = fitted.workers.sort_values("weight", kind="stable")
+    figure = figure or new_figure(7.0, _forest_height(workers))
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, name, color in zip(panels, ("sensitivity", "specificity"), COLORS, strict=False):
+        lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
+        _forest(axes, workers[name], lower, upper, color)
+        axes.set_xlabel(name)
+        axes.set_xlim(-0.02, 1.02)
+    panels[0].set_ylabel("worker")
+    return figure
+
+
+def _forest_height(workers: pd.DataFrame) -> float:
+    return 1.1 + 0.2 * min(max(len(workers), 6), _MOST_NAMED_ROWS)
+
+
+def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, color: str) -> None:
+    """One row per worker, from the bottom up; names only where there is room for them."""
+    rows = np.arange(len(mean))
+    axes.hlines(rows, lower, upper, color=pale(color), linewidth=3)
+    axes.plot(mean, rows, "o", color=color, markersize=5)
+    axes.set_yticks(
+        rows, mean.index.astype(str) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
+    )
+    axes.tick_params(axis="y", length=0)
+    axes.margins(y=0.02)
+    quiet(axes, grid="x")
