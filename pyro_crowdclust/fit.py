@@ -18,7 +18,8 @@ from pyro.infer.elbo import ELBO
 from torch import nn
 from tqdm.auto import tqdm
 
-from pyro_crowdclust.batches import Batch, BlockMaker, MinibatchSampler, full_batch
+from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.blocks import BlockMaker
 from pyro_crowdclust.checks import check_callable, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData

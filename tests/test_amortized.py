@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch, MinibatchSampler, SinglePairs, full_batch
+from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.blocks import SinglePairs
 from pyro_crowdclust.distributions import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.families import (

@@ -13,7 +13,8 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import MinibatchSampler, PageBlocks
+from pyro_crowdclust.batches import MinibatchSampler
+from pyro_crowdclust.blocks import PageBlocks
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents

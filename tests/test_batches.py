@@ -14,15 +14,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pyro_crowdclust.batches import (
-    ConnectedBlocks,
     MinibatchSampler,
-    PageBlocks,
-    SinglePairs,
     answered_batch,
     features_batch,
     full_batch,
     item_batches,
 )
+from pyro_crowdclust.blocks import ConnectedBlocks, PageBlocks, SinglePairs
 from pyro_crowdclust.data import CrowdData
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cache, partial
+from types import SimpleNamespace
 
 import pandas as pd
 import pyro
@@ -17,7 +18,9 @@ from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.batches import Batch, ConnectedBlocks, PageBlocks, SinglePairs
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.blocks import ConnectedBlocks, PageBlocks, SinglePairs
+from pyro_crowdclust.training import Trainer
 
 from .crowds import (
     NUM_CLUSTERS,
@@ -311,6 +314,25 @@ def test_converged():
     gains = [elbo[: i + 1].max() - elbo[: i - 2].max() for i in range(3, len(elbo))]
     assert gains[-1] < 1e-7
     assert min(gains[:-1]) >= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("elbos", "converged"),
+    [
+        ([0, 100, 200, 300], False),
+        ([300, 290, 310, 295], False),  # the best of two is 10 above the best before
+        ([300, 310, 290, 305], True),  # no better than before
+        ([0, 300, 305, 304], True),
+        ([300, 301], False),  # too few epochs to tell
+    ],
+)
+def test_convergence_compares_the_best_epochs(elbos, converged):
+    """Ten items, patience 2, tolerance 0.6 nats per item; noise must not look like progress."""
+    trainer = SimpleNamespace(
+        history=[{"elbo": elbo} for elbo in elbos], data=SimpleNamespace(num_items=10)
+    )
+    assert Trainer.has_converged(trainer, 0.6, 2) is converged
+    assert not Trainer.has_converged(trainer, None, 2)
 
 
 def test_budgets():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from pyro_crowdclust.simulation import simulate_pages
 from .crowds import amortized_pair, crowd, fit_plain, message_passing_pair, plain_pair, quiet_fit
 from .looped_twin import Globals, LoopedTwin
 from .oracles import random_covariance, random_natural
-from .problems import NUM_CLUSTERS, mixture_problem
+from .problems import NUM_CLUSTERS, mixture_problem, without_answers
 
 PAIRS = list(itertools.combinations(range(NUM_CLUSTERS), 2))
 
@@ -250,6 +251,41 @@ def test_clusters_that_the_answers_call_different_are_not_merged():
     assert moves.moves == []
     assert (result.history["merges"] == 0).all()
     assert clustering_accuracy(clouds, result.assignments) > 0.95
+
+
+def test_the_best_of_all_moves_is_made():
+    """On clouds that overlap, so that every part of the judgement counts."""
+    _, clouds = four_clouds()
+    features = clouds[:, None] * np.array([[0.8, 0.4]])
+    features = features + np.random.default_rng(1).standard_normal((80, 2))
+    data = CrowdData(features, answers_about(clouds // 2).pairs)
+    guide = fit_plain(*clouds_pair(), data, epochs=2).guide
+    batch = full_batch(data)
+    alone = guide.infer(without_answers(batch)).assignments
+    rates = guide.rate_statistics()
+    ratio = guide.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+    gain = answer_gain(guide.infer(batch).assignments, batch.left, batch.right, ratio)
+    changes = {
+        (first, second): gain[first, second].item()
+        + entropy_change(alone, first, second, 1.0)
+        + guide.merge_change(first, second, alone.sum(0))
+        for first, second in itertools.combinations(range(4), 2)
+        if gain[first, second] > 0  # only the answers may call for a move
+    }
+    best = max(changes, key=changes.get)
+    assert len(changes) > 1
+    assert changes[best] > 0
+    assert min(-entropy_change(alone, *pair, 1.0) for pair in changes) > 0.1
+
+    moves = MergeMoves()
+    trainer = SimpleNamespace(
+        guide=guide, data=data, device=None, dtype=torch.float64, history=[{"epoch": 1}]
+    )
+    moves(trainer)
+    assert trainer.history == [{"epoch": 1, "merges": len(moves.moves)}]
+    _, kept, empty, change = moves.moves[0]
+    assert (min(kept, empty), max(kept, empty)) == best
+    assert change == pytest.approx(changes[best], rel=1e-9)
 
 
 def test_moves_wait_for_their_epoch():
