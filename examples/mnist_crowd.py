@@ -32,6 +32,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.unsupported import DropMoves
 
 
 def load(
@@ -95,7 +96,8 @@ class Scores:
             f"ELBO/item {row['elbo'] / trainer.data.num_items:8.2f}  "
             f"train {row['train_accuracy']:.4f} / {row['train_nmi']:.4f} / {row['train_ami']:.4f}  "
             f"test {row['test_accuracy']:.4f} / {row['test_nmi']:.4f} / {row['test_ami']:.4f}  "
-            f"clusters {row['test_clusters_in_use']:.0f} ({row['merges']} merged)  "
+            f"clusters {row['test_clusters_in_use']:.0f} "
+            f"({row['merges']} merged, {row['drops']} dropped)  "
             f"sensitivity {row['mean_sensitivity']:.3f}  specificity {row['mean_specificity']:.3f}",
             flush=True,
         )
@@ -114,7 +116,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument("--step-size", type=float, default=0.01)
     parser.add_argument("--weight", type=float, default=200.0)
-    parser.add_argument("--decay", type=float, default=0.85)
+    parser.add_argument("--decay", type=float, default=1.0)
     parser.add_argument("--floor", type=float, default=5.0)
     options = parser.parse_args(arguments)
 
@@ -132,7 +134,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         step_size=options.step_size,
         seed=options.seed,
         progress=False,
-        callbacks=[MergeMoves(), scores],
+        callbacks=[MergeMoves(), DropMoves(), scores],
     )
     last = result.history.iloc[-1]
     figures = {

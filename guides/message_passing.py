@@ -223,6 +223,13 @@ class MessagePassingGuide(nn.Module):
             _pool(eta, self.model.priors()[name].natural_parameters, first, second)
         return second
 
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Return a component and its weight to their priors."""
+        for name in ("weights", "components"):
+            eta = self.posteriors[name].natural_parameters
+            eta[cluster] = self.model.priors()[name].natural_parameters[cluster]
+
 
 def _pool(eta: Tensor, prior: Tensor, first: int, second: int) -> None:
     """Natural parameters add up, less the prior that was counted twice."""

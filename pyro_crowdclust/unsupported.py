@@ -1,0 +1,78 @@
+"""Drop moves: empty components that hold items, but hardly any of those that workers spoke of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.batches import answered_batch, item_batches
+from pyro_crowdclust.training import Trainer
+
+
+def unsupported(
+    heard: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
+) -> Float[Tensor, " cluster"]:
+    """Which clusters hold too few answered items to be more than odd images.
+
+    If the answered items are a random part of all, a cluster of share f holds about ``f n`` of
+    the n answered ones. It is unsupported if it holds less than ``support`` of that number and
+    chance does not explain it: the shortfall is over four standard deviations, ``sqrt(f n)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> unsupported(torch.tensor([90.0, 2.0, 0.0]), torch.tensor([80.0, 50.0, 3.0]), 0.25)
+    tensor([False,  True, False])
+    """
+    shortfall = expected - heard
+    return (heard < support * expected) & (shortfall > 4 * expected.sqrt())
+
+
+@dataclass
+class DropMoves:
+    """A callback of ``fit``: after an epoch, empty components that the answers do not support.
+
+    A broad component can collect what fits no other, of every human cluster a little. Workers
+    put such items with the others of their kind, so once the answers are heard hardly an answered
+    item is left in it, while items that nobody was asked about stay. They are freed for the next
+    best cluster. The move assumes that the answered items were drawn at random from all items.
+
+    The guide must have the verbs ``infer`` and ``empty``.
+
+    Attributes
+    ----------
+    first_epoch
+        Make no move before the end of this epoch.
+    support
+        A supported component holds at least this fraction of the answered items expected in it.
+    sample_size
+        About this many items tell the share of every component.
+    moves
+        ``(epoch, emptied component)`` of every move made.
+    """
+
+    first_epoch: int = 2
+    support: float = 0.25
+    sample_size: int = 4096
+    moves: list[tuple[int, int]] = field(default_factory=list)
+
+    @torch.no_grad()
+    def __call__(self, trainer: Trainer) -> None:
+        """Judge and make the moves; the epoch's history row gets the key ``drops``."""
+        row, data, guide = trainer.history[-1], trainer.data, trainer.guide
+        row["drops"] = 0
+        if row["epoch"] < self.first_epoch or data.answers is None:
+            return
+        answered = answered_batch(data).to(trainer.device, trainer.dtype)
+        heard = guide.infer(answered).assignments.double().sum(0)
+        every = max(1, data.num_items // self.sample_size)
+        chosen = torch.arange(0, data.num_items, every)
+        sample = next(item_batches(data, len(chosen), chosen)).to(trainer.device, trainer.dtype)
+        share = guide.infer(sample).assignments.double().mean(0)
+        for cluster in unsupported(heard, len(answered.items) * share, self.support).nonzero():
+            guide.empty(int(cluster))
+            self.moves.append((row["epoch"], int(cluster)))
+            row["drops"] += 1
