@@ -61,15 +61,22 @@ def run_moves(alone: torch.Tensor, heard: torch.Tensor, moves: DropMoves, epoch:
     return guide
 
 
-def test_items_that_leave_a_component_once_heard_condemn_it():
+def test_a_component_without_answered_items_is_emptied():
+    labels = np.arange(400) % 2
+    pairs = simulate_pages(labels, [1.0], [1.0], pages_per_worker=6, seed=0)
+    answered = CrowdData(torch.zeros(400, 2), pairs).annotated_items
     heard = torch.eye(3)[torch.arange(400) % 2]
-    alone = heard.clone()
-    alone[::4] = torch.tensor([0.0, 0.0, 1.0])
+    everywhere = heard.clone()
+    everywhere[::2] = torch.tensor([0.0, 0.0, 1.0])
+    elsewhere = everywhere.clone()
+    elsewhere[answered] = heard[answered]
     moves = DropMoves()
-    assert run_moves(alone, heard, moves, epoch=2).emptied == [2]
+    assert run_moves(elsewhere, heard, moves, epoch=2).emptied == [2]
     assert moves.moves == [(2, 2)]
-    assert run_moves(alone, heard, DropMoves(), epoch=1).emptied == []
-    assert run_moves(alone, alone, DropMoves(), epoch=2).emptied == []
+    assert run_moves(elsewhere, heard, DropMoves(), epoch=1).emptied == []
+    # Answered items that only the messages carry away are no reason.
+    assert run_moves(everywhere, heard, DropMoves(), epoch=2).emptied == []
+    assert run_moves(everywhere, everywhere, DropMoves(), epoch=2).emptied == []
 
 
 def test_empty_returns_a_component_to_its_prior_and_leaves_the_others():
