@@ -30,7 +30,7 @@ lint: setup
 
 # The documentation is Markdown; building it means running every example in it.
 docs: setup
-	$(PYTHON) -m pytest --doctest-glob='*.md' docs
+	$(PYTHON) -m pytest --doctest-glob='*.md' README.md docs
 
 accuracy: setup
 	$(PYTHON) benchmarks/accuracy.py
