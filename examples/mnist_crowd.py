@@ -30,6 +30,7 @@ from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.training import Trainer
 from pyro_crowdclust.unsupported import DropMoves
@@ -115,6 +116,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument("--step-size", type=float, default=0.01)
+    parser.add_argument("--step-delay", type=float, default=1000.0)
+    parser.add_argument("--drop-until", type=int, default=0, help="last epoch of drop moves")
     parser.add_argument("--weight", type=float, default=200.0)
     parser.add_argument("--decay", type=float, default=1.0)
     parser.add_argument("--floor", type=float, default=5.0)
@@ -131,10 +134,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         guide,
         data,
         epochs=options.epochs,
-        step_size=options.step_size,
+        step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
         seed=options.seed,
         progress=False,
-        callbacks=[MergeMoves(), DropMoves(), scores],
+        callbacks=[MergeMoves(), DropMoves(last_epoch=options.drop_until), scores],
     )
     last = result.history.iloc[-1]
     figures = {

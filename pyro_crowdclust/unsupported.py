@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -44,8 +45,8 @@ class DropMoves:
 
     Attributes
     ----------
-    first_epoch
-        Make no move before the end of this epoch.
+    first_epoch, last_epoch
+        Moves are made at the ends of these epochs and all between.
     support
         A supported component holds at least this fraction of the answered items expected in it.
     sample_size
@@ -55,6 +56,7 @@ class DropMoves:
     """
 
     first_epoch: int = 2
+    last_epoch: float = math.inf
     support: float = 0.25
     sample_size: int = 4096
     moves: list[tuple[int, int]] = field(default_factory=list)
@@ -64,7 +66,8 @@ class DropMoves:
         """Judge and make the moves; the epoch's history row gets the key ``drops``."""
         row, data, guide = trainer.history[-1], trainer.data, trainer.guide
         row["drops"] = 0
-        if row["epoch"] < self.first_epoch or data.answers is None:
+        in_time = self.first_epoch <= row["epoch"] <= self.last_epoch
+        if not in_time or data.answers is None:
             return
         answered = answered_batch(data).to(trainer.device, trainer.dtype)
         heard = guide.infer(answered).assignments.double().sum(0)

@@ -74,6 +74,7 @@ def test_a_component_without_answered_items_is_emptied():
     assert run_moves(elsewhere, heard, moves, epoch=2).emptied == [2]
     assert moves.moves == [(2, 2)]
     assert run_moves(elsewhere, heard, DropMoves(), epoch=1).emptied == []
+    assert run_moves(elsewhere, heard, DropMoves(last_epoch=2), epoch=3).emptied == []
     # Answered items that only the messages carry away are no reason.
     assert run_moves(everywhere, heard, DropMoves(), epoch=2).emptied == []
     assert run_moves(everywhere, everywhere, DropMoves(), epoch=2).emptied == []
