@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument("--step-size", type=float, default=0.01)
     parser.add_argument("--step-delay", type=float, default=1000.0)
-    parser.add_argument("--drop-until", type=int, default=0, help="last epoch of drop moves")
+    parser.add_argument("--drop-until", type=int, default=3, help="last epoch of drop moves")
     parser.add_argument("--weight", type=float, default=200.0)
     parser.add_argument("--decay", type=float, default=1.0)
     parser.add_argument("--floor", type=float, default=5.0)
