@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.batches import answered_batch, item_batches
+from pyro_crowdclust.batches import answered_batch
 from pyro_crowdclust.families import ExponentialFamily
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training import Trainer, assignments_by_features, spaced_items
 
 
 def answer_gain(
@@ -110,16 +110,14 @@ class MergeMoves:
         gain = answer_gain(answered, batch.left, batch.right, weight).triu(1)
         term = getattr(guide, "recognition_term", None)
         gain = gain * (1.0 if term is None else max(term.current_weight(), 1.0))
-        # Evenly spaced, so that data sorted by class are judged as a whole.
-        every = max(1, trainer.data.num_items // self.sample_size)
-        chosen = torch.arange(0, trainer.data.num_items, every)
-        sample = next(item_batches(trainer.data, len(chosen), chosen))
-        probabilities = guide.infer(sample.to(trainer.device, trainer.dtype)).assignments.double()
+        chosen = spaced_items(trainer.data.num_items, self.sample_size)
+        probabilities = assignments_by_features(trainer, chosen)
         multiplicity = trainer.data.num_items / len(probabilities)
         counts = multiplicity * probabilities.sum(0)
         held = counts >= 1
         held[list(emptied)] = False
-        # Only pairs that the answers favour can win: the other changes are losses of evidence.
+        # Evidence alone can favour a move, too, but whether two components are one cluster is for
+        # the answers to say.
         candidates = gain.gt(0) & held & held.unsqueeze(-1)
         best = None
         for first, second in candidates.nonzero().tolist():

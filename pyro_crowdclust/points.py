@@ -21,8 +21,7 @@ class PointEstimate(nn.Module):
     Parameters
     ----------
     prior
-        The site's prior; the estimate starts at a draw's neighbourhood only after ``set_value``,
-        and before that at unconstrained zero.
+        The site's prior. The estimate is at unconstrained zero until ``set_value``.
     maximum_a_posteriori
         Keep the prior in the objective. A Dirichlet prior with concentrations below 1 has no
         mode inside the simplex; use maximum likelihood there.

@@ -18,9 +18,7 @@ from torch import Tensor
 
 from pyro_crowdclust.batches import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.data import CrowdData
-
-# Rows that one pass through the networks holds, when results are computed for many items.
-_CHUNK = 4096
+from pyro_crowdclust.training import PREDICTION_ROWS
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Fitted:
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, all answers heard."""
-        assignments, latents = self._infer(item_batches(self.data, _CHUNK))
+        assignments, latents = self._infer(item_batches(self.data, PREDICTION_ROWS))
         answered = answered_batch(self.data)
         if answered is not None:
             heard, heard_latents = self._infer(iter([answered]))
@@ -144,7 +142,7 @@ class Fitted:
                 f"new items have features of shape {list(new.features.shape[1:])}, but those of "
                 f"the fit have shape {list(known.shape[1:])}: pass one row per item, as in the fit"
             )
-        return item_batches(new, _CHUNK)
+        return item_batches(new, PREDICTION_ROWS)
 
     def same_cluster_probability(
         self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.batches import answered_batch, item_batches
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.batches import answered_batch
+from pyro_crowdclust.training import Trainer, assignments_by_features, spaced_items
 
 
 def unsupported(
@@ -71,9 +71,9 @@ class DropMoves:
             return
         answered = answered_batch(data).to(trainer.device, trainer.dtype)
         heard = guide.infer(answered).assignments.double().sum(0)
-        alone = self._assignments(trainer, data.annotated_items).sum(0)
-        every = max(1, data.num_items // self.sample_size)
-        share = self._assignments(trainer, torch.arange(0, data.num_items, every)).mean(0)
+        alone = assignments_by_features(trainer, data.annotated_items).sum(0)
+        chosen = spaced_items(data.num_items, self.sample_size)
+        share = assignments_by_features(trainer, chosen).mean(0)
         expected = len(answered.items) * share
         # Messages can carry a whole human cluster from one component to another for a moment;
         # by features alone its answered items are still where they belong.
@@ -82,12 +82,3 @@ class DropMoves:
             guide.empty(int(cluster))
             self.moves.append((row["epoch"], int(cluster)))
             row["drops"] += 1
-
-    @staticmethod
-    def _assignments(
-        trainer: Trainer, items: Int[Tensor, " item"]
-    ) -> Float[Tensor, "item cluster"]:
-        """q(z) of some items without their answers."""
-        batch = next(item_batches(trainer.data, len(items), items))
-        local = trainer.guide.infer(batch.to(trainer.device, trainer.dtype))
-        return local.assignments.double()
