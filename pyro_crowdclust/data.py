@@ -18,6 +18,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.tables import (
+    codes_and_ids,
+    count,
+    item_positions,
+    read_table,
+    reject,
+    show,
+    to_index,
+    unknown,
+    where,
+)
+
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22
 
@@ -119,7 +131,11 @@ class CrowdData:
         *,
         item_ids: Iterable[Hashable] | None = None,
     ) -> None:
-        table = None if pairs is None else _read_table(pairs)
+        table = (
+            None
+            if pairs is None
+            else read_table(pairs, "pairs", ["left", "right", "worker", "label"], ["page"])
+        )
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         if features is not None:
@@ -129,7 +145,7 @@ class CrowdData:
             if table is None:
                 raise ValueError("there are no items: pass features, pairs or item_ids")
             both_ends = pd.concat([table["left"], table["right"]]).rename("left or right")
-            item_ids = _codes_and_ids(both_ends)[1]
+            item_ids = codes_and_ids(both_ends, "pairs")[1]
         ids = _read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
         answers, workers, pages = (
@@ -197,11 +213,11 @@ class CrowdData:
         ValueError
             Naming the first id that no item has.
         """
-        wanted = _to_index(ids, "ids")
+        wanted = to_index(ids, "ids")
         positions = self.item_ids.get_indexer(wanted).astype(np.int64)
         if (positions < 0).any():
             row = int((positions < 0).argmax())
-            raise ValueError(f"ids row {row} is {_show(wanted[row])}, {_unknown(self.item_ids)}")
+            raise ValueError(f"ids row {row} is {show(wanted[row])}, {unknown(self.item_ids)}")
         return torch.from_numpy(positions)
 
     def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:
@@ -225,7 +241,7 @@ class CrowdData:
         return torch.from_numpy(rows.astype(f"=f{size}", copy=False))
 
     def __repr__(self) -> str:
-        parts = [_count(self.num_items, "item")]
+        parts = [count(self.num_items, "item")]
         if self.features is None:
             parts.append("no features")
         else:
@@ -234,10 +250,10 @@ class CrowdData:
         if self.answers is None:
             parts.append("no answers")
         else:
-            pages = f" in {_count(len(self.page_ids), 'page')}" if self.has_pages else ""
+            pages = f" in {count(len(self.page_ids), 'page')}" if self.has_pages else ""
             parts.append(
-                f"{_count(self.num_pairs, 'answer')} by {_count(self.num_workers, 'worker')} "
-                f"on {_count(len(self.annotated_items), 'item')}{pages}"
+                f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
+                f"on {count(len(self.annotated_items), 'item')}{pages}"
             )
         return f"CrowdData({', '.join(parts)})"
 
@@ -249,7 +265,7 @@ def _read_features(features: Any) -> np.ndarray | Tensor:
         for name, dtype in dtypes.items():
             if not pd.api.types.is_numeric_dtype(dtype):
                 raise ValueError(
-                    f"feature column {_show(name)} is not numeric (dtype {dtype}); encode it as "
+                    f"feature column {show(name)} is not numeric (dtype {dtype}); encode it as "
                     "numbers or drop it"
                 )
         # pandas' own dtypes mark missing values with NA, which would make an array of objects.
@@ -284,7 +300,7 @@ def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> No
     is_tensor = isinstance(features, Tensor)
     if not (features.is_floating_point() if is_tensor else features.dtype.kind == "f"):
         return
-    first, count = (), 0
+    first, number = (), 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
         chunk = features[start : start + step]
@@ -292,78 +308,51 @@ def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> No
         if not first and bad.any():
             row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
             first = (start + row, *column)
-        count += int(bad.sum())
+        number += int(bad.sum())
     if first:
         row, *column = first
-        name = ", ".join(map(str, column)) if columns is None else _show(columns[column[0]])
+        name = ", ".join(map(str, column)) if columns is None else show(columns[column[0]])
         raise ValueError(
             f"features row {row}{', column ' if column else ''}{name} is NaN or infinite "
-            f"({_count(count, 'such value')} in all); fill in or drop"
+            f"({count(number, 'such value')} in all); fill in or drop"
         )
 
 
 def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
-    index = _to_index(item_ids, "item_ids")
+    index = to_index(item_ids, "item_ids")
     if len(index) == 0:
         raise ValueError("item_ids are empty; pass at least one item")
     if num_rows is not None and len(index) != num_rows:
         raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
     for bad, reason in ((index.isna(), "which is missing"), (index.duplicated(), "once more")):
         if bad.any():
-            row, count = int(bad.argmax()), _count(int(bad.sum()), "such row")
+            row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
             raise ValueError(
-                f"item_ids row {row} is {_show(index[row])}, {reason} ({count}); give every item "
+                f"item_ids row {row} is {show(index[row])}, {reason} ({rows}); give every item "
                 "an id of its own"
             )
     return index
 
 
-def _read_table(pairs: Any) -> pd.DataFrame:
-    """The columns of the answers, without missing values."""
-    try:
-        table = pd.DataFrame(pairs)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"pairs are not a table ({error}); pass a data frame") from error
-    found = table.columns.tolist()
-    names = ["left", "right", "worker", "label"] + (["page"] if "page" in found else [])
-    for name in names:
-        if found.count(name) != 1:
-            raise ValueError(
-                f"pairs have {found.count(name)} columns '{name}' (columns: {found}); rename or "
-                "drop columns so that there is one"
-            )
-    if len(table) == 0:
-        raise ValueError("pairs have no rows; pass pairs=None where there are no answers")
-    for name in names:
-        remedy = "drop the column or the row" if name == "page" else "drop the row"
-        _reject(table[name], table[name].isna(), f"which is missing; fill it in, or {remedy}")
-    return table[names]
-
-
 def _read_answers(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Answers, pd.Index, pd.Index]:
     """The answers in codes, the worker ids and the page ids."""
-    ends = []
-    for name in ("left", "right"):
-        wanted = _to_index(table[name], f"pairs column '{name}'")
-        ends.append(item_ids.get_indexer(wanted).astype(np.int64))
-        _reject(table[name], ends[-1] < 0, _unknown(item_ids))
-    left, right = ends
-    _reject(table["left"], left == right, "an item paired with itself; drop the row")
+    left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
+    reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
     labels = table["label"].to_numpy()
     if labels.dtype.kind in "biuf":
         valid = (labels == 0) | (labels == 1)
     else:
         valid = np.array([isinstance(v, (numbers.Real, np.bool_)) and v in (0, 1) for v in labels])
-    _reject(table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
+    reject("pairs", table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
 
-    worker, worker_ids = _codes_and_ids(table["worker"])
+    worker, worker_ids = codes_and_ids(table["worker"], "pairs")
     page, page_ids = None, pd.Index([], dtype=object)
     if "page" in table:
-        page, page_ids = _codes_and_ids(table["page"])
+        page, page_ids = codes_and_ids(table["page"], "pairs")
     answers = Answers(
-        left=torch.from_numpy(left),
-        right=torch.from_numpy(right),
+        left=left,
+        right=right,
         worker=worker,
         label=torch.from_numpy(labels.astype(np.float64)),
         page=page,
@@ -378,64 +367,8 @@ def _warn_about_repeats(answers: Answers, index: pd.Index) -> None:
     repeated = pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
     if repeated.any():
         warnings.warn(
-            f"{_where(index, repeated)}: repeats an earlier answer (same items, worker and label); "
-            "all are kept, remove them if they are copies",
+            f"{where('pairs', index, repeated)}: repeats an earlier answer (same items, worker and "
+            "label); all are kept, remove them if they are copies",
             UserWarning,
             stacklevel=3,
         )
-
-
-def _codes_and_ids(column: pd.Series) -> tuple[Int[Tensor, " pair"], pd.Index]:
-    """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
-    codes, uniques = pd.factorize(_to_index(column, f"pairs column '{column.name}'"))
-    ids = pd.Index(uniques, tupleize_cols=False)
-    try:
-        order = np.asarray(ids.argsort())
-    except TypeError:
-        order = np.arange(len(ids))
-    return torch.from_numpy(np.argsort(order)[codes]), ids[order]
-
-
-def _to_index(ids: Any, name: str) -> pd.Index:
-    """Ids as a flat index of plain values: no categories, no levels."""
-    if isinstance(ids, pd.RangeIndex):
-        return ids
-    if isinstance(ids, pd.MultiIndex):
-        return ids.to_flat_index()
-    ids = ids.numpy() if isinstance(ids, Tensor) else ids
-    try:
-        ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
-        index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
-        if index.dtype == object:
-            set(index)  # an id that has no hash fails here
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
-    return index
-
-
-def _reject(column: pd.Series, bad: np.ndarray | pd.Series, reason: str) -> None:
-    bad = np.asarray(bad, dtype=bool)
-    if bad.any():
-        value = _show(column.iloc[int(bad.argmax())])
-        raise ValueError(f"{_where(column.index, bad)}: {column.name} is {value}, {reason}")
-
-
-def _where(index: pd.Index, bad: np.ndarray) -> str:
-    row, count = int(bad.argmax()), int(bad.sum())
-    more = f", {count} such rows" if count > 1 else ""
-    return f"pairs row {row} (index {_show(index[row])}{more})"
-
-
-def _unknown(item_ids: pd.Index) -> str:
-    if isinstance(item_ids, pd.RangeIndex):
-        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids"
-    some = ", ".join(_show(known) for known in item_ids[:3])
-    return f"not among the item ids (such as {some}); correct it or drop the row"
-
-
-def _show(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -53,7 +52,7 @@ def run_installed(wheel, tmp_path_factory):
     venv.create(environment, with_pip=False, symlinks=True)
     folder, program = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
     python = environment / folder / program
-    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    packages = [folder for folder in sys.path if Path(folder).name.endswith("-packages")]
     elsewhere = tmp_path_factory.mktemp("elsewhere")
 
     def run(code):

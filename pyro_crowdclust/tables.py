@@ -1,0 +1,143 @@
+"""Reading the tables that users pass: the same checks and the same errors for every one of them.
+
+Each function is told the name of the table, as the user knows it (``pairs``, ``labels``), so that
+an error says in which table, in which row and under which index the trouble is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def read_table(
+    table: Any, name: str, required: Sequence[str], optional: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The required columns of a table, and the optional ones it has, without missing values.
+
+    Parameters
+    ----------
+    table
+        A data frame, or whatever ``pandas.DataFrame`` accepts.
+    name
+        What the user calls the table.
+    required, optional
+        Names of columns; others are dropped.
+
+    Raises
+    ------
+    ValueError
+        For what is no table, a missing or repeated column, no rows, or a missing value.
+
+    Examples
+    --------
+    >>> read_table({"left": [1], "right": [2], "note": ["a"]}, "links", ["left", "right"])
+       left  right
+    0     1      2
+    """
+    try:
+        frame = pd.DataFrame(table)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} are not a table ({error}); pass a data frame") from error
+    found = frame.columns.tolist()
+    columns = [*required, *(column for column in optional if column in found)]
+    for column in columns:
+        if found.count(column) != 1:
+            raise ValueError(
+                f"{name} have {found.count(column)} columns '{column}' (columns: {found}); rename "
+                "or drop columns so that there is one"
+            )
+    if len(frame) == 0:
+        raise ValueError(f"{name} have no rows; pass {name}=None where there are no answers")
+    for column in columns:
+        remedy = "drop the column or the row" if column in optional else "drop the row"
+        missing = frame[column].isna()
+        reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
+    return frame[columns]
+
+
+def reject(name: str, column: pd.Series, bad: np.ndarray | pd.Series, reason: str) -> None:
+    """Raise a ``ValueError`` about the first of the ``bad`` rows of a column, if there is one."""
+    bad = np.asarray(bad, dtype=bool)
+    if bad.any():
+        value = show(column.iloc[int(bad.argmax())])
+        raise ValueError(f"{where(name, column.index, bad)}: {column.name} is {value}, {reason}")
+
+
+def where(name: str, index: pd.Index, bad: np.ndarray) -> str:
+    """Say which row of a table is the first of the ``bad`` ones, and how many there are."""
+    row, number = int(bad.argmax()), int(bad.sum())
+    more = f", {number} such rows" if number > 1 else ""
+    return f"{name} row {row} (index {show(index[row])}{more})"
+
+
+def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tensor, " row"]:
+    """Positions of the items that a column of a table names.
+
+    Raises
+    ------
+    ValueError
+        Naming the first row whose item is unknown.
+    """
+    wanted = to_index(column, f"{name} column '{column.name}'")
+    positions = item_ids.get_indexer(wanted).astype(np.int64)
+    reject(name, column, positions < 0, unknown(item_ids))
+    return torch.from_numpy(positions)
+
+
+def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd.Index]:
+    """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
+    codes, uniques = pd.factorize(to_index(column, f"{name} column '{column.name}'"))
+    ids = pd.Index(uniques, tupleize_cols=False)
+    try:
+        order = np.asarray(ids.argsort())
+    except TypeError:
+        order = np.arange(len(ids))
+    return torch.from_numpy(np.argsort(order)[codes]), ids[order]
+
+
+def to_index(ids: Any, name: str) -> pd.Index:
+    """Ids as a flat index of plain values: no categories, no levels."""
+    if isinstance(ids, pd.RangeIndex):
+        return ids
+    if isinstance(ids, pd.MultiIndex):
+        return ids.to_flat_index()
+    ids = ids.numpy() if isinstance(ids, Tensor) else ids
+    try:
+        ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
+        index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
+        if index.dtype == object:
+            set(index)  # an id that has no hash fails here
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
+    return index
+
+
+def unknown(item_ids: pd.Index) -> str:
+    """Say that an id is none of the items, and what to do."""
+    if isinstance(item_ids, pd.RangeIndex):
+        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids"
+    some = ", ".join(show(known) for known in item_ids[:3])
+    return f"not among the item ids (such as {some}); correct it or drop the row"
+
+
+def show(value: Any) -> str:
+    """A value as the user wrote it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    Examples
+    --------
+    >>> count(1, "item"), count(2, "item")
+    ('1 item', '2 items')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
