@@ -18,6 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.partial_labels import (
+    Links,
+    count_contradictions,
+    read_known,
+    read_links,
+    warn_about_contradictions,
+)
 from pyro_crowdclust.tables import (
     codes_and_ids,
     count,
@@ -78,6 +85,11 @@ class CrowdData:
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
         id), `label` (1 or True for "same", 0 or False for "different") and optionally `page` (the
         task in which the answer was given). Other columns are ignored.
+    known
+        One partial label per item, integers or names; None, NaN and -1 are unknown. The index of a
+        series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
+    must_link, cannot_link
+        Items that must, or cannot, share a cluster: tables with the columns `left`, `right`.
     item_ids
         One unique id per item.
 
@@ -90,6 +102,13 @@ class CrowdData:
     item_ids, worker_ids, page_ids
         The user's ids in order of position or code. Workers and pages are sorted, or come as first
         met where their ids have no order. Empty where there are none.
+    known, known_ids
+        Code of every item's label, -1 where unknown, and the label of each code; None and empty
+        where `known` was not given.
+    links
+        The must-links and cannot-links in positions, or None.
+    num_contradictions
+        How many things that links and labels say cannot all be true.
 
     Raises
     ------
@@ -102,7 +121,8 @@ class CrowdData:
     -----
     UserWarning
         Where rows repeat (same two items, worker, label and page). They are kept. Answers that
-        contradict each other are data and pass silently.
+        contradict each other are data and pass silently. Links and labels that cannot all be true
+        are kept, too, and counted.
 
     Examples
     --------
@@ -122,6 +142,10 @@ class CrowdData:
     item_ids: pd.Index
     worker_ids: pd.Index
     page_ids: pd.Index
+    known: Int[Tensor, " item"] | None
+    known_ids: pd.Index
+    links: Links | None
+    num_contradictions: int
     _pairs_index: pd.Index | None
 
     def __init__(
@@ -129,6 +153,9 @@ class CrowdData:
         features: np.ndarray | Tensor | pd.DataFrame | None,
         pairs: Any | None = None,
         *,
+        known: Any | None = None,
+        must_link: Any | None = None,
+        cannot_link: Any | None = None,
         item_ids: Iterable[Hashable] | None = None,
     ) -> None:
         table = (
@@ -151,6 +178,8 @@ class CrowdData:
         answers, workers, pages = (
             (None, nobody, nobody) if table is None else _read_answers(table, ids)
         )
+        labels, known_ids = (None, nobody) if known is None else read_known(known, ids)
+        links = read_links(must_link, cannot_link, ids)
         # A frozen dataclass is written once, here.
         self.__dict__.update(
             features=features,
@@ -158,10 +187,15 @@ class CrowdData:
             item_ids=ids,
             worker_ids=workers,
             page_ids=pages,
+            known=labels,
+            known_ids=known_ids,
+            links=links,
+            num_contradictions=count_contradictions(links, labels),
             _pairs_index=None if table is None else table.index,
         )
         if answers is not None:
             _warn_about_repeats(answers, table.index)
+        warn_about_contradictions(self.num_contradictions)
 
     @property
     def num_items(self) -> int:
@@ -172,6 +206,11 @@ class CrowdData:
     def num_workers(self) -> int:
         """Number of workers."""
         return len(self.worker_ids)
+
+    @property
+    def num_known_classes(self) -> int:
+        """Number of different labels in `known`."""
+        return len(self.known_ids)
 
     @property
     def num_pairs(self) -> int:
@@ -255,6 +294,13 @@ class CrowdData:
                 f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
                 f"on {count(len(self.annotated_items), 'item')}{pages}"
             )
+        if self.known is not None:
+            parts.append(
+                f"{count(int((self.known >= 0).sum()), 'known label')} of "
+                f"{count(self.num_known_classes, 'kind')}"
+            )
+        if self.links is not None:
+            parts.append(count(self.links.num_links, "link"))
         return f"CrowdData({', '.join(parts)})"
 
 
