@@ -193,5 +193,43 @@ class Identity(Emission):
 
     observes_latent = True
 
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
+        """The latents, in float64."""
+        return features.flatten(1).double()
+
     def observed_latent(self, features: Tensor) -> Float[Tensor, "item moments"]:
-        return Moments.point(features.flatten(1).double()).flat()
+        return Moments.point(self.latent(features)).flat()
+
+
+class Standardized(Identity):
+    """``x_j = (o_j - location_j) / scale_j``: a plain mixture on features in units of their spread.
+
+    The priors of components expect latents near the origin with covariances near the identity;
+    this takes features there that are not. The ELBO is that of x, hence larger by ``sum_j log
+    scale_j`` an item than in the features' own units.
+
+    Parameters
+    ----------
+    location, scale
+        One number per feature; scale above zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> emission = Standardized(torch.tensor([100.0]), torch.tensor([10.0]))
+    >>> emission.latent(torch.tensor([[120.0]]))
+    tensor([[2.]], dtype=torch.float64)
+    """
+
+    def __init__(self, location: Float[Tensor, " dim"], scale: Float[Tensor, " dim"]) -> None:
+        super().__init__()
+        if not bool((scale > 0).all()):
+            raise ValueError(
+                f"scale {scale.min().item():g} is not above zero: give features that are constant "
+                "a scale of 1"
+            )
+        self.register_buffer("location", location.double().flatten())
+        self.register_buffer("scale", scale.double().flatten())
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
+        return (super().latent(features) - self.location) / self.scale

@@ -80,7 +80,7 @@ class PrincipalComponentStart:
         features = data.rows(chosen.sort().values).flatten(1).double()
         recognition = getattr(guide, "recognition", None)
         if recognition is None:
-            points = features
+            points = Moments.of(model.emission.observed_latent(features)).mean
         else:
             weight, bias, inverse, mean = _principal_components(
                 features, model.components.dim, self.latent_scale

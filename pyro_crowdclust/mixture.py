@@ -21,9 +21,9 @@ class MixtureSummary(NamedTuple):
 
 
 def _check_clusters(num_clusters: int) -> None:
-    if num_clusters < 2:
+    if num_clusters < 1:
         raise ValueError(
-            f"num_clusters is {num_clusters}, but a mixture needs at least 2: choose an upper "
+            f"num_clusters is {num_clusters}, but a mixture needs at least 1: choose an upper "
             "bound on the number of clusters, surplus ones empty themselves"
         )
 

@@ -76,8 +76,12 @@ class Fitted:
     @cached_property
     def elbo(self) -> float:
         """The ELBO of all data, in nats, with one draw of every latent where one is needed."""
+        return self.elbo_of(full_batch(self.data))
+
+    def elbo_of(self, batch: Batch) -> float:
+        """The ELBO of a batch: its items and answers by their weights, and the global terms."""
         with self._inside():
-            batch = full_batch(self.data).to(self.device, self.dtype)
+            batch = batch.to(self.device, self.dtype)
             return -float(self.elbo_objective.loss(self.model, self.guide, batch))
 
     def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:

@@ -1,0 +1,18 @@
+"""The skin: one call, an estimator and a command line on top of engine, models and guides.
+
+>>> from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
+"""
+
+from pyro_crowdclust.interface.estimator import CrowdClusterer
+from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
+from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
+
+__all__ = [
+    "CrowdClusterer",
+    "DeepBernoulli",
+    "DeepNormal",
+    "Networks",
+    "Recipe",
+    "cluster",
+    "mixture_for",
+]

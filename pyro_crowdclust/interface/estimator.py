@@ -1,0 +1,245 @@
+"""A scikit-learn estimator over ``cluster``: for grids, pipelines and everybody's habits.
+
+Names are scikit-learn's here (``n_clusters``, ``random_state``, attributes that end in ``_``),
+unlike in the rest of the library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pyro_crowdclust.batches import features_batch
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.interface.mixtures import mixture_for
+from pyro_crowdclust.interface.networks import Networks
+
+
+class CrowdClusterer(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
+    """Cluster rows of a table by their numbers and by people's answers about pairs of them.
+
+    Parameters
+    ----------
+    n_clusters
+        An upper bound on the number of clusters; those that are not needed stay empty.
+    networks
+        None for Gaussian clusters on the features themselves, each in units of its standard
+        deviation: right for tables. ``DeepNormal()`` for many real features, ``DeepBernoulli()``
+        for pixels in [0, 1].
+    n_init
+        Number of starts; the fit with the largest ELBO is kept.
+    max_iter
+        Largest number of epochs; None leaves it to ``mixture_for``.
+    tol
+        Stop as converged once the ELBO per item gains less, in nats, in five epochs; None leaves
+        it to ``mixture_for``.
+    random_state
+        An integer gives the same fit every time; None, or a ``RandomState``, another each time.
+    verbose
+        Show a progress bar.
+
+    Attributes
+    ----------
+    labels_
+        Cluster of every item of the fit, the answers about it heard. Clusters are numbered from
+        the largest to the smallest.
+    n_clusters_in_use_
+        How many clusters have an item; the labels are below it.
+    workers_
+        A data frame, one row per worker: posterior mean, deviation and 90 % interval of
+        sensitivity and specificity, weight. None without answers.
+    clusters_
+        A data frame, one row per cluster, in the order of the labels.
+    components_of_labels_
+        The fit's own number of every cluster: ``result_`` knows cluster ``labels_[i]`` as
+        ``components_of_labels_[labels_[i]]``.
+    result_
+        Everything else: the ``Fitted`` of the fit.
+    n_iter_, converged_
+        Number of epochs, and whether training ended because the ELBO stood still.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> birds = pd.DataFrame(
+    ...     {"length": [14.0, 13.5, 14.2, 24.0, 25.0], "wing": [22.5, 23.0, 22.0, 38.0, 37.0]},
+    ...     index=["robin", "wren", "dunnock", "thrush", "blackbird"],
+    ... )
+    >>> answers = pd.DataFrame(
+    ...     [("robin", "wren", "ann", 1), ("robin", "thrush", "ann", 0)],
+    ...     columns=["left", "right", "worker", "label"],
+    ... )
+    >>> clusterer = CrowdClusterer(n_clusters=2, random_state=0).fit(birds, pairs=answers)
+    >>> clusterer.labels_
+    array([0, 0, 0, 1, 1])
+    >>> clusterer.predict(birds.tail(1))
+    array([1])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        networks: Networks | None = None,
+        n_init: int = 1,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.networks = networks
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        *,
+        pairs: Any | None = None,
+        item_ids: Iterable[Hashable] | None = None,
+    ) -> Self:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X
+            Numbers of shape ``[item, feature]``; the index of a data frame names the items.
+        y
+            Ignored.
+        pairs
+            Answers, with the columns ``left, right, worker, label`` and optionally ``page``; see
+            ``CrowdData``. Items are named by their ids, or by row numbers without ids. In a
+            pipeline: ``fit(X, crowdclusterer__pairs=pairs)``.
+        item_ids
+            Ids of the rows, where X has no index: behind a step of a pipeline that returns an
+            array, say.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, or for what ``CrowdData`` refuses.
+        """
+        self._check_parameters()
+        if item_ids is None and isinstance(X, pd.DataFrame):
+            item_ids = X.index
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        recipe = mixture_for(
+            CrowdData(X, pairs, item_ids=item_ids),
+            num_clusters=self.n_clusters,
+            networks=self.networks,
+        )
+        options = {"progress": bool(self.verbose)}
+        if self.max_iter is not None:
+            options["epochs"] = self.max_iter
+        if self.tol is not None:
+            options["tolerance"] = self.tol
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - self.n_init)
+        self.result_ = recipe.fit(num_starts=self.n_init, seed=int(seed), **options)
+        self._read(self.result_)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name, least in (("n_clusters", 1), ("n_init", 1), ("max_iter", 1)):
+            value = getattr(self, name)
+            if name == "max_iter" and value is None:
+                continue
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} is {value!r}, but must be an integer of at least {least}")
+        if self.tol is not None and not (isinstance(self.tol, Real) and self.tol > 0):
+            raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
+
+    def _read(self, result: Any) -> None:
+        assigned = result.clusters["assigned_items"]
+        self.components_of_labels_ = assigned.sort_values(
+            ascending=False, kind="stable"
+        ).index.to_numpy()
+        label_of_component = np.argsort(self.components_of_labels_)
+        self.labels_ = label_of_component[result.assignments]
+        self.n_clusters_in_use_ = int((assigned > 0).sum())
+        self.clusters_ = result.clusters.loc[self.components_of_labels_].reset_index(drop=True)
+        self.clusters_.index.name = "cluster"
+        self.workers_ = result.workers if result.data.num_pairs else None
+        self.n_iter_ = len(result.history)
+        self.converged_ = result.stop_reason.startswith("converged")
+
+    def predict(self, X: ArrayLike) -> Int[np.ndarray, " item"]:
+        """The most probable cluster of new items, from their features alone."""
+        return self.predict_proba(X).argmax(1)
+
+    def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item cluster"]:
+        """Probabilities of the clusters of new items, columns in the order of the labels."""
+        X = self._validated(X)
+        return self.result_.predict_proba(X)[:, self.components_of_labels_]
+
+    def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
+        """Latent means of new items; without networks their standardized features."""
+        X = self._validated(X)
+        if self.networks is None:
+            emission = self.result_.model.emission
+            return emission.latent(torch.tensor(X)).numpy()
+        return self.result_.transform(X)
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Mean over items of ``E_q[log p(o, x, z) - log q(x, z)] <= log p(o)``, in nats.
+
+        A lower bound on the log-density of the items' features, at the posterior of weights and
+        components; larger is better.
+
+        Parameters
+        ----------
+        X
+            Items, those of the fit or new ones.
+        y
+            Ignored.
+        """
+        X = self._validated(X)
+        batch = features_batch(X, self.result_.data.num_workers)
+        once, twice = (
+            self.result_.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
+            for weight in (1.0, 2.0)
+        )
+        # The bound is linear in the items' weight, and what does not depend on it is global.
+        per_item = (twice - once) / len(X)
+        emission = self.result_.model.emission
+        if isinstance(emission, Standardized):
+            per_item -= float(emission.scale.log().sum())
+        return per_item
+
+    def _validated(self, X: ArrayLike) -> Float[np.ndarray, "item feature"]:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.result_.model.components.dim
+
+
+__all__ = ["CrowdClusterer"]

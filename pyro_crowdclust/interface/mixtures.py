@@ -1,0 +1,215 @@
+"""A first fit without choices: model, guide and training options from the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface.networks import Networks
+from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.optim import robbins_monro
+from pyro_crowdclust.recognition import RecognitionTerm
+
+# A plain mixture takes all data in one step while their first and second moments are at most so
+# many numbers (160 MB); beyond, it takes minibatches.
+FULL_BATCH_NUMBERS = 20_000_000
+
+# Scales of features are measured on this many rows at a time.
+_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that ``fit`` needs, ready to look at or change before it is called.
+
+    Attributes
+    ----------
+    model, guide, data
+        The first three arguments of ``fit``.
+    options
+        Its others.
+    """
+
+    model: SemiCrowdsourcedMixture
+    guide: MessagePassingGuide
+    data: CrowdData
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
+        """Fit; of several starts keep the one with the largest ELBO.
+
+        Parameters
+        ----------
+        num_starts
+            How many fits, with seeds from ``seed`` on.
+        seed
+            As of ``fit``.
+        changes
+            Options of ``fit`` in place of the recipe's.
+
+        Raises
+        ------
+        ValueError
+            As ``fit`` does, and for a number of starts below 1.
+        """
+        if num_starts < 1:
+            raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
+        options = self.options | changes
+        fits = (
+            fit(self.model, self.guide, self.data, seed=seed + start, **options)
+            for start in range(num_starts)
+        )
+        # Without rivals the ELBO of all data need not be computed.
+        return next(fits) if num_starts == 1 else max(fits, key=lambda fitted: fitted.elbo)
+
+
+def mixture_for(
+    data: CrowdData, *, num_clusters: int = 10, networks: Networks | None = None
+) -> Recipe:
+    """Model, guide and training options that suit the data.
+
+    Parameters
+    ----------
+    data
+        Items with features, and the answers about them if there are any.
+    num_clusters
+        An upper bound: clusters that are not needed stay empty.
+    networks
+        None for Gaussian clusters on the features themselves, each feature in units of its
+        standard deviation; right for up to some fifty numbers per item. For images and the like
+        ``DeepBernoulli()`` or ``DeepNormal()``.
+
+    Returns
+    -------
+    Recipe
+        Its ``fit()`` trains. Without networks: up to 100 epochs until the ELBO per item stands
+        still, all data in every step while they are small, else minibatches. With networks: 10
+        to 40 epochs, about 4,000 steps, and the answers with the weight 20 on the recognition
+        network. With answers also merge moves, with networks from a quarter of the way on.
+
+    Raises
+    ------
+    ValueError
+        If the data have no features, or ``num_clusters`` is below 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust import CrowdData
+    >>> features = np.random.default_rng(0).normal(np.arange(80) % 2 * 90.0)[:, None]
+    >>> recipe = mixture_for(CrowdData(features), num_clusters=2)
+    >>> result = recipe.fit(progress=False)
+    >>> np.bincount(result.assignments).tolist()
+    [40, 40]
+    """
+    if data.features is None:
+        raise ValueError(
+            "the data have no features to cluster by: pass features; class labels alone are for "
+            "label aggregation"
+        )
+    shape = tuple(data.features.shape[1:])
+    if not shape:
+        raise ValueError("features have no second axis: pass a column, features[:, None]")
+    annotators = TwoCoin(data.num_workers) if data.num_pairs else None
+    recognition = term = None
+    if networks is None:
+        dim, emission = math.prod(shape), Standardized(*_location_and_scale(data))
+        options = _plain_options(data)
+    else:
+        dim, emission = networks.dim, networks.emission(shape)
+        recognition = networks.recognition(shape)
+        networks.check(data)
+        term = RecognitionTerm(20.0) if data.num_pairs else None
+        options = _deep_options(data)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(num_clusters),
+        GaussianComponents(num_clusters, dim),
+        emission,
+        annotators,
+    )
+    guide = MessagePassingGuide(model, recognition, recognition_term=term)
+    return Recipe(model, guide, data, options)
+
+
+def cluster(
+    features: Any,
+    pairs: Any | None = None,
+    *,
+    item_ids: Iterable[Hashable] | None = None,
+    num_clusters: int = 10,
+    networks: Networks | None = None,
+    **options: Any,
+) -> Fitted:
+    """Cluster items by features and answers: ``mixture_for(CrowdData(...), ...).fit(...)``.
+
+    Parameters
+    ----------
+    features, pairs, item_ids
+        As for ``CrowdData``.
+    num_clusters, networks
+        As for ``mixture_for``.
+    options
+        As for ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
+    >>> answers = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": list("aab"), "label": [1, 0, 1]}
+    >>> result = cluster(features, answers, num_clusters=4, progress=False)
+    >>> sorted(np.unique(result.assignments, return_counts=True)[1].tolist())
+    [30, 30]
+    >>> result.workers.index.tolist()
+    ['a', 'b']
+    """
+    data = CrowdData(features, pairs, item_ids=item_ids)
+    return mixture_for(data, num_clusters=num_clusters, networks=networks).fit(**options)
+
+
+def _plain_options(data: CrowdData) -> dict[str, Any]:
+    common = {"epochs": 100, "tolerance": 1e-4, "dtype": torch.float64}
+    common |= {"callbacks": [MergeMoves()] if data.num_pairs else []}
+    dim = math.prod(data.features.shape[1:])
+    if data.num_items * dim * (dim + 1) <= FULL_BATCH_NUMBERS:
+        return common | {"batch_size": None, "step_size": 0.5}
+    return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
+
+
+def _deep_options(data: CrowdData) -> dict[str, Any]:
+    batch_size = 128
+    epochs = min(max(math.ceil(4000 * batch_size / data.num_items), 10), 40)
+    return {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "step_size": robbins_monro(0.1, delay=200.0),
+        "optim": partial(torch.optim.Adam, lr=3e-3),
+        "dtype": torch.get_default_dtype(),  # in which the networks were made
+        "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.num_pairs else [],
+    }
+
+
+def _location_and_scale(data: CrowdData) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of every feature; 1 in place of a deviation of zero.
+
+    Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
+    far from zero costs no digits.
+    """
+    parts = torch.arange(data.num_items).split(_ROWS)
+    rows = [lambda at=at: data.rows(at).flatten(1).double() for at in parts]
+    location = sum(read().sum(0) for read in rows) / data.num_items
+    variance = sum((read() - location).square().sum(0) for read in rows) / data.num_items
+    scale = variance.sqrt()
+    # What is left of a constant feature by rounding is no spread.
+    constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
+    return location, torch.where(constant, 1.0, scale)
