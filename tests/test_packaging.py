@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINE_FILES = sorted((ROOT / "pyro_crowdclust").rglob("*.py"))
+SKIN = ROOT / "pyro_crowdclust" / "interface"
+ENGINE_FILES = sorted(
+    file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if SKIN not in file.parents
+)
 PACKAGES = {
     "pyro_crowdclust": "pyro_crowdclust",
     "pyro_crowdclust/families": "pyro_crowdclust/families",
+    "pyro_crowdclust/interface": "pyro_crowdclust/interface",
     "pyro_crowdclust/models": "models",
     "pyro_crowdclust/guides": "guides",
 }
@@ -136,7 +140,8 @@ def test_engine_alone_loads_no_model_and_no_guide(run_installed):
     printed = run_installed("import json, pyro_crowdclust\nprint(json.dumps(list(sys.modules)))")
     loaded = json.loads(printed)
     assert "pyro_crowdclust" in loaded
-    forbidden = ("pyro_crowdclust.models", "pyro_crowdclust.guides", "models", "guides")
+    ours = ("models", "guides", "interface")
+    forbidden = (*ours, *(f"pyro_crowdclust.{name}" for name in ours))
     assert not [name for name in loaded if name.startswith(forbidden)]
 
 
@@ -151,20 +156,30 @@ def imported_names(source, package):
             yield from (".".join([*start, alias.name]) for alias in node.names)
 
 
+def lies_in(folders, names):
+    """Those of the names that lie in these folders, under either of their two addresses."""
+    return [
+        name for name in names if name.removeprefix("pyro_crowdclust.").split(".")[0] in folders
+    ]
+
+
 def models_and_guides(names):
-    """Those of the names that lie in models or guides, under either of their two addresses."""
-    found = []
-    for name in names:
-        parts = name.removeprefix("pyro_crowdclust.").split(".")
-        if parts[0] in ("models", "guides"):
-            found.append(name)
-    return found
+    return lies_in(("models", "guides"), names)
 
 
 @pytest.mark.parametrize("file", ENGINE_FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_engine_never_imports_models_or_guides(file):
     package = ".".join(file.relative_to(ROOT).parent.parts)
     assert models_and_guides(imported_names(file.read_text(encoding="utf-8"), package)) == []
+
+
+@pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])
+def test_nothing_below_the_interface_imports_it(folder):
+    for file in (ROOT / folder).rglob("*.py"):
+        if SKIN not in file.parents:
+            package = ".".join(file.relative_to(ROOT).parent.parts)
+            names = imported_names(file.read_text(encoding="utf-8"), package)
+            assert lies_in(("interface",), names) == [], file
 
 
 @pytest.mark.parametrize(
