@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
+from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import Answers, CrowdData
 
 
@@ -44,6 +45,9 @@ class Batch:
         The items that occur in the batch's answers are exactly its first `num_paired` rows.
     num_items, num_workers
         Size of the whole data, not of the batch.
+    class_labels
+        All class answers about the items, a row for each; None where the data have none. They have
+        the weight of their item.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -57,6 +61,7 @@ class Batch:
     num_paired: int
     num_items: int
     num_workers: int
+    class_labels: LabelMatrix | None = None
 
     @property
     def num_pairs(self) -> int:
@@ -74,6 +79,8 @@ class Batch:
         }
         if self.features is not None:
             moved["features"] = self.features.to(device=device, dtype=dtype)
+        if self.class_labels is not None:
+            moved["class_labels"] = self.class_labels.to(device)
         return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:
@@ -272,9 +279,12 @@ def answered_batch(data: CrowdData) -> Batch | None:
 
 
 def item_batches(
-    data: CrowdData, batch_size: int, items: Int[Tensor, " item"] | None = None
+    data: CrowdData,
+    batch_size: int,
+    items: Int[Tensor, " item"] | None = None,
+    class_labels: bool = False,
 ) -> Iterator[Batch]:
-    """Items without their answers and with weight 1, `batch_size` at a time.
+    """Items without answers about pairs and with weight 1, `batch_size` at a time.
 
     Parameters
     ----------
@@ -284,6 +294,8 @@ def item_batches(
         Most items in a batch.
     items
         Positions of the items; None takes all, in order.
+    class_labels
+        Whether the class answers about the items come along.
 
     Raises
     ------
@@ -293,7 +305,10 @@ def item_batches(
     _check_size("batch_size", batch_size)
     items = torch.arange(data.num_items) if items is None else items
     parts = items.split(batch_size)
-    return (_make_batch(data, _no_codes(), part, _weights(len(part), 1.0)) for part in parts)
+    batches = (_make_batch(data, _no_codes(), part, _weights(len(part), 1.0)) for part in parts)
+    if class_labels:
+        return batches
+    return (dataclasses.replace(batch, class_labels=None) for batch in batches)
 
 
 def features_batch(features: Any, num_workers: int = 0) -> Batch:
@@ -342,6 +357,7 @@ def _make_batch(
         num_paired=len(paired),
         num_items=data.num_items,
         num_workers=data.num_workers,
+        class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
     )
 
 

@@ -18,6 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.class_labels import (
+    ClassLabels,
+    read_class_labels,
+    warn_about_repeated_labels,
+)
 from pyro_crowdclust.partial_labels import (
     Links,
     count_contradictions,
@@ -39,6 +44,8 @@ from pyro_crowdclust.tables import (
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22
+_PAIR_COLUMNS = ["left", "right", "worker", "label"]
+_LABEL_COLUMNS = ["item", "worker", "label"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +86,7 @@ class CrowdData:
     features
         Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
         or a data frame (its index becomes the item ids). None where there are no features;
-        `item_ids` or `pairs` then define the items.
+        `item_ids`, `pairs` or `labels` then define the items.
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
@@ -90,6 +97,11 @@ class CrowdData:
         series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
     must_link, cannot_link
         Items that must, or cannot, share a cluster: tables with the columns `left`, `right`.
+    labels
+        Class answers: a table with the columns `item`, `worker` and `label` (any hashable class).
+        Workers share their ids with those of `pairs`. Items need not have an answer.
+    classes
+        Every class an item can have, in the order wanted. None takes those in `labels`, sorted.
     item_ids
         One unique id per item.
 
@@ -99,9 +111,6 @@ class CrowdData:
         The features in their own dtype, not copied: do not write into them afterwards.
     answers
         The answers in positions and codes, or None where there are none.
-    item_ids, worker_ids, page_ids
-        The user's ids in order of position or code. Workers and pages are sorted, or come as first
-        met where their ids have no order. Empty where there are none.
     known, known_ids
         Code of every item's label, -1 where unknown, and the label of each code; None and empty
         where `known` was not given.
@@ -109,20 +118,26 @@ class CrowdData:
         The must-links and cannot-links in positions, or None.
     num_contradictions
         How many things that links and labels say cannot all be true.
+    class_labels
+        The class answers in positions and codes, or None where there are none.
+    item_ids, worker_ids, page_ids, class_ids
+        The user's ids in order of position or code. Workers, pages and classes are sorted, or come
+        as first met where their ids have no order. Empty where there are none.
 
     Raises
     ------
     ValueError
         Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
         are missing, repeated or too few; an empty table or a missing column; an item that is
-        unknown or paired with itself; a label that is not 0 or 1.
+        unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
+        is none of the classes.
 
     Warns
     -----
     UserWarning
-        Where rows repeat (same two items, worker, label and page). They are kept. Answers that
+        Where rows repeat (same items, worker, label and page). They are kept. Answers that
         contradict each other are data and pass silently. Links and labels that cannot all be true
-        are kept, too, and counted.
+        are kept, too, and counted. Also where a class is in no answer.
 
     Examples
     --------
@@ -146,7 +161,10 @@ class CrowdData:
     known_ids: pd.Index
     links: Links | None
     num_contradictions: int
+    class_ids: pd.Index
+    class_labels: ClassLabels | None
     _pairs_index: pd.Index | None
+    _labels_index: pd.Index | None
 
     def __init__(
         self,
@@ -156,45 +174,52 @@ class CrowdData:
         known: Any | None = None,
         must_link: Any | None = None,
         cannot_link: Any | None = None,
+        labels: Any | None = None,
+        classes: Iterable[Hashable] | None = None,
         item_ids: Iterable[Hashable] | None = None,
     ) -> None:
-        table = (
-            None
-            if pairs is None
-            else read_table(pairs, "pairs", ["left", "right", "worker", "label"], ["page"])
-        )
+        pairs = None if pairs is None else read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"])
+        labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
+        if classes is not None and labels is None:
+            raise ValueError("classes are given without labels; pass labels, or leave classes out")
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         if features is not None:
             features = _read_features(features)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
-            if table is None:
-                raise ValueError("there are no items: pass features, pairs or item_ids")
-            both_ends = pd.concat([table["left"], table["right"]]).rename("left or right")
-            item_ids = codes_and_ids(both_ends, "pairs")[1]
+            item_ids = _ids_in_tables(pairs, labels)
         ids = _read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
-        answers, workers, pages = (
-            (None, nobody, nobody) if table is None else _read_answers(table, ids)
+        (of_pairs, of_labels), worker_ids = _read_workers(pairs, labels)
+        answers, pages = (None, nobody) if pairs is None else _read_answers(pairs, ids, of_pairs)
+        class_labels, class_ids = (
+            (None, nobody)
+            if labels is None
+            else read_class_labels(labels, ids, of_labels, len(worker_ids), classes)
         )
-        labels, known_ids = (None, nobody) if known is None else read_known(known, ids)
+        known_codes, known_ids = (None, nobody) if known is None else read_known(known, ids)
         links = read_links(must_link, cannot_link, ids)
         # A frozen dataclass is written once, here.
         self.__dict__.update(
             features=features,
             answers=answers,
             item_ids=ids,
-            worker_ids=workers,
+            worker_ids=worker_ids,
             page_ids=pages,
-            known=labels,
+            known=known_codes,
             known_ids=known_ids,
             links=links,
-            num_contradictions=count_contradictions(links, labels),
-            _pairs_index=None if table is None else table.index,
+            num_contradictions=count_contradictions(links, known_codes),
+            class_ids=class_ids,
+            class_labels=class_labels,
+            _pairs_index=None if pairs is None else pairs.index,
+            _labels_index=None if labels is None else labels.index,
         )
         if answers is not None:
-            _warn_about_repeats(answers, table.index)
+            _warn_about_repeats(answers, pairs.index)
+        if class_labels is not None:
+            warn_about_repeated_labels(class_labels, labels.index)
         warn_about_contradictions(self.num_contradictions)
 
     @property
@@ -216,6 +241,16 @@ class CrowdData:
     def num_pairs(self) -> int:
         """Number of answers."""
         return 0 if self.answers is None else self.answers.num_pairs
+
+    @property
+    def num_labels(self) -> int:
+        """Number of class answers."""
+        return 0 if self.class_labels is None else len(self.class_labels)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where there are no class answers."""
+        return len(self.class_ids)
 
     @property
     def has_pages(self) -> bool:
@@ -243,6 +278,18 @@ class CrowdData:
         if self.answers.page is not None:
             columns["page"] = self.page_ids[self.answers.page.numpy()]
         return pd.DataFrame(columns, index=self._pairs_index)
+
+    @property
+    def labels(self) -> pd.DataFrame | None:
+        """The class answers as a table with the user's own ids and row index, or None."""
+        if self.class_labels is None:
+            return None
+        columns = {
+            "item": self.item_ids[self.class_labels.item.numpy()],
+            "worker": self.worker_ids[self.class_labels.worker.numpy()],
+            "label": self.class_ids[self.class_labels.label.numpy()],
+        }
+        return pd.DataFrame(columns, index=self._labels_index)
 
     def item_positions(self, ids: Iterable[Hashable]) -> Int[Tensor, " row"]:
         """Positions of the items with these ids.
@@ -286,9 +333,15 @@ class CrowdData:
         else:
             dtype = str(self.features.dtype).removeprefix("torch.")
             parts.append(f"features {dtype} {list(self.features.shape[1:])}")
-        if self.answers is None:
+        if self.class_labels is not None:
+            num_items = len(self.class_labels.labelled_items)
+            parts.append(
+                f"{count(self.num_labels, 'label')} of {self.num_classes} classes on "
+                f"{count(num_items, 'item')} by {count(self.num_workers, 'worker')}"
+            )
+        if self.answers is None and self.class_labels is None:
             parts.append("no answers")
-        else:
+        elif self.answers is not None:
             pages = f" in {count(len(self.page_ids), 'page')}" if self.has_pages else ""
             parts.append(
                 f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
@@ -380,8 +433,33 @@ def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
     return index
 
 
-def _read_answers(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Answers, pd.Index, pd.Index]:
-    """The answers in codes, the worker ids and the page ids."""
+def _ids_in_tables(pairs: pd.DataFrame | None, labels: pd.DataFrame | None) -> pd.Index:
+    """Ids of the items that the tables name."""
+    columns = [] if pairs is None else [pairs["left"], pairs["right"]]
+    columns += [] if labels is None else [labels["item"]]
+    if not columns:
+        raise ValueError("there are no items: pass features, pairs, labels or item_ids")
+    name = "labels" if pairs is None else "pairs"
+    return codes_and_ids(pd.concat(columns).rename("left, right or item"), name)[1]
+
+
+def _read_workers(
+    *tables: pd.DataFrame | None,
+) -> tuple[list[Int[Tensor, " answer"]], pd.Index]:
+    """The workers' codes in each table (none for an absent one) and their ids."""
+    lengths = [0 if table is None else len(table) for table in tables]
+    columns = [table["worker"] for table in tables if table is not None]
+    if not columns:
+        return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
+    name = "labels" if tables[0] is None else "pairs"
+    codes, ids = codes_and_ids(pd.concat(columns).rename("worker"), name)
+    return list(codes.split(lengths)), ids
+
+
+def _read_answers(
+    table: pd.DataFrame, item_ids: pd.Index, worker: Int[Tensor, " pair"]
+) -> tuple[Answers, pd.Index]:
+    """The answers in codes, and the page ids."""
     left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
     reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
@@ -392,7 +470,6 @@ def _read_answers(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Answers, pd.
         valid = np.array([isinstance(v, (numbers.Real, np.bool_)) and v in (0, 1) for v in labels])
     reject("pairs", table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
 
-    worker, worker_ids = codes_and_ids(table["worker"], "pairs")
     page, page_ids = None, pd.Index([], dtype=object)
     if "page" in table:
         page, page_ids = codes_and_ids(table["page"], "pairs")
@@ -403,7 +480,7 @@ def _read_answers(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Answers, pd.
         label=torch.from_numpy(labels.astype(np.float64)),
         page=page,
     )
-    return answers, worker_ids, page_ids
+    return answers, page_ids
 
 
 def _warn_about_repeats(answers: Answers, index: pd.Index) -> None:

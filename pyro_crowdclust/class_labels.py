@@ -1,0 +1,259 @@
+"""Class labels that annotators gave to items: reading them, and products with them.
+
+All that a model needs of the answers is two products with the sparse matrix S of counts, one row
+per item and one column per (worker, label): ``S @ E[log gamma]``, the evidence of every item, and
+``S^T q``, the expected counts of every worker. Time and memory are linear in the answers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.tables import codes_and_ids, item_positions, reject, show, to_index, where
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabels:
+    """Class answers in positions and codes, one row per answer.
+
+    Attributes
+    ----------
+    item
+        Position of the item in the data.
+    worker, label
+        Codes, indices into ``CrowdData.worker_ids`` and ``CrowdData.class_ids``.
+    num_workers, num_classes
+        How many workers and classes there are in all.
+    """
+
+    item: Int[Tensor, " answer"]
+    worker: Int[Tensor, " answer"]
+    label: Int[Tensor, " answer"]
+    num_workers: int
+    num_classes: int
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @cached_property
+    def _by_item(self) -> tuple[Tensor, Tensor]:
+        """Cells (worker, label) sorted by item, and where each item's cells begin."""
+        order = self.item.argsort(stable=True)
+        cell = (self.worker * self.num_classes + self.label).index_select(0, order)
+        last = int(self.item.max()) + 1 if len(self) else 0
+        counts = torch.bincount(self.item, minlength=last)
+        return cell, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+    @cached_property
+    def labelled_items(self) -> Int[Tensor, " item"]:
+        """Sorted positions of the items with at least one answer."""
+        return self.item.unique()
+
+    def of_items(self, items: Int[Tensor, " row"]) -> LabelMatrix:
+        """All answers about these items, as a matrix with a row for each."""
+        cell, starts = self._by_item
+        known = items.clamp(max=len(starts) - 2)
+        counts = starts[known + 1] - starts[known]
+        # Items beyond the last one that was asked about have no answers.
+        counts = torch.where(items == known, counts, 0)
+        ends = counts.cumsum(0)
+        total = int(ends[-1]) if len(ends) else 0
+        shift = (starts[known] - ends + counts).repeat_interleave(counts, output_size=total)
+        chosen = cell.index_select(0, torch.arange(total) + shift)
+        return LabelMatrix(chosen, counts, self.num_workers, self.num_classes)
+
+
+class LabelMatrix:
+    """Answers about some items as the sparse matrix S: rows are items, columns (worker, label).
+
+    Parameters
+    ----------
+    cell
+        ``worker * num_classes + label`` of every answer, item after item.
+    counts
+        How many answers each item has.
+    num_workers, num_classes
+        Sizes of the whole data.
+
+    Examples
+    --------
+    >>> labels = LabelMatrix(torch.tensor([0, 3]), torch.tensor([1, 1]), 2, 2)
+    >>> labels.votes()
+    tensor([[1., 0.],
+            [0., 1.]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        cell: Int[Tensor, " answer"],
+        counts: Int[Tensor, " item"],
+        num_workers: int,
+        num_classes: int,
+    ) -> None:
+        self.cell, self.counts = cell, counts
+        self.num_workers, self.num_classes = num_workers, num_classes
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+    @property
+    def num_items(self) -> int:
+        """Rows, items without answers included."""
+        return len(self.counts)
+
+    @cached_property
+    def item(self) -> Int[Tensor, " answer"]:
+        """Row of the item of every answer."""
+        rows = torch.arange(self.num_items, device=self.cell.device)
+        return rows.repeat_interleave(self.counts, output_size=len(self))
+
+    @property
+    def worker(self) -> Int[Tensor, " answer"]:
+        """Code of the worker of every answer."""
+        return self.cell // self.num_classes
+
+    @property
+    def label(self) -> Int[Tensor, " answer"]:
+        """Code of the class that every answer names."""
+        return self.cell % self.num_classes
+
+    @cached_property
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """S and its transpose, both by rows, so that each product reads memory in order."""
+        num_cells = self.num_workers * self.num_classes
+        by_cell = self.cell.argsort(stable=True)
+        of_cell = torch.bincount(self.cell, minlength=num_cells)
+        ones = torch.ones(len(self), dtype=torch.float64, device=self.cell.device)
+        return (
+            _by_rows(self.counts, self.cell, ones, num_cells),
+            _by_rows(of_cell, self.item.index_select(0, by_cell), ones, self.num_items),
+        )
+
+    def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
+        """``sum_j log p(a_ij | state)`` of every item and state, shape ``[item, state]``.
+
+        Linear in ``log_answers``, so expectations of logarithms give the expectation.
+        """
+        return _Product.apply(log_answers.flatten(0, 1), *self.matrices)
+
+    def votes(self) -> Float[Tensor, "item label"]:
+        """How many answers name each class."""
+        cells = self.item * self.num_classes + self.label
+        count = torch.bincount(cells, minlength=self.num_items * self.num_classes)
+        return count.double().reshape(self.num_items, self.num_classes)
+
+    def relabelled(self, label: Int[Tensor, " answer"]) -> LabelMatrix:
+        """The same workers asked about the same items, with other answers."""
+        cell = self.worker * self.num_classes + label
+        return LabelMatrix(cell, self.counts, self.num_workers, self.num_classes)
+
+    def to(self, device: torch.device | str | None) -> LabelMatrix:
+        """The same matrix on another device."""
+        if device is None or self.cell.device == torch.device(device):
+            return self
+        moved = self.cell.to(device), self.counts.to(device)
+        return LabelMatrix(*moved, self.num_workers, self.num_classes)
+
+
+def _by_rows(lengths: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:
+    starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    with warnings.catch_warnings():
+        # torch calls the format beta; the two products used here are tested against dense ones.
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            starts, columns, values, size=(len(lengths), num_columns), check_invariants=False
+        )
+
+
+class _Product(torch.autograd.Function):
+    """``S @ dense`` with the gradient ``S^T @ gradient``, both with matrices that are there."""
+
+    @staticmethod
+    def forward(dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+        return matrix @ dense
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        ctx.transposed = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.transposed @ gradient.contiguous(), None, None
+
+
+def read_class_labels(
+    table: pd.DataFrame,
+    item_ids: pd.Index,
+    worker: Int[Tensor, " answer"],
+    num_workers: int,
+    classes: Iterable[Hashable] | None,
+) -> tuple[ClassLabels, pd.Index]:
+    """The answers of a table ``item, worker, label`` in codes, and the class ids.
+
+    Raises
+    ------
+    ValueError
+        Naming the row: an unknown item, a label outside ``classes``; or classes that are missing,
+        repeated, or fewer than two.
+
+    Warns
+    -----
+    UserWarning
+        For a class of ``classes`` that no answer names.
+    """
+    item = item_positions("labels", table["item"], item_ids)
+    if classes is None:
+        label, class_ids = codes_and_ids(table["label"], "labels")
+    else:
+        class_ids = _read_classes(classes)
+        codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
+        known = ", ".join(map(show, class_ids[:5])) + (", ..." if len(class_ids) > 5 else "")
+        reject("labels", table["label"], codes < 0, f"none of the classes ({known}); correct it")
+        label = torch.from_numpy(codes.astype(np.int64))
+        never = np.bincount(codes, minlength=len(class_ids)) == 0
+        if never.any():
+            warnings.warn(
+                f"class {show(class_ids[int(never.argmax())])} is in no answer ({int(never.sum())} "
+                "such classes): its probabilities come from the priors and the features alone",
+                UserWarning,
+                stacklevel=3,
+            )
+    if len(class_ids) < 2:
+        raise ValueError(
+            f"all labels are {show(class_ids[0])}; pass classes= with every class an item can have"
+        )
+    return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
+
+
+def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
+    ids = to_index(list(classes), "classes")
+    for bad, reason in ((ids.isna(), "which is missing"), (ids.duplicated(), "once more")):
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(f"classes row {row} is {show(ids[row])}, {reason}; name each one once")
+    if len(ids) == 0:
+        raise ValueError("classes are empty; name every class an item can have, or pass None")
+    return ids
+
+
+def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
+    """Warn where a worker gives an item the same label again; answers that differ are data."""
+    codes = torch.stack([labels.item, labels.worker, labels.label], 1)
+    repeated = pd.DataFrame(codes.numpy()).duplicated().to_numpy()
+    if repeated.any():
+        warnings.warn(
+            f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "
+            "label); all are kept, remove them if they are copies",
+            UserWarning,
+            stacklevel=3,
+        )
