@@ -1,13 +1,14 @@
-"""Copies of a user's model and guide, so that a fit leaves the originals as they are."""
+"""Copies of a user's model and guide, and of what training changes in them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from pyro.infer.autoguide.guides import AutoGuide
-from torch import nn
+from torch import Tensor, nn
 
 
 def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callable, Callable]:
@@ -32,3 +33,37 @@ def _autoguides(guide: Callable[..., Any]) -> list[AutoGuide]:
     if not isinstance(guide, nn.Module):
         return []
     return [module for module in guide.modules() if isinstance(module, AutoGuide)]
+
+
+def named_tensors(
+    model: Callable[..., Any], guide: Callable[..., Any], store: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Everything that training may change: parameters and buffers, each once, by name.
+
+    A guide that holds its model shares the model's; ``store`` holds Pyro's own, unconstrained.
+    """
+    named = {}
+    for role, part in (("model", model), ("guide", guide)):
+        if isinstance(part, nn.Module):
+            both = chain(part.named_parameters(), part.named_buffers())
+            named |= {f"{role}.{name}": tensor for name, tensor in both}
+    named |= {f"store.{name}": tensor for name, tensor in store.items()}
+    first_name = {id(tensor): name for name, tensor in reversed(named.items())}
+    return {name: tensor for name, tensor in named.items() if first_name[id(tensor)] == name}
+
+
+def check_same_tensors(found: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> None:
+    """Raise a ``ValueError`` unless both have the same names, and shapes under every name."""
+    missing = [*(needed.keys() - found.keys()), *(found.keys() - needed.keys())]
+    if missing:
+        name = min(missing)
+        raise ValueError(
+            f"{name} is {'not in the file' if name in needed else 'only in the file'} "
+            f"({len(missing)} such parameters)"
+        )
+    for name, tensor in needed.items():
+        if found[name].shape != tensor.shape:
+            raise ValueError(
+                f"{name} has shape {list(found[name].shape)} in the file, but {list(tensor.shape)} "
+                "here"
+            )

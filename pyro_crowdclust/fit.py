@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -20,9 +22,11 @@ from tqdm.auto import tqdm
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
 from pyro_crowdclust.blocks import BlockMaker
+from pyro_crowdclust.checkpoint import Checkpoint
 from pyro_crowdclust.checks import check_callable, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.fingerprint import fingerprint_of
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.optim import StepSize
 from pyro_crowdclust.result import Fitted
@@ -31,6 +35,7 @@ from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 principal_component_start = PrincipalComponentStart()
 DEFAULT_EPOCHS = 20
+FIVE_MINUTES = timedelta(minutes=5)
 
 
 def fit(
@@ -55,6 +60,9 @@ def fit(
     validate: bool = False,
     progress: bool = True,
     callbacks: Sequence[Callable[[Trainer], None]] = (),
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: int | timedelta | None = FIVE_MINUTES,
+    resume: bool = False,
 ) -> Fitted:
     """Train a guide (and the model's own parameters) on data by stochastic variational inference.
 
@@ -102,6 +110,15 @@ def fit(
         Show a progress bar.
     callbacks
         Called with the ``Trainer`` after every epoch; it may add keys to ``trainer.history[-1]``.
+        One with state of its own has ``state_dict()`` and ``load_state_dict(state)``.
+    checkpoint
+        A file to write all of the training run to, after every epoch, and at Ctrl-C and SIGTERM.
+    checkpoint_every
+        Write it in the middle of epochs, too: after so many steps, or so much time.
+    resume
+        Go on from the file ``checkpoint`` if it is there, with the same answer, bit for bit, as if
+        the run had never been stopped; start anew if it is not. Data and settings must be those
+        of the stopped run, but for the budget.
 
     Returns
     -------
@@ -112,7 +129,8 @@ def fit(
     Raises
     ------
     ValueError
-        If the arguments, the features or the sites of model and guide do not fit together.
+        If the arguments, the features or the sites of model and guide do not fit together, or if
+        the checkpoint cannot be written, or read, or is of another fit.
 
     Examples
     --------
@@ -135,7 +153,19 @@ def fit(
     )
     if epochs is None and steps is None:
         epochs = DEFAULT_EPOCHS
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint=, the file to go on from")
     started = time.perf_counter()
+    keeper = None
+    if checkpoint is not None:
+        settings = {
+            **{"seed": seed, "batch_size": batch_size, "answers_per_step": answers_per_step},
+            **{"blocks": blocks, "optim": optim, "step_size": step_size, "elbo": elbo},
+            **{"initialize": initialize, "device": str(device), "dtype": dtype},
+            **{"model": model, "guide": guide},
+        }
+        fingerprint = fingerprint_of(data, callbacks, settings)
+        keeper = Checkpoint(checkpoint, fingerprint, every=checkpoint_every, resume=resume)
     with isolated(seed) as (generator, store):
         model, guide = copied(model, guide)
         for part in (model, guide):
@@ -170,8 +200,18 @@ def fit(
             dtype=dtype,
             validate=validate,
         )
+        if keeper is not None:
+            keeper.begin(trainer, callbacks)
+            started = keeper.started
         stop_reason = _run(
-            trainer, epochs, steps, tolerance, patience, progress=progress, callbacks=callbacks
+            trainer,
+            epochs,
+            steps,
+            tolerance,
+            patience,
+            progress=progress,
+            callbacks=callbacks,
+            keeper=keeper,
         )
         return Fitted(
             model=model,
@@ -216,6 +256,7 @@ def _run(
     *,
     progress: bool,
     callbacks: Sequence[Callable[[Trainer], None]],
+    keeper: Checkpoint | None,
 ) -> str:
     """Train to the budget; returns why training stopped."""
     per_epoch = trainer.steps_per_epoch
@@ -223,8 +264,9 @@ def _run(
         math.inf if steps is None else steps, math.inf if epochs is None else epochs * per_epoch
     )
     with (
-        tqdm(total=total, disable=not progress, unit="step") as bar,
+        tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
         warnings.catch_warnings(),
+        nullcontext() if keeper is None else keeper.listening(),
     ):
         # Pyro's warning of a loss that is not a number names no site; the one below does.
         warnings.filterwarnings("ignore", "Encountered NaN")
@@ -232,14 +274,20 @@ def _run(
         def on_step(elbo_per_item: float) -> None:
             bar.update()
             bar.set_postfix_str(_status(elbo_per_item, trainer.history), refresh=False)
+            if keeper is not None:
+                keeper.after_step()
 
         try:
-            while trainer.steps_done < total:
-                trainer.epoch(on_step, max_steps=int(total))
+            # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
+            while not trainer.has_converged(tolerance, patience):
+                if trainer.steps_done >= total and trainer.position is None:
+                    return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+                trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)
-                if trainer.has_converged(tolerance, patience):
-                    return f"converged: less than {tolerance:g} nats per item in {patience} epochs"
+                if keeper is not None:
+                    keeper.after_epoch()
+            return f"converged: less than {tolerance:g} nats per item in {patience} epochs"
         except KeyboardInterrupt:
             return f"interrupted by the user after {trainer.steps_done} steps"
         except NotFinite as error:
@@ -250,7 +298,6 @@ def _run(
                 stacklevel=3,
             )
             return reason
-    return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
 
 
 def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:

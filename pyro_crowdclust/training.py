@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyro
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch, item_batches
 from pyro_crowdclust.checks import find_not_finite
+from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.optim import NaturalGradient, StepSize
@@ -29,6 +31,29 @@ Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 class NotFinite(ArithmeticError):
     """The loss became infinite or not a number; the message names the site."""
+
+
+@dataclass
+class Position:
+    """Where training stands within an epoch.
+
+    Attributes
+    ----------
+    before
+        Parameters and buffers at the start of the epoch, to go back to if training goes bad.
+    sampler
+        State of the minibatches' generator at the start of the epoch, from which the same ones are
+        drawn again; None where every step takes all data.
+    elbos
+        ELBO of every step since.
+    seconds
+        Time since.
+    """
+
+    before: dict[str, Tensor]
+    sampler: Tensor | None
+    elbos: list[float] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 class Trainer:
@@ -66,6 +91,8 @@ class Trainer:
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
+        self.position: Position | None = None
+        self.annealed_to: float | None = None
         self._full = None if batches is not None else full_batch(data).to(device, dtype)
         self._modules = [part for part in (model, guide) if isinstance(part, nn.Module)]
         posteriors = [
@@ -139,49 +166,64 @@ class Trainer:
             message = str(error).splitlines()[0]
             raise NotFinite(message if bad is None else f"{bad} ({message})") from error
 
-    def _state(self) -> tuple[list[dict], dict[str, Tensor]]:
-        """A copy of everything that training changes in the modules and in Pyro's store."""
-        store = pyro.get_param_store().named_parameters()
-        return (
-            [copy.deepcopy(part.state_dict()) for part in self._modules],
-            {name: parameter.detach().clone() for name, parameter in store},
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that training changes in the modules and in Pyro's store, by name."""
+        return named_tensors(
+            self.model, self.guide, dict(pyro.get_param_store().named_parameters())
         )
 
     @torch.no_grad()
-    def _restore(self, state: tuple[list[dict], dict[str, Tensor]]) -> None:
-        of_modules, of_store = state
-        for part, values in zip(self._modules, of_modules, strict=True):
-            part.load_state_dict(values)
-        store = dict(pyro.get_param_store().named_parameters())
-        for name, value in of_store.items():
-            store[name].copy_(value)
+    def set_tensors(self, values: dict[str, Tensor]) -> None:
+        """Give everything that training changes the value under its name, if there is one."""
+        for name, tensor in self.tensors().items():
+            if name in values:
+                tensor.copy_(values[name])
 
-    def epoch(self, on_step: Callable[[float], None], max_steps: int | None = None) -> None:
-        """One pass over the data; adds a row to ``history``.
+    def set_epoch(self, epoch: float) -> None:
+        """Tell the guide how far training is, for what it anneals."""
+        self.annealed_to = epoch
+        if hasattr(self.guide, "set_epoch"):
+            self.guide.set_epoch(epoch)
+
+    def _start_of_epoch(self) -> Position:
+        before = {name: tensor.detach().clone() for name, tensor in self.tensors().items()}
+        return Position(
+            before, None if self.batches is None else self.batches.generator.get_state()
+        )
+
+    def _batches_from(self, position: Position) -> Iterator[Batch]:
+        """The batches of an epoch that come after those of its first steps."""
+        if self.batches is None:
+            return islice([self._full], len(position.elbos), None)
+        self.batches.generator.set_state(position.sampler)
+        return islice(self.batches, len(position.elbos), None)
+
+    def epoch(self, on_step: Callable[[float], None], max_steps: float = math.inf) -> None:
+        """One pass over the data, or the rest of one; adds a row to ``history``.
 
         Raises
         ------
         NotFinite
             If training went bad; the parameters are then those at the start of the epoch.
         """
-        started = time.perf_counter()
-        before = self._state()
-        elbos: list[float] = []
-        batches = [self._full] if self.batches is None else self.batches
+        position = self.position = self.position or self._start_of_epoch()
+        started = time.perf_counter() - position.seconds
+        elbos = position.elbos
         try:
-            for batch in batches:
-                if max_steps is not None and self.steps_done >= max_steps:
+            for batch in self._batches_from(position):
+                if self.steps_done >= max_steps:
                     break
-                if hasattr(self.guide, "set_epoch"):
-                    self.guide.set_epoch(self.epochs_done + len(elbos) / self.steps_per_epoch)
+                self.set_epoch(self.epochs_done + len(elbos) / self.steps_per_epoch)
                 elbos.append(self.step(batch.to(self.device, self.dtype)))
+                position.seconds = time.perf_counter() - started
                 on_step(elbos[-1] / self.data.num_items)
         except NotFinite:
-            self._restore(before)
+            self.set_tensors(position.before)
             raise
         finally:
             if hasattr(self.guide, "auxiliary_loss"):
                 self.guide.auxiliary_loss = None  # its graph could be neither copied nor saved
+        self.position = None
         self.epochs_done += 1
         row = {
             "epoch": self.epochs_done,

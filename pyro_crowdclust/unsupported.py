@@ -61,6 +61,14 @@ class DropMoves:
     sample_size: int = 4096
     moves: list[tuple[int, int]] = field(default_factory=list)
 
+    def state_dict(self) -> dict[str, list]:
+        """What a checkpoint keeps: the moves so far."""
+        return {"moves": list(self.moves)}
+
+    def load_state_dict(self, state: dict[str, list]) -> None:
+        """Go on after the moves of a checkpoint."""
+        self.moves[:] = state["moves"]
+
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
         """Judge and make the moves; the epoch's history row gets the key ``drops``."""

@@ -1,0 +1,294 @@
+"""Values as JSON and tensors, and back: what a file can say without running anybody's code.
+
+``describe`` turns a tree of plain values, tensors, tables' indexes and parts of this library into
+JSON, which names the tensors in a table beside it. ``build`` inverts it. Parts of the library are
+described by the arguments of their constructors; only classes of this library that say so
+(``described``, or any of its dataclasses) are ever built, so that a file can name nothing else.
+
+In JSON a value that JSON does not know is an object with one key that starts with a dollar sign.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+_PACKAGE = __name__.partition(".")[0]
+_Class = TypeVar("_Class", bound=type)
+
+
+class NotDescribable(ValueError):
+    """A value that is neither plain nor a part of this library."""
+
+
+def described(cls: _Class) -> _Class:
+    """Class decorator of a part of the library: objects remember how they were constructed.
+
+    Such a part can be saved with its arguments and built again by ``load``. It must be made of its
+    arguments and of tensors alone. Objects of subclasses do not count: those may be anybody's.
+    """
+    construct = cls.__init__
+    signature = inspect.signature(construct)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+    @functools.wraps(construct)
+    def remember_and_construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        if type(self) is cls:
+            bound = signature.bind(self, *args, **kwargs).arguments
+            _, *names = (p.name for p in signature.parameters.values() if p.kind not in variable)
+            self.constructor_arguments = {name: bound[name] for name in names if name in bound}
+
+    cls.__init__ = remember_and_construct
+    cls.is_described = cls.__qualname__
+    return cls
+
+
+def _is_part(cls: type) -> bool:
+    """Whether a file may name this class."""
+    is_own = cls.__module__.partition(".")[0] == _PACKAGE
+    # A subclass inherits the mark, but not the name in it.
+    marked = getattr(cls, "is_described", None) == cls.__qualname__
+    is_record = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.init
+    return is_own and (marked or is_record)
+
+
+def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
+    """``value`` as JSON; its tensors go to ``tensors``, under names that begin with ``where``.
+
+    An object that occurs twice is described once, and referred to.
+
+    Raises
+    ------
+    NotDescribable
+        Naming where in the tree the value is that cannot be described.
+
+    Examples
+    --------
+    >>> import torch
+    >>> tensors = {}
+    >>> describe({"mean": torch.ones(2), "pair": (1, float("inf"))}, tensors)
+    {'mean': {'$tensor': 'mean'}, 'pair': {'$tuple': [1, {'$float': 'inf'}]}}
+    >>> tensors
+    {'mean': tensor([1., 1.])}
+    """
+    return _Writer(tensors).write(value, where)
+
+
+class _Writer:
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.seen: dict[int, int] = {}
+        # Objects stay alive while their numbers are in use.
+        self.parts: list[Any] = []
+
+    def write(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, np.generic):
+            return self.write(value.item(), where)
+        if isinstance(value, int) and not isinstance(value, type):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+        if isinstance(value, Tensor):
+            return {"$tensor": self._add(value, where)}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            return {"$array": self._array(value, where)}
+        if isinstance(value, torch.dtype):
+            return {"$dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, pd.Index):
+            return {"$index": self._index(value, where)}
+        if isinstance(value, list):
+            return self._items(value, where)
+        if isinstance(value, tuple) and type(value) in (tuple, torch.Size):
+            return {"$tuple": self._items(value, where)}
+        if isinstance(value, dict):
+            return self._dict(value, where)
+        return self._part(value, where)
+
+    def _add(self, tensor: Tensor, where: str) -> str:
+        name = where if where not in self.tensors else f"{where}#{len(self.tensors)}"
+        self.tensors[name] = tensor.detach()
+        return name
+
+    def _array(self, values: np.ndarray, where: str) -> dict[str, str]:
+        # Unsigned numbers are written as the signed ones of the same bytes, which torch knows.
+        kind = values.dtype.str.replace("u", "i").replace(">", "<")
+        native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+        name = self._add(torch.from_numpy(native.view(kind).copy()), where)
+        return {"tensor": name, "dtype": str(native.dtype)}
+
+    def _items(self, values: Iterable[Any], where: str) -> list[Any]:
+        return [self.write(value, _join(where, number)) for number, value in enumerate(values)]
+
+    def _dict(self, value: dict, where: str) -> Any:
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: self.write(item, _join(where, key)) for key, item in value.items()}
+        entries = [
+            [self.write(key, f"{where}.key{number}"), self.write(item, _join(where, number))]
+            for number, (key, item) in enumerate(value.items())
+        ]
+        return {"$dict": entries}
+
+    def _index(self, index: pd.Index, where: str) -> dict[str, Any]:
+        described: dict[str, Any] = {"name": self.write(index.name, f"{where}.name")}
+        if isinstance(index, pd.MultiIndex):
+            index = index.to_flat_index()
+        if isinstance(index, pd.RangeIndex):
+            return described | {"range": [index.start, index.stop, index.step]}
+        described["dtype"] = str(index.dtype)
+        values = index.to_numpy()
+        if values.dtype.kind in "biuf":
+            return described | {"numbers": self._array(values, where)}
+        if len(values) and all(type(value) is str for value in values):
+            # Millions of ids are read in no time as bytes, but not as JSON.
+            texts = [value.encode("utf-8", "surrogatepass") for value in values]
+            joined = np.frombuffer(b"".join(texts), np.uint8).copy()
+            lengths = torch.tensor([len(text) for text in texts])
+            return described | {
+                "texts": self._add(torch.from_numpy(joined), f"{where}.texts"),
+                "lengths": self._add(lengths, f"{where}.lengths"),
+            }
+        if values.dtype.kind in "mM":
+            # Nanoseconds or days, as the dtype says.
+            return described | {"moments": self._array(values.view("i8"), where)}
+        return described | {"values": self._items(values, where)}
+
+    def _part(self, value: Any, where: str) -> Any:
+        if id(value) in self.seen:
+            return {"$same": self.seen[id(value)]}
+        cls = type(value)
+        if not _is_part(cls):
+            raise NotDescribable(
+                f"{where or 'it'} is a {_name(value)}, no plain value and no part of {_PACKAGE}"
+            )
+        number = self.seen[id(value)] = len(self.parts)
+        self.parts.append(value)
+        if dataclasses.is_dataclass(cls):
+            arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(cls) if f.init}
+        else:
+            arguments = value.constructor_arguments
+        name = f"{cls.__module__}:{cls.__qualname__}"
+        return {
+            "$part": {"class": name, "number": number, "arguments": self._dict(arguments, where)}
+        }
+
+
+def _name(value: Any) -> str:
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _join(where: str, key: Any) -> str:
+    return f"{where}.{key}" if where else str(key)
+
+
+def build(description: Any, tensors: dict[str, Tensor]) -> Any:
+    """What ``describe`` described.
+
+    Raises
+    ------
+    ValueError
+        If the description is not one, or names anything but parts of this library.
+
+    Examples
+    --------
+    >>> tensors = {}
+    >>> described = describe({"rows": pd.Index(["a", "b"]), 3: float("nan")}, tensors)
+    >>> build(described, tensors)
+    {'rows': Index(['a', 'b'], dtype='str'), 3: nan}
+    """
+    return _Reader(tensors).read(description)
+
+
+class _Reader:
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.parts: dict[int, Any] = {}
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.read(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        kind = next((key for key in value if key.startswith("$")), None)
+        if kind is None:
+            return {key: self.read(item) for key, item in value.items()}
+        content = value[kind]
+        readers = {
+            "$float": float,
+            "$tensor": self.tensors.__getitem__,
+            "$array": self._array,
+            "$dtype": _dtype,
+            "$tuple": lambda items: tuple(map(self.read, items)),
+            "$dict": lambda pairs: {self.read(key): self.read(item) for key, item in pairs},
+            "$index": self._index,
+            "$part": self._part,
+            "$same": self.parts.__getitem__,
+        }
+        if kind not in readers or len(value) > 1:
+            raise ValueError(f"no value is described as {kind}")
+        return readers[kind](content)
+
+    def _array(self, described: dict[str, str]) -> np.ndarray:
+        return self.tensors[described["tensor"]].numpy().view(np.dtype(described["dtype"]))
+
+    def _index(self, described: dict[str, Any]) -> pd.Index:
+        name = self.read(described["name"])
+        if "range" in described:
+            return pd.RangeIndex(*described["range"], name=name)
+        dtype = described["dtype"]
+        if "texts" in described:
+            joined = self.tensors[described["texts"]].numpy().tobytes()
+            ends = self.tensors[described["lengths"]].cumsum(0).tolist()
+            starts = [0, *ends[:-1]]
+            values = [
+                joined[start:end].decode("utf-8", "surrogatepass")
+                for start, end in zip(starts, ends, strict=True)
+            ]
+        elif "numbers" in described:
+            values = self._array(described["numbers"])
+        elif "moments" in described:
+            values = self._array(described["moments"]).view(np.dtype(dtype))
+        else:
+            values = np.empty(len(described["values"]), dtype=object)
+            values[:] = self.read(described["values"])
+        return pd.Index(values, dtype=dtype, name=name, tupleize_cols=False)
+
+    def _part(self, described: dict[str, Any]) -> Any:
+        cls = _part_class(described["class"])
+        arguments = self.read(described["arguments"])
+        part = self.parts[described["number"]] = cls(**arguments)
+        return part
+
+
+def _dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"there is no dtype {name!r}")
+    return dtype
+
+
+def _part_class(name: str) -> type:
+    """The class of this library with this name; nothing else is imported, let alone called."""
+    module, _, qualified = name.partition(":")
+    if module.split(".")[0] != _PACKAGE or not module.replace(".", "_").isidentifier():
+        raise ValueError(f"{name!r} is no part of {_PACKAGE}")
+    try:
+        cls = getattr(importlib.import_module(module), qualified)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"this version of {_PACKAGE} has no {name!r}") from error
+    if not isinstance(cls, type) or not _is_part(cls):
+        raise ValueError(f"{name!r} is no part of a model or of a guide")
+    return cls
