@@ -113,8 +113,9 @@ class AmortizedGuide(nn.Module):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        pyro.sample("weights", self.points["weights"].distribution())
-        with pyro.plate("components_plate", self.model.num_clusters, dim=-1):
+        with self.model.weights.prior.plate("weights_plate"):
+            pyro.sample("weights", self.points["weights"].distribution())
+        with self.model.components.prior.plate("components_plate"):
             pyro.sample("components", self.points["components"].distribution())
         rates = {}
         if self.model.annotators is not None:
@@ -155,16 +156,23 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def start_at(self, start: MixtureStart) -> None:
         """Move the points of the mixture to the posterior means given a partition."""
-        for name, counts in start.statistics(self.model).items():
-            prior = self.model.priors()[name]
-            posterior = prior.family.standard(prior.natural_parameters + counts)
-            if name == "weights":
-                self.points[name].set_value(posterior.concentration / posterior.concentration.sum())
-            else:
-                dim = posterior.location.shape[-1]
-                divisor = (posterior.degrees + dim + 1)[:, None, None]
-                covariance = posterior.scale / divisor
-                self.points[name].set_value(GaussianParameters(posterior.location, covariance))
+        counts, priors = start.statistics(self.model), self.model.priors()
+        weights, theta = (
+            priors[name].natural_parameters + counts[name] for name in ("weights", "components")
+        )
+        self._set_weights(self.model.weights.mean(weights))
+        self.points["components"].set_value(self.model.components.point(theta))
+
+    def _weights(self) -> Tensor:
+        """pi."""
+        return self.model.weights.probabilities(self.points["weights"].value())
+
+    def _set_weights(self, weights: Tensor) -> None:
+        self.points["weights"].set_value(self.model.weights.from_probabilities(weights))
+
+    def _gaussians(self) -> GaussianParameters:
+        """Means and covariances of all components."""
+        return self.model.components.gaussian(self.points["components"].value())
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
@@ -185,8 +193,7 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
         """Points of weights, locations and covariances."""
-        mean, covariance = self.points["components"].value()
-        return MixtureSummary(self.points["weights"].value(), mean, covariance)
+        return MixtureSummary(self._weights(), *self._gaussians())
 
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
@@ -203,7 +210,7 @@ class AmortizedGuide(nn.Module):
         pair = [first, second]
         sizes = counts[pair].clamp_min(1e-9)
         _, covariance = self._pooled(first, second)
-        before = self.points["components"].value().covariance[pair]
+        before = self._gaussians().covariance[pair]
         log_determinants = torch.logdet(torch.cat([before, covariance.unsqueeze(0)]))
         both = torch.cat([sizes, sizes.sum(0, keepdim=True)])
         terms = both * (both.log() - log_determinants / 2)
@@ -212,27 +219,30 @@ class AmortizedGuide(nn.Module):
     def _pooled(self, first: int, second: int) -> GaussianParameters:
         """Mean and covariance of two components as one, weighted by pi."""
         pair = [first, second]
-        mean, covariance = (part[pair] for part in self.points["components"].value())
-        share = self.points["weights"].value()[pair]
+        mean, covariance = (part[pair] for part in self._gaussians())
+        share = self._weights()[pair]
         share = (share / share.sum())[:, None]
         center = (share * mean).sum(0)
         away = mean - center
         spread = covariance + away.unsqueeze(-1) * away.unsqueeze(-2)
-        return GaussianParameters(center, (share.unsqueeze(-1) * spread).sum(0))
+        pooled = GaussianParameters(center, (share.unsqueeze(-1) * spread).sum(0))
+        components = self.model.components
+        return components.gaussian(components.from_gaussian(pooled))
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
         """Pool two components, and their outputs of q(z | o), in the larger; returns the other."""
-        weights = self.points["weights"].value().clone()
+        weights = self._weights().clone()
         if weights[second] > weights[first]:
             first, second = second, first
         center, spread = self._pooled(first, second)
-        mean, covariance = (part.clone() for part in self.points["components"].value())
+        mean, covariance = (part.clone() for part in self._gaussians())
         mean[first], covariance[first] = center, spread
-        self.points["components"].set_value(GaussianParameters(mean, covariance))
+        pooled = self.model.components.from_gaussian(GaussianParameters(mean, covariance))
+        self.points["components"].set_value(pooled)
         smallest = 1e-6
         weights[first] += weights[second] - smallest
         weights[second] = smallest
-        self.points["weights"].set_value(weights)
+        self._set_weights(weights)
         self.cluster_of_output[self.cluster_of_output == second] = first
         return second

@@ -36,6 +36,8 @@ from pyro_crowdclust.recognition import RecognitionTerm
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
+_OF_MIXTURE = "weights", "components"
+
 
 class MessagePassingGuide(nn.Module):
     """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
@@ -82,8 +84,9 @@ class MessagePassingGuide(nn.Module):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        weights = pyro.sample("weights", self.posteriors["weights"].distribution())
-        with pyro.plate("components_plate", self.model.num_clusters, dim=-1):
+        with self.model.weights.prior.plate("weights_plate"):
+            weights = pyro.sample("weights", self.posteriors["weights"].distribution())
+        with self.model.components.prior.plate("components_plate"):
             theta = pyro.sample("components", self.posteriors["components"].distribution())
         rates = {}
         if self.model.annotators is not None:
@@ -108,15 +111,16 @@ class MessagePassingGuide(nn.Module):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     def _conditionals(self, batch: Batch, weights: Tensor, theta: Tensor) -> LocalConditionals:
-        potential = observed = None
+        components, potential, observed = self.model.components, None, None
         if self.recognition is None:
-            observed = self.model.emission.observed_latent(batch.features)
+            family = components.family
+            observed = components.observe(self.model.emission.latent(batch.features))
         else:
+            family, theta = components.latent_family, components.latent_statistics(theta)
             potential = self.recognition(batch.features)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         dtype = (observed if potential is None else potential).dtype
         log_weights = self.model.weights.log_weights(weights).to(dtype)
-        family = self.model.components.family
         return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
 
     def _local(
@@ -179,14 +183,10 @@ class MessagePassingGuide(nn.Module):
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
-        """Posterior means of weights, locations and covariances."""
-        weights = self.posteriors["weights"].standard().concentration
-        location, _, scale, degrees = self.posteriors["components"].standard()
-        # The mean S / (nu - d - 1) exists only for nu > d + 1, the mode S / (nu + d + 1) always.
-        dim = location.shape[-1]
-        divisor = torch.where(degrees > dim + 1, degrees - dim - 1, degrees + dim + 1)
-        covariance = scale / divisor[:, None, None]
-        return MixtureSummary(weights / weights.sum(), location, covariance)
+        """Posterior means of the weights and of what the components look like."""
+        weights, theta = (self.posteriors[name].natural_parameters for name in _OF_MIXTURE)
+        components = self.model.components.summary(theta)
+        return MixtureSummary(self.model.weights.mean(weights), *components)
 
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
@@ -206,32 +206,37 @@ class MessagePassingGuide(nn.Module):
             second,
         )
         weights = self.posteriors["weights"]
-        joined = weights.natural_parameters.clone()
-        _pool(joined, priors["weights"].natural_parameters, first, second)
-        pair = torch.stack([joined, weights.natural_parameters])
-        after, before = weights.family.log_normalizer(pair)
-        return change + float(after - before)
+        joined = self.model.weights.merged(weights.natural_parameters, first, second)
+        return change + self._weights_change(joined)
+
+    def _weights_change(self, natural_parameters: Tensor) -> float:
+        """Change of the log evidence of the weights at other natural parameters."""
+        weights = self.posteriors["weights"]
+        pair = torch.stack([natural_parameters, weights.natural_parameters])
+        after, before = weights.family.log_normalizer(pair).reshape(2, -1).sum(-1)
+        return float(after - before)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
         """Give the statistics of two components to the larger; returns the other, emptied."""
-        weights = self.posteriors["weights"].natural_parameters
-        if weights[second] > weights[first]:
+        weights = self.posteriors["weights"]
+        counts = self.model.weights.posterior_counts(weights.natural_parameters)
+        if counts[second] > counts[first]:
             first, second = second, first
-        for name in ("weights", "components"):
-            eta = self.posteriors[name].natural_parameters
-            _pool(eta, self.model.priors()[name].natural_parameters, first, second)
+        eta = self.posteriors["components"].natural_parameters
+        prior = self.model.components.prior.natural_parameters
+        # Natural parameters add up, less the prior that was counted twice.
+        eta[first] += eta[second] - prior[second]
+        eta[second] = prior[second]
+        joined = self.model.weights.merged(weights.natural_parameters, first, second)
+        weights.set_natural_parameters(joined)
         return second
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Return a component and its weight to their priors."""
-        for name in ("weights", "components"):
-            eta = self.posteriors[name].natural_parameters
-            eta[cluster] = self.model.priors()[name].natural_parameters[cluster]
-
-
-def _pool(eta: Tensor, prior: Tensor, first: int, second: int) -> None:
-    """Natural parameters add up, less the prior that was counted twice."""
-    eta[first] += eta[second] - prior[second]
-    eta[second] = prior[second]
+        """Return a component to its prior, and take its items from the weights."""
+        prior = self.model.components.prior.natural_parameters
+        self.posteriors["components"].natural_parameters[cluster] = prior[cluster]
+        weights = self.posteriors["weights"]
+        left = self.model.weights.emptied(weights.natural_parameters, cluster)
+        weights.set_natural_parameters(left)

@@ -24,8 +24,8 @@ from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
-from pyro_crowdclust.families import Moments
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.families import ExponentialFamily, Moments
+from pyro_crowdclust.mixture import Components, Weights
 from pyro_crowdclust.priors import ConjugatePrior
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -38,9 +38,10 @@ class SemiCrowdsourcedMixture(nn.Module):
     Parameters
     ----------
     weights
-        Prior of the cluster weights.
+        Prior of the cluster weights, e.g. ``DirichletWeights``.
     components
-        Prior of the clusters' components.
+        Prior of the clusters' components, e.g. ``GaussianComponents``. With an ``Identity``
+        emission any of ``pyro_crowdclust.components`` will do, with others the Gaussian ones.
     emission
         p(o | x): an ``Emission``, or any callable from latents to a Pyro distribution.
     annotators
@@ -49,13 +50,15 @@ class SemiCrowdsourcedMixture(nn.Module):
     Raises
     ------
     ValueError
-        If weights and components disagree about the number of clusters.
+        If weights and components disagree about the number of clusters, or if components of
+        discrete features are to be on latents.
 
     Examples
     --------
     >>> import torch
     >>> from pyro_crowdclust.batches import features_batch
     >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 2), Identity())
     >>> model(features_batch(torch.zeros(5, 2))).shape
     torch.Size([5, 3])
@@ -63,8 +66,8 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def __init__(
         self,
-        weights: DirichletWeights,
-        components: GaussianComponents,
+        weights: Weights,
+        components: Components,
         emission: Emission | nn.Module,
         annotators: TwoCoin | None = None,
     ) -> None:
@@ -78,6 +81,13 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.components = components
         self.emission = as_emission(emission)
         self.annotators = annotators
+        if not self.emission.observes_latent and components.latent_family is None:
+            raise ValueError(
+                f"{type(components).__name__} are on the features themselves, but with this "
+                "emission the components are on latents, which must be continuous, since the "
+                "emission's network learns from reparameterized draws of them: use "
+                "GaussianComponents or DiagonalGaussianComponents, or the emission Identity()"
+            )
 
     @property
     def num_clusters(self) -> int:
@@ -112,20 +122,23 @@ class SemiCrowdsourcedMixture(nn.Module):
     def _check_features(self, data: CrowdData) -> None:
         if data.features is None:
             raise ValueError("the data have no features, which this model is of: pass features")
-        shape, dim = tuple(data.features.shape[1:]), self.components.dim
+        shape, size = tuple(data.features.shape[1:]), self.components.num_features
         if not shape:
             raise ValueError("features have no second axis: pass a column, features[:, None]")
-        if self.emission.observes_latent and math.prod(shape) != dim:
+        given = math.prod(shape)
+        if self.emission.observes_latent and given != size:
             raise ValueError(
-                f"the components have dimension {dim}, but every item has {math.prod(shape)} "
-                f"features, which they are on: use GaussianComponents({self.num_clusters}, "
-                f"{math.prod(shape)})"
+                f"the components have dimension {size}, but every item has {given} features, which "
+                f"they are on: build {type(self.components).__name__} for {given} features"
             )
         parameter = next(self.emission.parameters(), None)
         if parameter is not None:
-            self._check_emitted_shape(torch.zeros(2, dim).to(parameter), shape)
+            self._check_emitted_shape(torch.zeros(2, size).to(parameter), shape)
         for rows in torch.arange(data.num_items).split(_CHECKED_ROWS):
-            self.emission.check(data.rows(rows), first_row=int(rows[0]))
+            features = data.rows(rows)
+            self.emission.check(features, first_row=int(rows[0]))
+            if self.emission.observes_latent:
+                self.components.check(self.emission.latent(features), first_row=int(rows[0]))
 
     def _check_emitted_shape(self, latent: Tensor, shape: tuple[int, ...]) -> None:
         try:
@@ -144,8 +157,9 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the assignments z."""
-        weights = pyro.sample("weights", self.weights.prior.distribution())
-        with pyro.plate("components_plate", self.num_clusters, dim=-1):
+        with self.weights.prior.plate("weights_plate"):
+            weights = pyro.sample("weights", self.weights.prior.distribution())
+        with self.components.prior.plate("components_plate"):
             theta = pyro.sample("components", self.components.prior.distribution())
 
         with (
@@ -160,16 +174,22 @@ class SemiCrowdsourcedMixture(nn.Module):
         return z
 
     def _features(self, theta: Tensor, z: Tensor, batch: Batch) -> None:
-        family, local = self.components.family, self.components.family.local
-        observed = None
-        if self.emission.observes_latent and batch.features is not None:
-            observed = self.emission.observed_latent(batch.features)
-        x = pyro.sample("x", ComponentObservation(family, theta, z, local.size), obs=observed)
-        if not self.emission.observes_latent:
-            draw = Moments.of(x).draw()
+        if self.emission.observes_latent:
+            observed = None
             if batch.features is not None:
-                draw = draw.to(batch.features.dtype)
-            pyro.sample("o", self.emission(draw), obs=batch.features)
+                observed = self.components.observe(self.emission.latent(batch.features))
+            pyro.sample("x", self._component(self.components.family, theta, z), obs=observed)
+            return
+        statistics = self.components.latent_statistics(theta)
+        x = pyro.sample("x", self._component(self.components.latent_family, statistics, z))
+        draw = Moments.of(x).draw()
+        if batch.features is not None:
+            draw = draw.to(batch.features.dtype)
+        pyro.sample("o", self.emission(draw), obs=batch.features)
+
+    @staticmethod
+    def _component(family: ExponentialFamily, theta: Tensor, z: Tensor) -> ComponentObservation:
+        return ComponentObservation(family, theta, z, family.observation_size)
 
     def _answers(self, z: Tensor, batch: Batch) -> None:
         with pyro.plate("workers", self.annotators.num_workers, dim=-1):

@@ -128,7 +128,7 @@ class AtMean(_StatisticValued):
         return self.statistics
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        inner = (self.natural_parameters * value).sum(-1)
+        inner = self.family.inner_product(self.natural_parameters, value)
         return inner - self.family.log_normalizer(self.natural_parameters)
 
 

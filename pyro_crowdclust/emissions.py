@@ -15,8 +15,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_crowdclust.families import Moments
-
 
 class SoftBernoulli(dist.TorchDistribution):
     """``log p(o | l) = o log sigmoid(l) + (1 - o) log sigmoid(-l)`` for o anywhere in [0, 1].
@@ -63,8 +61,8 @@ class Emission(nn.Module):
         """p(o | x), with batch shape ``[...]``."""
         raise NotImplementedError
 
-    def observed_latent(self, features: Tensor) -> Float[Tensor, "item moments"]:
-        """The value of the latent site, if ``observes_latent``."""
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
+        """What the components are on, in float64, if ``observes_latent``."""
         raise NotImplementedError
 
     def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
@@ -189,16 +187,12 @@ class NormalEmission(Emission):
 
 
 class Identity(Emission):
-    """Features are the latents themselves: a plain mixture, no network."""
+    """The components are on the features themselves: a plain mixture, no network."""
 
     observes_latent = True
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
-        """The latents, in float64."""
         return features.flatten(1).double()
-
-    def observed_latent(self, features: Tensor) -> Float[Tensor, "item moments"]:
-        return Moments.point(self.latent(features)).flat()
 
 
 class Standardized(Identity):

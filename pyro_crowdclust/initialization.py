@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.families import Moments
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 
 
@@ -24,23 +23,23 @@ class MixtureStart:
     Attributes
     ----------
     latent
-        Values of the latent site, ``[item, moments]``.
+        Values of the site ``x`` without spread, as ``Components.observe`` returns them.
     responsibilities
         Soft or hard assignments, ``[item, K]``.
     multiplicity
         How many items of the data every item here stands for.
     """
 
-    latent: Float[Tensor, "item moments"]
+    latent: Float[Tensor, "item observation"]
     responsibilities: Float[Tensor, "item cluster"]
     multiplicity: float
 
     def statistics(self, model: Any) -> dict[str, Tensor]:
         """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
-        weights = model.weights.prior.family.observation_statistics(self.responsibilities)
+        counts = self.responsibilities.sum(0)
         observed = model.components.family.observation_statistics(self.latent)
         return {
-            "weights": self.multiplicity * weights.sum(0),
+            "weights": model.weights.count_statistics(self.multiplicity * counts),
             "components": self.multiplicity * self.responsibilities.mT @ observed,
         }
 
@@ -51,7 +50,8 @@ class PrincipalComponentStart:
 
     The recognition network starts as the projection on the first d principal components, the
     emission as its inverse, and the mixture at a k-means partition of the projections (k-means++
-    seeds). Without networks (``Identity`` emission) only the partition is made.
+    seeds). Without networks (``Identity`` emission) only the partition is made, in the coordinates
+    that the components name for it: roots of counts, one-hot codes, and so on.
 
     Attributes
     ----------
@@ -80,7 +80,8 @@ class PrincipalComponentStart:
         features = data.rows(chosen.sort().values).flatten(1).double()
         recognition = getattr(guide, "recognition", None)
         if recognition is None:
-            points = Moments.of(model.emission.observed_latent(features)).mean
+            points = model.emission.latent(features)
+            partition = self._partition(model, model.components.coordinates(points), generator)
         else:
             weight, bias, inverse, mean = _principal_components(
                 features, model.components.dim, self.latent_scale
@@ -88,20 +89,22 @@ class PrincipalComponentStart:
             recognition.start_at_linear(weight, bias)
             model.emission.start_at_linear(inverse, mean)
             points = features @ weight.mT + bias
-        partition = self._partition(points, model.num_clusters, generator)
-        multiplicity = data.num_items / len(points)
-        guide.start_at(MixtureStart(Moments.point(points).flat(), partition, multiplicity))
+            partition = self._partition(model, points, generator)
+        observed = model.components.observe(points)
+        guide.start_at(MixtureStart(observed, partition, data.num_items / len(points)))
         if hasattr(recognition, "start_at_partition"):
             with torch.enable_grad():
                 recognition.start_at_partition(features, partition, generator)
 
     @staticmethod
-    def _partition(points: Tensor, num_clusters: int, generator: torch.Generator) -> Tensor:
+    def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
+        """A k-means partition, in the order that the prior of the weights likes best."""
         seed = int(torch.randint(2**31, (), generator=generator))
-        count = min(num_clusters, len(np.unique(points.numpy(), axis=0)))
+        count = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
         labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())
         labels = torch.as_tensor(labels, dtype=torch.int64)
-        return nn.functional.one_hot(labels, num_clusters).double()
+        partition = nn.functional.one_hot(labels, model.num_clusters).double()
+        return partition[:, model.weights.best_order(partition.sum(0))]
 
 
 def _reset_networks(*roots: Any) -> None:

@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
+from torch import Tensor
 
 from pyro_crowdclust.plot_style import COLORS, MARKERS, new_axes, new_figure, quiet
 from pyro_crowdclust.result import Fitted
@@ -333,6 +334,19 @@ def _plane(fitted: Fitted) -> tuple[Float[np.ndarray, "item 2"], tuple[str, str]
     )
 
 
+def _root(covariance: Tensor | None) -> Float[Tensor, "cluster dim dim"]:
+    """Square roots of covariances, or of the variances of independent features."""
+    if covariance is None:
+        raise ValueError(
+            "components of discrete features have no covariance to draw samples with: draw from "
+            "the model with Pyro's Predictive, or plot the means in result.components"
+        )
+    covariance = covariance.cpu()
+    if covariance.dim() == 2:
+        return covariance.sqrt().diag_embed()
+    return torch.linalg.cholesky(covariance)
+
+
 def _sample_images(
     fitted: Fitted,
     image_shape: tuple[int, ...],
@@ -353,7 +367,7 @@ def _sample_images(
     chosen = torch.tensor(weights.index.to_list())
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(seed)
-        root = torch.linalg.cholesky(mixture.covariance.cpu()[chosen])
+        root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
         if getattr(emission, "observes_latent", False):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import pyro
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -48,6 +50,12 @@ class ConjugatePrior(nn.Module):
     def distribution(self) -> Conjugate:
         """The statistic-valued Pyro distribution of the site."""
         return Conjugate(self.family, self.natural_parameters, self.log_normalizer)
+
+    def plate(self, name: str) -> AbstractContextManager:
+        """The plate of the site, if it has one; the same in model and guide."""
+        if self.plate_size is None:
+            return nullcontext()
+        return pyro.plate(name, self.plate_size, dim=-1)
 
 
 class ConjugatePosterior(nn.Module):

@@ -209,3 +209,18 @@ class Fitted:
             index=pd.RangeIndex(len(weights), name="cluster"),
         )
         return frame.sort_values("expected_items", ascending=False, kind="stable")
+
+    @cached_property
+    def components(self) -> pd.DataFrame:
+        """One row per cluster, in the order of ``clusters``: means of its features.
+
+        Of categorical columns the probability of every category, of count vectors of a multinomial
+        the shares. Where components are on latents, the columns are the latent dimensions.
+        """
+        location = self._guide_verb("mixture")().location.numpy(force=True)
+        if not hasattr(self.model, "components"):
+            raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
+        columns = pd.Index(self.model.components.column_labels(), name="feature", dtype=object)
+        index = pd.RangeIndex(len(location), name="cluster")
+        frame = pd.DataFrame(location, index=index, columns=columns)
+        return frame.loc[self.clusters.index]

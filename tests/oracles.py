@@ -17,13 +17,19 @@ from torch import Tensor
 
 from pyro_crowdclust.families import (
     Beta,
+    BetaBernoulli,
     Categorical,
     Dirichlet,
+    DirichletCategorical,
+    DirichletMultinomial,
     ExponentialFamily,
+    GammaPoisson,
     Gaussian,
     GaussianParameters,
     Moments,
+    NormalGamma,
     NormalInverseWishart,
+    ProductFamily,
 )
 
 
@@ -60,6 +66,17 @@ _RANDOM_STANDARD = {
         random_covariance(*batch, dim=family.dim),
         family.dim - 0.5 + 4 * torch.rand(batch),
     ),
+    NormalGamma: lambda family, batch: (
+        torch.randn(*batch, family.dim),
+        *(0.3 + 3 * torch.rand(3, *batch, family.dim)),
+    ),
+    DirichletCategorical: lambda family, batch: (0.3 + 4 * torch.rand(*batch, family.size),),
+    DirichletMultinomial: lambda family, batch: (0.3 + 4 * torch.rand(*batch, family.size),),
+    BetaBernoulli: lambda family, batch: tuple(0.3 + 4 * torch.rand(2, *batch, family.dim)),
+    GammaPoisson: lambda family, batch: tuple(0.3 + 4 * torch.rand(2, *batch, family.dim)),
+    ProductFamily: lambda family, batch: tuple(
+        random_standard(factor, *batch) for factor in family.families
+    ),
 }
 
 
@@ -85,6 +102,30 @@ def _niw_log_density(standard: Any, value: GaussianParameters) -> float:
     ) + scipy.stats.multivariate_normal.logpdf(mean, location, covariance / concentration)
 
 
+def _normal_gamma_log_density(standard: Any, value: Any) -> float:
+    location, concentration, shape, rate = (part.numpy() for part in standard)
+    mean, precision = (part.numpy() for part in value)
+    deviation = (concentration * precision) ** -0.5
+    return (
+        scipy.stats.norm.logpdf(mean, location, deviation)
+        + scipy.stats.gamma.logpdf(precision, shape, scale=1 / rate)
+    ).sum()
+
+
+def _columns(family: DirichletCategorical, flat: Tensor) -> tuple[Tensor, ...]:
+    """One vector per categorical column."""
+    return flat.split(family.num_categories)
+
+
+def _beta_log_density(standard: Any, value: Tensor) -> float:
+    return scipy.stats.beta.logpdf(value.numpy(), *(part.numpy() for part in standard)).sum()
+
+
+def _gamma_log_density(standard: Any, value: Tensor) -> float:
+    shape, rate = (part.numpy() for part in standard)
+    return scipy.stats.gamma.logpdf(value.numpy(), shape, scale=1 / rate).sum()
+
+
 _LOG_DENSITY = {
     Dirichlet: lambda standard, value: scipy.stats.dirichlet.logpdf(
         _normalized(value), standard.concentration.numpy()
@@ -99,11 +140,23 @@ _LOG_DENSITY = {
         value.numpy(), standard.mean.numpy(), standard.covariance.numpy()
     ),
     NormalInverseWishart: _niw_log_density,
+    NormalGamma: _normal_gamma_log_density,
+    DirichletMultinomial: lambda standard, value: scipy.stats.dirichlet.logpdf(
+        _normalized(value), standard.concentration.numpy()
+    ),
+    BetaBernoulli: _beta_log_density,
+    GammaPoisson: _gamma_log_density,
 }
 
 
 def log_density(family: ExponentialFamily, natural_parameters: Tensor, value: Any) -> float:
     """scipy's log p(theta | eta) of one value."""
+    if isinstance(family, ProductFamily):
+        parts = zip(family.families, family.split(natural_parameters), value, strict=True)
+        return sum(log_density(*part) for part in parts)
+    if isinstance(family, DirichletCategorical):
+        parts = zip(_columns(family, natural_parameters), _columns(family, value), strict=True)
+        return sum(log_density(Dirichlet(len(eta)), eta, part) for eta, part in parts)
     return float(_entry(_LOG_DENSITY, family)(family.standard(natural_parameters), value))
 
 
@@ -139,11 +192,29 @@ _LOG_LIKELIHOOD = {
     NormalInverseWishart: lambda theta, x: scipy.stats.multivariate_normal.logpdf(
         point(x).numpy(), theta.mean.numpy(), theta.covariance.numpy()
     ),
+    NormalGamma: lambda theta, x: scipy.stats.norm.logpdf(
+        x.numpy(), theta.mean.numpy(), theta.precision.numpy() ** -0.5
+    ).sum(),
+    DirichletMultinomial: lambda theta, x: scipy.stats.multinomial.logpmf(
+        x.numpy(), int(x.sum()), _normalized(theta)
+    ),
+    BetaBernoulli: lambda theta, x: scipy.stats.bernoulli.logpmf(x.numpy(), theta.numpy()).sum(),
+    GammaPoisson: lambda theta, x: scipy.stats.poisson.logpmf(x.numpy(), theta.numpy()).sum(),
 }
+
+
+def _observed_parts(family: ProductFamily, x: Tensor) -> tuple[Tensor, ...]:
+    return x.split([factor.observation_size for factor in family.families])
 
 
 def log_likelihood(family: ExponentialFamily, theta: Any, x: Tensor) -> float:
     """scipy's log p(x | theta) of the family's conjugate likelihood."""
+    if isinstance(family, ProductFamily):
+        parts = zip(family.families, theta, _observed_parts(family, x), strict=True)
+        return sum(log_likelihood(*part) for part in parts)
+    if isinstance(family, DirichletCategorical):
+        columns = zip(_columns(family, theta), x.tolist(), strict=True)
+        return sum(math.log(column[int(code)]) for column, code in columns)
     return float(_entry(_LOG_LIKELIHOOD, family)(theta, x))
 
 
@@ -154,6 +225,17 @@ def _student(standard: Any, x: Tensor) -> float:
     return scipy.stats.multivariate_t.logpdf(point(x).numpy(), location, shape, df=freedom)
 
 
+def _independent_students(standard: Any, x: Tensor) -> float:
+    location, concentration, shape, rate = (part.numpy() for part in standard)
+    scale = (rate * (concentration + 1) / (shape * concentration)) ** 0.5
+    return scipy.stats.t.logpdf(x.numpy(), 2 * shape, location, scale).sum()
+
+
+def _negative_binomial(standard: Any, x: Tensor) -> float:
+    shape, rate = (part.numpy() for part in standard)
+    return scipy.stats.nbinom.logpmf(x.numpy(), shape, rate / (rate + 1)).sum()
+
+
 _LOG_MARGINAL = {
     Dirichlet: lambda standard, x: math.log(
         standard.concentration @ x / standard.concentration.sum()
@@ -162,11 +244,26 @@ _LOG_MARGINAL = {
         (standard.successes if x else standard.failures) / sum(standard)
     ),
     NormalInverseWishart: _student,
+    NormalGamma: _independent_students,
+    DirichletMultinomial: lambda standard, x: scipy.stats.dirichlet_multinomial.logpmf(
+        x.numpy().astype(int), standard.concentration.numpy(), int(x.sum())
+    ),
+    BetaBernoulli: lambda standard, x: scipy.stats.betabinom.logpmf(
+        x.numpy(), 1, standard.successes.numpy(), standard.failures.numpy()
+    ).sum(),
+    GammaPoisson: _negative_binomial,
 }
 
 
 def log_marginal(family: ExponentialFamily, natural_parameters: Tensor, x: Tensor) -> float:
     """Textbook log p(x) with theta integrated out."""
+    if isinstance(family, ProductFamily):
+        etas = family.split(natural_parameters)
+        parts = zip(family.families, etas, _observed_parts(family, x), strict=True)
+        return sum(log_marginal(*part) for part in parts)
+    if isinstance(family, DirichletCategorical):
+        columns = zip(_columns(family, natural_parameters + 1), x.tolist(), strict=True)
+        return sum(math.log(alpha[int(code)] / alpha.sum()) for alpha, code in columns)
     return float(_entry(_LOG_MARGINAL, family)(family.standard(natural_parameters), x))
 
 
@@ -180,9 +277,20 @@ _EXPECTED_OBSERVATION = {
             torch.ones(2),
         ]
     ),
+    NormalGamma: lambda theta: torch.cat(
+        [theta.mean, 1 / theta.precision + theta.mean**2, torch.ones(2 * len(theta.mean))]
+    ),
+    DirichletCategorical: lambda theta: theta,
+    BetaBernoulli: lambda theta: torch.cat([theta, 1 - theta]),
+    GammaPoisson: lambda theta: torch.cat([theta, torch.ones_like(theta)]),
 }
 
 
 def expected_observation_statistics(family: ExponentialFamily, theta: Any) -> Tensor:
     """E[u(x) | theta] of the family's conjugate likelihood."""
+    if isinstance(family, ProductFamily):
+        pairs = zip(family.families, theta, strict=True)
+        return torch.cat([expected_observation_statistics(*pair) for pair in pairs])
+    if isinstance(family, DirichletMultinomial):
+        return family.length * theta
     return _entry(_EXPECTED_OBSERVATION, family)(theta)

@@ -10,11 +10,16 @@ from torch import Tensor
 from pyro_crowdclust.families import (
     REGISTRY,
     Beta,
+    BetaBernoulli,
     Categorical,
     Dirichlet,
+    DirichletCategorical,
     ExponentialFamily,
+    GammaPoisson,
     Gaussian,
+    NormalGamma,
     NormalInverseWishart,
+    ProductFamily,
     softmax_without_denormals,
 )
 
@@ -31,6 +36,7 @@ from .oracles import (
 )
 
 PRIORS = {name: family for name, family in REGISTRY.items() if is_conjugate_prior(family)}
+COMPONENTS = {name: PRIORS[name] for name in PRIORS if name not in ("beta", "dirichlet")}
 KNOWN_TO_TORCH = {name: family for name, family in REGISTRY.items() if torch_has(family)}
 
 every_family = pytest.mark.parametrize("family", REGISTRY.values(), ids=REGISTRY.keys())
@@ -49,15 +55,15 @@ def assert_mean(samples: Tensor, expected: Tensor) -> None:
 
 
 def rows(value: Any, index: tuple[int, ...]) -> Any:
-    """One entry of a batch of tensors or of named tuples of tensors."""
-    return (
-        type(value)(*(part[index] for part in value)) if isinstance(value, tuple) else value[index]
-    )
+    """One entry of a batch of tensors or of (named) tuples of them."""
+    if not isinstance(value, tuple):
+        return value[index]
+    parts = [rows(part, index) for part in value]
+    return tuple(parts) if type(value) is tuple else type(value)(*parts)
 
 
 def test_conjugate_priors_are_found():
-    assert {"dirichlet", "beta", "normal_inverse_wishart"} <= PRIORS.keys()
-    assert "categorical" not in PRIORS
+    assert REGISTRY.keys() - PRIORS.keys() == {"categorical", "gaussian"}
 
 
 @every_family
@@ -141,10 +147,26 @@ def _outside(family: ExponentialFamily) -> dict[str, Tensor]:
         row[index] = value
         return row
 
-    if isinstance(family, Dirichlet | Beta):
+    if isinstance(family, Dirichlet | Beta | DirichletCategorical | BetaBernoulli):
         return {"zero pseudo-count": changed(0, -1.0), "negative": changed(1, -1.5)}
     if isinstance(family, Categorical):
         return {"no category can occur": torch.full_like(eta, -torch.inf)}
+    if isinstance(family, GammaPoisson):
+        return {"no shape": changed(0, -1.0), "no rate": changed(-1, 0.0)}
+    if isinstance(family, NormalGamma):
+        return {
+            "no concentration": changed(2 * family.dim, 0.0),
+            "no shape": changed(-1, -1.0),
+            "no rate": changed(family.dim, -0.1),
+            "rate below its square": changed(0, 1e3),
+        }
+    if isinstance(family, ProductFamily):
+        parts, outside = list(family.split(eta)), {}
+        for index, factor in enumerate(family.families):
+            for reason, part in _outside(factor).items():
+                mixed = torch.cat([*parts[:index], part, *parts[index + 1 :]])
+                outside[f"{reason} in {factor}"] = mixed
+        return outside
     dim = family.dim
     positive = eta.clone()
     positive[dim : dim + dim**2] *= -1
@@ -187,6 +209,24 @@ def test_an_impossible_category_is_legal():
     assert Categorical(3).in_domain(torch.tensor([0.0, -math.inf, 1.0]))
 
 
+def test_an_impossible_category_adds_nothing():
+    """All divergences are those of the categories that can occur."""
+    family, smaller = Categorical(3), Categorical(2)
+    eta, other = torch.tensor([0.3, -math.inf, 1.0]), torch.tensor([-0.2, -math.inf, 2.0])
+    kept = torch.tensor([0, 2])
+    same(family.entropy(eta), smaller.entropy(eta[kept]))
+    for verb in ("kl_divergence", "symmetric_kl_divergence"):
+        ours = getattr(family, verb)(eta, other)
+        same(ours, getattr(smaller, verb)(eta[kept], other[kept]))
+    possible = torch.tensor([0.0, 1.0, 0.0])
+    expected = torch.distributions.kl_divergence(
+        *(torch.distributions.Categorical(logits=logits) for logits in (eta, possible))
+    )
+    same(family.kl_divergence(eta, possible), expected)
+    assert family.kl_divergence(possible, eta) == math.inf
+    assert family.symmetric_kl_divergence(eta, possible) == math.inf
+
+
 def test_softmax_without_denormals():
     logits = torch.tensor([[0.0, -1.0, -100.0], [0.0, -300.0, -740.0]], requires_grad=True)
     ours, exact = softmax_without_denormals(logits), logits.softmax(-1)
@@ -198,10 +238,9 @@ def test_softmax_without_denormals():
     same(*gradients)
 
 
-@pytest.mark.parametrize("name", ["dirichlet", "beta", "normal_inverse_wishart"])
-def test_unconstrained_coordinates(name):
+@every_prior
+def test_unconstrained_coordinates(family):
     """Point estimates: every real vector is a value, and every value has a vector."""
-    family = REGISTRY[name]
     free = torch.randn(5, family.unconstrained_size)
     value = family.from_unconstrained(free)
     assert family.sufficient_statistics(value).isfinite().all()
@@ -236,6 +275,53 @@ def test_likelihood_is_linear_in_the_statistics(family):
     for row in range(6):
         expected = log_likelihood(family, rows(theta, (row,)), x[row])
         assert ours[row].item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("family", COMPONENTS.values(), ids=COMPONENTS.keys())
+def test_features_and_observations_are_inverse(family):
+    """For families of components: a row of features is an observation without spread."""
+    statistics = family.sufficient_statistics(family.sample(random_natural(family, 5)))
+    x = family.sample_observation(statistics)
+    assert x.shape == (5, family.observation_size)
+    features = family.features(x)
+    assert features.shape == (5, family.num_features)
+    same(family.observed(features), x)
+
+
+def test_a_family_of_single_numbers_has_no_features():
+    with pytest.raises(NotImplementedError, match="not the conjugate prior of a likelihood of vec"):
+        _ = Beta().num_features
+
+
+def test_one_normal_gamma_is_the_normal_inverse_wishart_in_one_dimension():
+    location, concentration, shape, rate = random_standard(NormalGamma(1), 6)
+    ours, theirs = NormalGamma(1), NormalInverseWishart(1)
+    eta = ours.natural(location, concentration, shape, rate)
+    scale, degrees = (2 * rate).unsqueeze(-1), 2 * shape.squeeze(-1)
+    other = theirs.natural(location, concentration.squeeze(-1), scale, degrees)
+    same(ours.log_normalizer(eta), theirs.log_normalizer(other))
+    same(ours.full(ours.expected_statistics(eta)), theirs.expected_statistics(other))
+
+
+def test_independent_normals_are_gaussian():
+    """``<full(t), u_NIW(x)> = <t, u(x)>`` for points, and for latents with spread."""
+    family, full = NormalGamma(3), NormalInverseWishart(3)
+    statistics = family.sufficient_statistics(family.sample(random_natural(family, 4)))
+    x = torch.randn(4, 3)
+    ours = (statistics * family.observation_statistics(x)).sum(-1)
+    embedded = family.full(statistics)
+    same((embedded * full.observation_statistics(full.observed(x))).sum(-1), ours)
+    assert full.sample_observation(embedded).shape == (4, full.observation_size)
+
+
+def test_a_categorical_column_is_a_dirichlet():
+    family, columns = DirichletCategorical((2, 3)), (Dirichlet(2), Dirichlet(3))
+    eta = random_natural(family, 4)
+    parts = eta.split((2, 3), -1)
+    normalizers = [column.log_normalizer(part) for column, part in zip(columns, parts, strict=True)]
+    same(family.log_normalizer(eta), sum(normalizers))
+    expected = [(part + 1) / (part + 1).sum(-1, keepdim=True) for part in parts]
+    same(family.mean(eta), torch.cat(expected, -1))
 
 
 @every_prior

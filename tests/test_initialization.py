@@ -166,7 +166,7 @@ def test_a_start_adds_the_statistics_of_its_partition():
     model, guide = plain_pair()
     x = torch.randn(9, NUM_FEATURES)
     responsibilities = torch.randn(9, NUM_CLUSTERS).softmax(-1)
-    latent = model.emission.observed_latent(x)
+    latent = model.components.observe(x)
     guide.start_at(MixtureStart(latent, responsibilities, 2.5))
     counts = 2.5 * responsibilities.sum(0)
     alpha = guide.posteriors["weights"].standard().concentration

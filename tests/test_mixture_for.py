@@ -107,8 +107,8 @@ def test_options_of_the_recipe_can_be_changed():
 def test_standardized_is_identity_in_other_units():
     location, scale = torch.tensor([1.0, -2.0]), torch.tensor([2.0, 0.5])
     x = torch.randn(7, 2)
-    expected = Identity().observed_latent((x - location) / scale)
-    assert torch.equal(Standardized(location, scale).observed_latent(x), expected)
+    expected = Identity().latent((x - location) / scale)
+    assert torch.equal(Standardized(location, scale).latent(x), expected)
 
 
 def refuses(message):

@@ -5,18 +5,28 @@ a new family is tested by being added here.
 """
 
 from pyro_crowdclust.families.beta import Beta, BetaParameters
+from pyro_crowdclust.families.beta_bernoulli import BetaBernoulli
 from pyro_crowdclust.families.categorical import (
     Categorical,
     CategoricalParameters,
     softmax_without_denormals,
 )
 from pyro_crowdclust.families.dirichlet import Dirichlet, DirichletParameters
+from pyro_crowdclust.families.dirichlet_categorical import DirichletCategorical
+from pyro_crowdclust.families.dirichlet_multinomial import DirichletMultinomial
 from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
+from pyro_crowdclust.families.gamma_poisson import GammaParameters, GammaPoisson
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
+from pyro_crowdclust.families.normal_gamma import (
+    IndependentNormals,
+    NormalGamma,
+    NormalGammaParameters,
+)
 from pyro_crowdclust.families.normal_inverse_wishart import (
     NormalInverseWishart,
     NormalInverseWishartParameters,
 )
+from pyro_crowdclust.families.product import ProductFamily
 
 REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet": Dirichlet(4),
@@ -24,22 +34,37 @@ REGISTRY: dict[str, ExponentialFamily] = {
     "categorical": Categorical(3),
     "gaussian": Gaussian(2),
     "normal_inverse_wishart": NormalInverseWishart(3),
+    "normal_gamma": NormalGamma(2),
+    "dirichlet_categorical": DirichletCategorical((2, 3)),
+    "dirichlet_multinomial": DirichletMultinomial(3, length=7),
+    "beta_bernoulli": BetaBernoulli(3),
+    "gamma_poisson": GammaPoisson(2),
+    "product": ProductFamily((NormalInverseWishart(1), BetaBernoulli(2), GammaPoisson(1))),
 }
 
 __all__ = [
     "REGISTRY",
     "Beta",
+    "BetaBernoulli",
     "BetaParameters",
     "Categorical",
     "CategoricalParameters",
     "Dirichlet",
+    "DirichletCategorical",
+    "DirichletMultinomial",
     "DirichletParameters",
     "ExponentialFamily",
+    "GammaParameters",
+    "GammaPoisson",
     "Gaussian",
     "GaussianParameters",
+    "IndependentNormals",
     "Moments",
+    "NormalGamma",
+    "NormalGammaParameters",
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
     "OutsideDomain",
+    "ProductFamily",
     "softmax_without_denormals",
 ]

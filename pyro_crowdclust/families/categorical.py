@@ -75,3 +75,20 @@ class Categorical(ExponentialFamily):
         # -inf is a legal logit (a category that cannot occur) as long as one category can.
         legal = ~natural_parameters.isnan() & (natural_parameters != torch.inf)
         return legal.all(-1) & (natural_parameters > -torch.inf).any(-1)
+
+    def inner_product(self, natural_parameters: Tensor, statistics: Tensor) -> Tensor:
+        # A category that cannot occur, eta = -inf, adds nothing where its probability is 0.
+        impossible = (natural_parameters == -torch.inf) & (statistics == 0)
+        return (natural_parameters.masked_fill(impossible, 0.0) * statistics).sum(-1)
+
+    def kl_divergence(self, natural_parameters: Tensor, other: Tensor) -> Tensor:
+        mean = self.expected_statistics(natural_parameters)
+        difference = (natural_parameters - other).masked_fill(mean == 0, 0.0)
+        cross = (difference * mean).sum(-1)
+        return cross - self.log_normalizer(natural_parameters) + self.log_normalizer(other)
+
+    def symmetric_kl_divergence(self, natural_parameters: Tensor, other: Tensor) -> Tensor:
+        means = self.expected_statistics(natural_parameters), self.expected_statistics(other)
+        never = (means[0] == 0) & (means[1] == 0)
+        difference = (natural_parameters - other).masked_fill(never, 0.0)
+        return (difference * (means[0] - means[1])).sum(-1)

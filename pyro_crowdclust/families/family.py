@@ -45,7 +45,8 @@ class ExponentialFamily(ABC):
     Subclasses state their convention (order, offsets, signs, shapes) at the top of their file and
     implement the abstract verbs below; the others follow from them. A subclass that is the prior
     of a likelihood ``log p(x | theta) = <t(theta), u(x)> + log h(x)`` also implements
-    ``observation_statistics`` (``u``), ``log_base_measure`` (``log h``) and ``sample_observation``.
+    ``observation_statistics`` (``u``), ``log_base_measure`` (``log h``) and ``sample_observation``,
+    and, to serve as the components of a mixture, ``num_features``.
 
     Attributes
     ----------
@@ -87,6 +88,24 @@ class ExponentialFamily(ABC):
     def in_domain(self, natural_parameters: Float[Tensor, "*batch size"]) -> Bool[Tensor, "*batch"]:
         """Whether the density can be normalized, row by row."""
 
+    @property
+    def num_features(self) -> int:
+        """How many features of an item the conjugate likelihood is of."""
+        raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood of vectors")
+
+    @property
+    def observation_size(self) -> int:
+        """Length of an observation x, as a site carries it."""
+        return self.num_features
+
+    def observed(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch obs"]:
+        """The observation x that known features are."""
+        return features
+
+    def features(self, observation: Float[Tensor, "*batch obs"]) -> Float[Tensor, "*batch feature"]:
+        """Inverse of ``observed``; of an uncertain observation its mean."""
+        return observation
+
     def observation_statistics(self, observation: Any) -> Float[Tensor, "*batch size"]:
         """``u(x)`` of the conjugate likelihood ``log p(x|theta) = <t(theta), u(x)> + log h(x)``."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
@@ -124,10 +143,20 @@ class ExponentialFamily(ABC):
         """
         return _IdentityBackwardMean.apply(natural_parameters, self)
 
+    def inner_product(
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        statistics: Float[Tensor, "*batch size"],
+    ) -> Float[Tensor, "*batch"]:
+        """``<eta, t>``."""
+        return (natural_parameters * statistics).sum(-1)
+
     def entropy(self, natural_parameters: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
         """``-E[log q] = log Z(eta) - <eta, E[t]>``."""
         mean = self.expected_statistics(natural_parameters)
-        return self.log_normalizer(natural_parameters) - (natural_parameters * mean).sum(-1)
+        return self.log_normalizer(natural_parameters) - self.inner_product(
+            natural_parameters, mean
+        )
 
     def kl_divergence(
         self,

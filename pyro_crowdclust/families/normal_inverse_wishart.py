@@ -61,6 +61,20 @@ class NormalInverseWishart(ExponentialFamily):
         """The family of the latent whose density the first d + d^2 statistics parameterize."""
         return Gaussian(self.dim)
 
+    @property
+    def num_features(self) -> int:
+        return self.dim
+
+    @property
+    def observation_size(self) -> int:
+        return self.local.size
+
+    def observed(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch moments"]:
+        return Moments.point(features).flat()
+
+    def features(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
+        return Moments.of(observation).mean
+
     def _unpack(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         linear, quadratic = self.local.unpack(flat)
         return linear, quadratic, flat[..., -2], flat[..., -1]

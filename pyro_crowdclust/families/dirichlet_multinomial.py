@@ -1,0 +1,50 @@
+"""The Dirichlet as conjugate prior of multinomial counts, such as the words of a document.
+
+eta, t and log Z are those of ``dirichlet.py``; the likelihood, of n counts in ``size`` categories:
+
+    u(x) = x, log h(x) = log n! - sum_c log x_c!
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.families.dirichlet import Dirichlet
+
+
+@dataclass(frozen=True)
+class DirichletMultinomial(Dirichlet):
+    """``Dir(p | alpha)``, prior of ``Mult(x | n, p)``; values are probability vectors.
+
+    The number of counts n of an item is given, not modelled.
+
+    Attributes
+    ----------
+    length
+        n of simulated items.
+
+    Examples
+    --------
+    >>> import torch
+    >>> family = DirichletMultinomial(3, length=4)
+    >>> family.log_base_measure(torch.tensor([2.0, 1.0, 1.0])).exp().round()     # 4! / 2!
+    tensor(12.)
+    """
+
+    length: int = 100
+
+    @property
+    def num_features(self) -> int:
+        return self.size
+
+    def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
+        return torch.lgamma(observation.sum(-1) + 1) - torch.lgamma(observation + 1).sum(-1)
+
+    def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch size"]:
+        return torch.distributions.Multinomial(
+            self.length, logits=statistics, validate_args=False
+        ).sample()
