@@ -13,7 +13,7 @@ the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -49,6 +49,16 @@ class _StatisticValued(TorchDistribution):
             raise NotImplementedError(
                 f"{type(self).__name__} draws one value per site; use a plate for more"
             )
+
+
+class RealDraws(NamedTuple):
+    """Draws from q of a site whose value is else the mean of q; the first axis counts the draws.
+
+    ``value`` is theta in the form that a family's ``sample`` returns, ``statistics`` is t(theta).
+    """
+
+    value: Any
+    statistics: Float[Tensor, "draw *batch size"]
 
 
 class Conjugate(_StatisticValued):
@@ -131,6 +141,14 @@ class AtMean(_StatisticValued):
         inner = self.family.inner_product(self.natural_parameters, value)
         return inner - self.family.log_normalizer(self.natural_parameters)
 
+    def real_draws(self, num_draws: int) -> RealDraws:
+        """Real theta from q(theta | eta), instead of the mean."""
+        eta = self.natural_parameters
+        value = self.family.sample(eta.expand(num_draws, *eta.shape))
+        # A probability that was rounded to zero has an infinite logarithm; 0 * inf is no number.
+        statistics = self.family.sufficient_statistics(value)
+        return RealDraws(value, statistics.nan_to_num(nan=math.nan, neginf=-800.0))
+
 
 class GaussianAtMean(_StatisticValued):
     """A Gaussian posterior of a latent; the site's value is its square-root form ``Moments``.
@@ -166,6 +184,12 @@ class GaussianAtMean(_StatisticValued):
         whitened = torch.linalg.solve_triangular(root, away, upper=True)
         return constant - whitened.square().sum((-2, -1)) / 2
 
+    def real_draws(self, num_draws: int) -> RealDraws:
+        """Real latents from q, instead of its moments."""
+        moments = Moments(*(part.expand(num_draws, *part.shape) for part in self.moments))
+        value = moments.draw()
+        return RealDraws(value, Moments.point(value).flat())
+
 
 class Point(_StatisticValued):
     """A point estimate: the site's value is given, its log-density in the guide is ``log_density``.
@@ -179,15 +203,19 @@ class Point(_StatisticValued):
         Statistics t(theta) of a real theta, shape ``[..., size]``.
     log_density
         Shape ``[...]``, or zero.
+    theta
+        The real theta, in the form that the family's ``sample`` returns, for ``real_draws``.
     """
 
     def __init__(
         self,
         value: Float[Tensor, "*batch size"],
         log_density: Float[Tensor, "*batch"] | None = None,
+        theta: Any = None,
     ) -> None:
         self._value = value
         self._log_density = log_density
+        self._theta = value if theta is None else theta
         super().__init__(value.shape[:-1], value.shape[-1:])
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
@@ -198,6 +226,17 @@ class Point(_StatisticValued):
         if self._log_density is not None:
             return self._log_density
         return value.new_zeros(self.batch_shape)
+
+    def real_draws(self, num_draws: int) -> RealDraws:
+        """The point, again and again."""
+        return RealDraws(_repeated(self._theta, num_draws), _repeated(self._value, num_draws))
+
+
+def _repeated(value: Any, times: int) -> Any:
+    """A tensor, or a named tuple of tensors, with a new first axis."""
+    if isinstance(value, Tensor):
+        return value.expand(times, *value.shape)
+    return type(value)(*(_repeated(part, times) for part in value))
 
 
 class Assignment(_StatisticValued):

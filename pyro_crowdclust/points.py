@@ -46,10 +46,11 @@ class PointEstimate(nn.Module):
 
     def distribution(self) -> Point:
         """The statistic-valued Pyro distribution of the guide's site."""
-        statistics = self.statistics()
+        theta = self.value()
+        statistics = self.family.sufficient_statistics(theta)
         if self.maximum_a_posteriori:
-            return Point(statistics)
-        return Point(statistics, self.prior.distribution().log_prob(statistics))
+            return Point(statistics, theta=theta)
+        return Point(statistics, self.prior.distribution().log_prob(statistics), theta)
 
     @torch.no_grad()
     def set_value(self, value: Any) -> None:

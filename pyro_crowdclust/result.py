@@ -55,14 +55,20 @@ class Fitted:
     device: Any = field(repr=False)
 
     @contextmanager
-    def _inside(self) -> Iterator[None]:
-        """The fit's own parameter store, random numbers that repeat, and no gradients."""
+    def inside(self, seed: int | None = None) -> Iterator[None]:
+        """The fit's own parameter store, random numbers that repeat, and no gradients.
+
+        Parameters
+        ----------
+        seed
+            Of the random numbers; default the fit's own.
+        """
         with (
             torch.no_grad(),
             torch.random.fork_rng(),
             pyro.get_param_store().scope(self.parameter_store),
         ):
-            torch.manual_seed(self.seed)
+            torch.manual_seed(self.seed if seed is None else seed)
             yield
 
     def _guide_verb(self, name: str) -> Any:
@@ -80,7 +86,7 @@ class Fitted:
 
     def elbo_of(self, batch: Batch) -> float:
         """The ELBO of a batch: its items and answers by their weights, and the global terms."""
-        with self._inside():
+        with self.inside():
             batch = batch.to(self.device, self.dtype)
             return -float(self.elbo_objective.loss(self.model, self.guide, batch))
 
@@ -88,7 +94,7 @@ class Fitted:
         """q(z) and the means of q(x), in the order of the batches."""
         infer = self._guide_verb("infer")
         assignments, latents = [], []
-        with self._inside():
+        with self.inside():
             for batch in batches:
                 local = infer(batch.to(self.device, self.dtype))
                 assignments.append(local.assignments.double().cpu())
@@ -224,3 +230,9 @@ class Fitted:
         index = pd.RangeIndex(len(location), name="cluster")
         frame = pd.DataFrame(location, index=index, columns=columns)
         return frame.loc[self.clusters.index]
+
+    def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
+        """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
+        from pyro_crowdclust.diagnostics import to_arviz
+
+        return to_arviz(self, num_draws, **options)

@@ -18,6 +18,7 @@ ENGINE_FILES = sorted(
 )
 PACKAGES = {
     "pyro_crowdclust": "pyro_crowdclust",
+    "pyro_crowdclust/diagnostics": "pyro_crowdclust/diagnostics",
     "pyro_crowdclust/families": "pyro_crowdclust/families",
     "pyro_crowdclust/interface": "pyro_crowdclust/interface",
     "pyro_crowdclust/models": "models",

@@ -1,0 +1,44 @@
+"""Which cluster of one fit is which cluster of another."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+
+
+def aligned_order(
+    reference: Float[np.ndarray, "item cluster"], probabilities: Float[np.ndarray, "item cluster"]
+) -> Int[np.ndarray, " cluster"]:
+    """The order of the clusters of one fit in which they match those of another best.
+
+    Maximizes ``sum_k sum_i r_ik q_{i, order(k)}`` over all orders (Hungarian algorithm): the
+    expected number of items in matching clusters, if both fits draw their assignments.
+
+    Parameters
+    ----------
+    reference, probabilities
+        r and q: P(z_i = k) of the same items in both fits.
+
+    Returns
+    -------
+    For each cluster of the reference, the number of the cluster of the other fit.
+
+    Raises
+    ------
+    ValueError
+        If the two are not about the same number of items and clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reference = np.array([[0.9, 0.1, 0.0], [0.0, 1.0, 0.0], [0.2, 0.0, 0.8]])
+    >>> aligned_order(reference, reference[:, [2, 0, 1]])
+    array([1, 2, 0])
+    """
+    if reference.shape != probabilities.shape:
+        raise ValueError(
+            f"fits of {reference.shape} and {probabilities.shape} items and clusters cannot be "
+            "aligned: fit the same data with the same number of clusters"
+        )
+    return linear_sum_assignment(reference.T @ probabilities, maximize=True)[1]

@@ -1,0 +1,54 @@
+"""The one place that knows which ArviZ is installed: 0.x with InferenceData, 1.x with DataTree.
+
+ArviZ is imported when a function here is called, not before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def arviz() -> ModuleType:
+    """The installed ArviZ, without its once-a-day announcement of version 1."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "\\s*ArviZ is undergoing a major refactor", FutureWarning)
+        import arviz as module
+    return module
+
+
+def _has_data_tree(module: ModuleType) -> bool:
+    return int(module.__version__.split(".")[0]) >= 1
+
+
+def as_tree(groups: Mapping[str, xarray.Dataset], attributes: Mapping[str, Any]) -> Any:
+    """Groups as ArviZ takes them: ``InferenceData`` before version 1, ``xarray.DataTree`` since."""
+    module = arviz()
+    if not _has_data_tree(module):
+        tree = module.InferenceData(**groups)
+        tree.attrs.update(attributes)
+        return tree
+    import xarray
+
+    tree = xarray.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree.attrs.update(attributes)
+    return tree
+
+
+def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:
+    """Pareto-k of ``log p - log q``; ArviZ 1.x wants the negative, 0.x does not."""
+    module = arviz()
+    if not _has_data_tree(module):
+        return float(module.psislw(log_ratios.copy())[1])
+    import xarray
+
+    ratios = xarray.DataArray(-log_ratios, dims="draw")
+    return float(ratios.azstats.psislw(dim="draw")[1])

@@ -1,0 +1,208 @@
+"""Real draws of the global sites from a fitted guide, whatever model it belongs to.
+
+The guide runs once, and every global site is asked for draws: a statistic-valued posterior has
+``real_draws``; the sites of any other guide, such as an autoguide, are drawn by running it again.
+Which sites are local shows in two runs on batches of different size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyro
+import torch
+from jaxtyping import Float, Int
+from pyro import poutine
+from pyro.poutine import Trace
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch, item_batches
+from pyro_crowdclust.distributions import Point
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.result import Fitted
+
+
+class GivenValues(Messenger):
+    """Gives latent sites their values, without making observations of them.
+
+    Parameters
+    ----------
+    values
+        A value for each site to fix, by name.
+    """
+
+    def __init__(self, values: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self._values = values
+
+    def _pyro_sample(self, message: dict[str, Any]) -> None:
+        if message["name"] in self._values and not message["is_observed"]:
+            message["value"] = self._values[message["name"]]
+            message["done"] = True
+
+
+@dataclass(frozen=True)
+class SiteDraws:
+    """Draws of one global site; the first axis counts the draws.
+
+    Attributes
+    ----------
+    value
+        theta: a tensor, or a named tuple of tensors.
+    statistics
+        The site's value in the model at each draw: t(theta), or theta for ordinary sites.
+    plates
+        Names of the plates that the site is in, in the order of its axes.
+    is_random
+        False for a point estimate.
+    reruns
+        Whether the guide had to run for every draw.
+    """
+
+    value: Any
+    statistics: Float[Tensor, "draw ..."]
+    plates: tuple[str, ...]
+    is_random: bool
+    reruns: bool = False
+
+
+@dataclass(frozen=True)
+class GlobalDraws:
+    """Draws of all global sites from q.
+
+    Attributes
+    ----------
+    sites
+        By name.
+    log_density
+        log q of each draw, summed over the random sites.
+    """
+
+    sites: dict[str, SiteDraws]
+    log_density: Float[Tensor, " draw"]
+
+    @property
+    def num_draws(self) -> int:
+        """Number of draws."""
+        return len(self.log_density)
+
+    def at(self, draw: int) -> dict[str, Tensor]:
+        """The values of the model's sites at one draw."""
+        return {name: site.statistics[draw] for name, site in self.sites.items()}
+
+
+def batch_of_items(result: Fitted, items: Int[Tensor, " item"]) -> Batch:
+    """Some items without their answers, as the fitted guide and model take them."""
+    batch = next(item_batches(result.data, len(items), items))
+    return batch.to(result.device, result.dtype)
+
+
+def sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+    """The sample sites of a trace that have a density, by name."""
+    return {
+        name: site
+        for name, site in trace.nodes.items()
+        if site["type"] == "sample"
+        and hasattr(site["fn"], "log_prob")
+        # A plate of a part of the data is a site, too, whose value is the part.
+        and not poutine.util.site_is_subsample(site)
+    }
+
+
+def run(part: Callable, batch: Batch, values: Mapping[str, Tensor]) -> Trace:
+    """One run of a model or guide, with some of its latent sites given."""
+    with pyro.validation_enabled(False), GivenValues(values):
+        return poutine.trace(part).get_trace(batch)
+
+
+def local_plates(result: Fitted) -> frozenset[str]:
+    """Names of the plates that grow with the batch, in guide and model."""
+    count = min(3, result.data.num_items)
+    sizes: list[dict[str, int]] = []
+    for number in (max(count - 1, 1), count):
+        batch = batch_of_items(result, torch.arange(number))
+        sizes.append(
+            {
+                frame.name: frame.size
+                for part in (result.guide, result.model)
+                for site in sample_sites(run(part, batch, {})).values()
+                for frame in site["cond_indep_stack"]
+            }
+        )
+    return frozenset(name for name, size in sizes[1].items() if sizes[0][name] != size)
+
+
+def is_local(site: dict[str, Any], local: frozenset[str]) -> bool:
+    """Whether a site of a trace is in a plate that grows with the batch."""
+    return any(frame.name in local for frame in site["cond_indep_stack"])
+
+
+def plates_of(site: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the plates of a site, leftmost axis first."""
+    frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
+    return tuple(frame.name for frame in sorted(frames, key=lambda frame: frame.dim))
+
+
+def global_draws(result: Fitted, num_draws: int) -> GlobalDraws:
+    """Draws of all global sites of a fitted guide.
+
+    Draws under torch's global random state: call it inside ``result.inside(seed)``.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    num_draws
+        How many.
+    """
+    local = local_plates(result)
+    batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
+    sites = {
+        name: site
+        for name, site in sample_sites(run(result.guide, batch, {})).items()
+        if not is_local(site, local)
+    }
+    drawn: dict[str, SiteDraws] = {}
+    log_density = torch.zeros(num_draws, dtype=torch.float64)
+    for name, site in sites.items():
+        if not hasattr(site["fn"], "real_draws"):
+            continue
+        value, statistics = site["fn"].real_draws(num_draws)
+        is_random = not isinstance(site["fn"], Point)
+        drawn[name] = SiteDraws(value, statistics, plates_of(site), is_random)
+        if is_random:
+            log_density += _per_draw(site["fn"].log_prob(statistics))
+    ordinary = [name for name in sites if name not in drawn]
+    if ordinary:
+        values, density = _draws_by_running(result, batch, ordinary, num_draws)
+        log_density += density
+        for name, value in values.items():
+            is_random = bool((value != value[:1]).any())
+            drawn[name] = SiteDraws(value, value, plates_of(sites[name]), is_random, reruns=True)
+    return GlobalDraws(drawn, log_density)
+
+
+def _draws_by_running(
+    result: Fitted, batch: Batch, names: list[str], num_draws: int
+) -> tuple[dict[str, Tensor], Float[Tensor, " draw"]]:
+    """Sites of a guide that draws them itself; auxiliary ones count in the density alone."""
+    values: dict[str, list[Tensor]] = {}
+    densities = []
+    for _ in range(num_draws):
+        sites = sample_sites(run(result.guide, batch, {}))
+        density = 0.0
+        for name in names:
+            site = sites[name]
+            density = density + site["fn"].log_prob(site["value"]).sum().double().cpu()
+            if not site["infer"].get("is_auxiliary"):
+                values.setdefault(name, []).append(site["value"])
+        densities.append(density)
+    return {name: torch.stack(drawn) for name, drawn in values.items()}, torch.stack(densities)
+
+
+def _per_draw(log_density: Float[Tensor, "draw ..."]) -> Float[Tensor, " draw"]:
+    return log_density.flatten(1).sum(1).cpu() if log_density.dim() > 1 else log_density.cpu()

@@ -1,0 +1,225 @@
+"""Pointwise log-likelihoods at draws of the global sites, with the local sites summed out.
+
+Of an item i, with every discrete local site summed out and every continuous one integrated by
+importance sampling from q,
+
+    log p(o_i | Theta) = log sum_m sum_k p(k | Theta) p(x_m | k, Theta) p(o_i | x_m) / (M q(x_m))
+
+which is exact where there is no continuous local site. Of an answer a about items i and j, with
+s = P_q(z_i = z_j),
+
+    log p(L_a | Theta, all other data) = -log E_q(z)[1 / p(L_a | z, Theta)]
+                                       = -log (s / p(L_a | same) + (1 - s) / p(L_a | different))
+
+because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. Both are what
+leave-one-out by importance sampling over Theta needs: ``1 / p(y_a | Theta, the others)`` is the
+ratio of the posteriors without and with y_a.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pyro import poutine
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    batch_of_items,
+    is_local,
+    local_plates,
+    run,
+    sample_sites,
+)
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.result import Fitted
+
+
+def item_log_likelihood(
+    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int = 10
+) -> Float[Tensor, "draw item"]:
+    """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    items
+        Positions of the items.
+    latent_draws
+        M, where there are continuous local sites. The same x_m serve every Theta, so that their
+        noise is common to all draws. The logarithm of an average is too low on average, the more so
+        the narrower q(x) is than the posterior of x.
+    """
+    local = local_plates(result)
+    guide_trace = run(result.guide, batch_of_items(result, items[:1]), {})
+    discrete = discrete_sites(result, local, items[:1])
+    continuous = [
+        name
+        for name, site in sample_sites(guide_trace).items()
+        if is_local(site, local) and name not in discrete
+    ]
+    copies = latent_draws if continuous else 1
+    batch = batch_of_items(result, items.repeat(copies))
+    proposals = sample_sites(run(result.guide, batch, {})) if continuous else {}
+    first_dim = -1 - _plate_nesting(result.model, batch)
+    values, log_proposal = _drawn([proposals[name] for name in continuous])
+    rows = []
+    for draw in range(draws.num_draws):
+        log_density = _log_density_of_items(
+            result, batch, draws.at(draw) | values, discrete, local, first_dim
+        )
+        weights = (log_density - log_proposal).reshape(copies, len(items))
+        rows.append(weights.logsumexp(0) - math.log(copies))
+    return torch.stack(rows).cpu()
+
+
+def discrete_sites(
+    result: Fitted, local: frozenset[str], items: Int[Tensor, " item"]
+) -> dict[str, Tensor]:
+    """Values that each discrete local site of the model can take, by site."""
+    sites = sample_sites(run(result.model, batch_of_items(result, items), {}))
+    return {
+        name: _flat_support(site["fn"])
+        for name, site in sites.items()
+        if not site["is_observed"] and is_local(site, local) and site["fn"].has_enumerate_support
+    }
+
+
+def _flat_support(fn: Any) -> Float[Tensor, "value ..."]:
+    support = fn.enumerate_support(expand=False)
+    return support.reshape(len(support), *fn.event_shape)
+
+
+def _drawn(sites: list[dict[str, Any]]) -> tuple[dict[str, Tensor], Float[Tensor, " item"] | float]:
+    """A real value for each continuous local site of a guide, and its log-density there."""
+    values, log_density = {}, 0.0
+    for site in sites:
+        fn = site["fn"]
+        value = fn.real_draws(1).statistics[0] if hasattr(fn, "real_draws") else fn.sample()
+        values[site["name"]] = value
+        log_density = log_density + fn.log_prob(value).double()
+    return values, log_density
+
+
+def _log_density_of_items(
+    result: Fitted,
+    batch: Batch,
+    values: dict[str, Tensor],
+    discrete: dict[str, Tensor],
+    local: frozenset[str],
+    first_dim: int,
+) -> Float[Tensor, " item"]:
+    """Log joint density of each item's sites, the discrete ones summed out."""
+    model = poutine.infer_config(
+        result.model,
+        lambda site: {"enumerate": "parallel", "expand": True} if site["name"] in discrete else {},
+    )
+    with poutine.enum(first_available_dim=first_dim):
+        trace = run(model, batch, values)
+    total: Tensor | float = 0.0
+    for site in sample_sites(trace).values():
+        frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
+        (axis,) = [frame.dim for frame in frames if frame.name in local] or (None,)
+        if axis is None:
+            continue
+        log_prob = site["fn"].log_prob(site["value"]).double()
+        for frame in frames:
+            if frame.name not in local:
+                log_prob = log_prob.sum(frame.dim, keepdim=True)
+        total = total + log_prob.movedim(axis, -1)
+    return total.flatten(0, -2).logsumexp(0) if total.dim() > 1 else total
+
+
+def _plate_nesting(model: Any, batch: Batch) -> int:
+    dims = [
+        frame.dim
+        for site in sample_sites(run(model, batch, {})).values()
+        for frame in site["cond_indep_stack"]
+        if frame.vectorized
+    ]
+    return -min(dims, default=-1)
+
+
+def answer_log_likelihoods(
+    result: Fitted,
+    draws: GlobalDraws,
+    answers: Int[Tensor, " answer"],
+    label: Float[Tensor, " answer"] | None = None,
+) -> tuple[Float[Tensor, "draw answer"], Float[Tensor, "draw answer"]] | None:
+    """``log p(L | same)`` and ``log p(L | different)`` of some answers, under each draw.
+
+    The model runs on two items that stand for both ends of every pair, once in the same cluster
+    and once in different ones.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    answers
+        Rows of the answers.
+    label
+        Labels to put in place of those that were given.
+
+    Returns
+    -------
+    None if the model has no discrete site that tells whether two items are the same.
+    """
+    local = local_plates(result)
+    discrete = discrete_sites(result, local, torch.arange(1))
+    if result.data.num_items < 2 or len(discrete) != 1:
+        return None
+    ((name, support),) = discrete.items()
+    ends = {"same": support[[0, 0]], "different": support[[0, 1]]}
+    batch = _two_items_with(result, answers, label)
+    without = sample_sites(run(result.model, batch_of_items(result, torch.arange(2)), {}))
+    rows: dict[str, list[Tensor]] = {end: [] for end in ends}
+    for draw in range(draws.num_draws):
+        for end, value in ends.items():
+            sites = sample_sites(run(result.model, batch, draws.at(draw) | {name: value}))
+            observed = [
+                site["fn"].log_prob(site["value"])
+                for key, site in sites.items()
+                if site["is_observed"] and key not in without
+            ]
+            if not observed:
+                return None
+            rows[end].append(torch.stack(observed).sum(0).double().cpu())
+    return torch.stack(rows["same"]), torch.stack(rows["different"])
+
+
+def _two_items_with(
+    result: Fitted, answers: Int[Tensor, " answer"], label: Float[Tensor, " answer"] | None
+) -> Batch:
+    given, count = result.data.answers, len(answers)
+    batch = dataclasses.replace(
+        batch_of_items(result, torch.arange(2)),
+        left=torch.zeros(count, dtype=torch.int64),
+        right=torch.ones(count, dtype=torch.int64),
+        worker=given.worker[answers],
+        label=given.label[answers] if label is None else label,
+        pair_weight=torch.ones(count, dtype=torch.float64),
+        num_paired=2,
+    )
+    return batch.to(result.device, result.dtype)
+
+
+def left_out_answers(
+    if_same: Float[Tensor, "draw answer"],
+    if_different: Float[Tensor, "draw answer"],
+    same: Float[np.ndarray, " answer"],
+) -> Float[Tensor, "draw answer"]:
+    """``-log (s / p(L | same) + (1 - s) / p(L | different))``."""
+    same = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    return -torch.logaddexp(same.log() - if_same, torch.log1p(-same) - if_different)

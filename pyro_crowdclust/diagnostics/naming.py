@@ -1,0 +1,66 @@
+"""Draws of global sites under the names and dimensions that a reader expects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.diagnostics.draws import SiteDraws
+
+# Plates that stand for something a user knows, and the dimension that they become.
+DIMENSION_OF_PLATE = {
+    "components_plate": "cluster",
+    "workers": "worker",
+    "items": "item",
+    "pairs": "answer",
+}
+
+
+class NamedDraws(NamedTuple):
+    """Draws of a variable; ``dims`` names the axes after the first, which counts the draws."""
+
+    values: Tensor
+    dims: tuple[str, ...]
+
+
+def described(model: Any, draws: dict[str, SiteDraws]) -> dict[str, NamedDraws]:
+    """Every variable of the posterior, by name.
+
+    A model may have a method ``describe(draws) -> {site: {variable: NamedDraws}}`` for sites that
+    deserve better names than those of ``by_site``.
+    """
+    own = model.describe(draws) if hasattr(model, "describe") else {}
+    variables: dict[str, NamedDraws] = {}
+    for name, site in draws.items():
+        variables |= own[name] if name in own else by_site(name, site)
+    return variables
+
+
+def by_site(
+    name: str, site: SiteDraws, event_dims: tuple[str, ...] | None = None
+) -> dict[str, NamedDraws]:
+    """A variable for each part of theta, named after the site and the part.
+
+    Parameters
+    ----------
+    name
+        What to call the site.
+    site
+        Its draws.
+    event_dims
+        Names of the axes within one theta, as many as the largest part needs.
+    """
+    parts = {name: site.value}
+    if not isinstance(site.value, Tensor):
+        parts = {f"{name}_{part}": value for part, value in site.value._asdict().items()}
+    plates = tuple(DIMENSION_OF_PLATE.get(plate, plate) for plate in site.plates)
+    variables = {}
+    for key, value in parts.items():
+        free = value.dim() - 1 - len(plates)
+        names = tuple(f"{key}_dim_{axis}" for axis in range(free))
+        if event_dims is not None:
+            names = event_dims[:free]
+        variables[key] = NamedDraws(value, plates + names)
+    return variables

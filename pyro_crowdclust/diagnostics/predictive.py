@@ -1,0 +1,141 @@
+"""Replicated answers, and whether they look like the ones that were given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.diagnostics.draws import global_draws
+from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.result import Fitted
+
+
+def same_cluster_draws(
+    result: Fitted, answers: Int[Tensor, " answer"], num_draws: int
+) -> Float[Tensor, "draw answer"]:
+    """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item."""
+    left, right = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
+    items, rows = torch.cat([left, right]).unique(return_inverse=True)
+    cumulative = torch.as_tensor(result.probabilities)[items].cumsum(1)
+    uniform = torch.rand(len(items), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
+    z = torch.searchsorted(cumulative, uniform).mT
+    left, right = rows.split(len(answers))
+    return (z[:, left] == z[:, right]).double()
+
+
+def replicated_answers(
+    same: Float[Tensor, "draw answer"],
+    if_same: Float[Tensor, "draw answer"],
+    if_different: Float[Tensor, "draw answer"],
+) -> Float[Tensor, "draw answer"]:
+    """Answers drawn anew: ``L ~ Bern(p(yes | same))`` or ``Bern(p(yes | different))``.
+
+    Parameters
+    ----------
+    same
+        1 where both ends share a cluster.
+    if_same, if_different
+        log p(yes | same) and log p(yes | different).
+    """
+    return torch.bernoulli(torch.where(same.bool(), if_same.exp(), if_different.exp()))
+
+
+def check_workers(result: Fitted, num_draws: int = 200, seed: int | None = None) -> pd.DataFrame:
+    """Posterior predictive checks of every worker's answers.
+
+    For every draw of the clusters and of the workers' rates, the given answers and a replicated
+    set of the same size are held against the clusters. Three statistics:
+
+    - ``agreement``: the share of a worker's answers that agree with the clusters;
+    - ``said_same``: the share of "same" among the worker's answers;
+    - ``worst_page``: the lowest agreement on any of the worker's pages, where answers have pages.
+      Workers whose errors come in bursts, all on one page, have a far lower one than a two-coin
+      model expects.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    num_draws
+        Draws of clusters, rates and replicated answers.
+    seed
+        Of the draws; default the fit's own.
+
+    Returns
+    -------
+    One row per worker and, for each statistic T, the columns ``T`` (posterior mean of T of the
+    given answers), ``T_replicated`` (mean of T of replicated answers), ``T_lower``, ``T_upper``
+    (central 90 % interval of the latter) and ``T_p``, the posterior predictive p-value: how often
+    the replicated T is at most the given one, ties counted half. Near 0 or 1 the model does not
+    reproduce T.
+
+    Raises
+    ------
+    ValueError
+        If there are no answers about pairs, or the model has no clusters that they are about.
+    """
+    data = result.data
+    if data.answers is None:
+        raise ValueError("there are no answers to check: the data have none")
+    every = torch.arange(data.num_pairs)
+    with result.inside(seed):
+        draws = global_draws(result, num_draws)
+        log_yes = answer_log_likelihoods(result, draws, every, torch.ones(len(every)))
+        if log_yes is None:
+            raise ValueError(
+                "the model's answers do not depend on a discrete site of the items, so there is "
+                "nothing to check them against"
+            )
+        same = same_cluster_draws(result, every, num_draws)
+        replicated = replicated_answers(same, *log_yes).numpy()
+    given, same = data.answers.label.numpy(), same.numpy()
+    worker = data.answers.worker.numpy()
+    statistics = {
+        "agreement": (_means(given == same, worker), _means(replicated == same, worker)),
+        "said_same": (
+            np.repeat(_means(given[None], worker), num_draws, 0),
+            _means(replicated, worker),
+        ),
+    }
+    if data.has_pages:
+        page = data.answers.page.numpy()
+        statistics["worst_page"] = tuple(
+            _worst(labels == same, worker, page) for labels in (given, replicated)
+        )
+    columns = {}
+    for name, (observed, predicted) in statistics.items():
+        lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
+        below = (predicted < observed) + 0.5 * (predicted == observed)
+        columns |= {
+            name: observed.mean(0),
+            f"{name}_replicated": predicted.mean(0),
+            f"{name}_lower": lower,
+            f"{name}_upper": upper,
+            f"{name}_p": below.mean(0),
+        }
+    return pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
+
+
+def _means(values: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "draw group"]:
+    """Mean of the values of each group of columns."""
+    counts = np.bincount(group)
+    sums = np.stack([np.bincount(group, weights=row, minlength=len(counts)) for row in values])
+    return sums / counts
+
+
+def _worst(
+    agrees: np.ndarray, worker: np.ndarray, page: np.ndarray
+) -> Float[np.ndarray, "draw worker"]:
+    """The lowest mean on any page of each worker."""
+    pages, group = np.unique(np.stack([worker, page]), axis=1, return_inverse=True)
+    means = _means(agrees, group.ravel())
+    worst = np.ones((len(means), worker.max() + 1))
+    np.minimum.at(worst, (slice(None), pages[0]), means)
+    return worst

@@ -1,0 +1,63 @@
+"""Several fits from different seeds, the best first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.fit import fit
+from pyro_crowdclust.result import Fitted
+
+
+def fit_restarts(
+    model: Callable[[Batch], Any],
+    guide: Callable[[Batch], Any],
+    data: CrowdData,
+    *,
+    seeds: Iterable[int] = range(5),
+    **options: Any,
+) -> list[Fitted]:
+    """Fit from every seed; the fit with the highest ELBO of all data comes first.
+
+    A mixture's ELBO has many local maxima. What fits from different starts agree on does not depend
+    on the start; ``diagnostics.to_arviz`` takes the list and puts the fits side by side.
+
+    Parameters
+    ----------
+    model, guide, data, **options
+        As for ``fit``.
+    seeds
+        One for each fit.
+
+    Raises
+    ------
+    ValueError
+        If there is no seed, or one twice.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.guides import MessagePassingGuide
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> data = CrowdData(torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4]))
+    >>> model = SemiCrowdsourcedMixture(DirichletWeights(4), GaussianComponents(4, 2), Identity())
+    >>> results = fit_restarts(model, MessagePassingGuide(model), data, seeds=[3, 4], epochs=5,
+    ...                        batch_size=None, step_size=1.0, progress=False)
+    >>> best, other = results
+    >>> best.elbo >= other.elbo
+    True
+    """
+    seeds = list(seeds)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds are {seeds}, but must be different from each other, at least one")
+    results = [fit(model, guide, data, seed=seed, **options) for seed in seeds]
+    return sorted(results, key=lambda result: _rank(result.elbo))
+
+
+def _rank(elbo: float) -> float:
+    return math.inf if math.isnan(elbo) else -elbo

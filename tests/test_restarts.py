@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.diagnostics.arviz_adapter import arviz
+from pyro_crowdclust.restarts import fit_restarts
+
+from .crowds import crowd, message_passing_pair, plain_pair, quiet_fit
+
+OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 15, "progress": False}
+
+
+def test_best_comes_first_and_each_is_the_fit_of_its_seed():
+    data = crowd(30)
+    results = fit_restarts(*message_passing_pair(), data, seeds=[5, 1, 2], epochs=2, progress=False)
+    elbos = [result.elbo for result in results]
+    assert elbos == sorted(elbos, reverse=True)
+    assert sorted(result.seed for result in results) == [1, 2, 5]
+    assert len(set(elbos)) == 3
+
+
+def test_a_seed_gives_what_fit_gives():
+    data, (model, guide) = crowd(30), plain_pair()
+    (result,) = fit_restarts(model, guide, data, seeds=[3], **OPTIONS)
+    alone = quiet_fit(model, guide, data, seed=3, **OPTIONS)
+    np.testing.assert_array_equal(result.probabilities, alone.probabilities)
+
+
+def test_clear_clusters_are_found_from_every_start():
+    results = fit_restarts(*plain_pair(), crowd(40), seeds=range(3), **OPTIONS)
+    tree = to_arviz(results, 150, log_likelihood=False)
+    assert tree["posterior"].sizes["chain"] == 3
+    assert tree["posterior"].attrs["seed"] == [result.seed for result in results]
+    rhat = arviz().rhat(tree, var_names=["weights", "component_mean", "sensitivity"])
+    assert all(float(values.max()) < 1.1 for values in rhat.data_vars.values())
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]])
+def test_bad_seeds(seeds):
+    with pytest.raises(ValueError, match="must be different"):
+        fit_restarts(*plain_pair(), crowd(30), seeds=seeds)
