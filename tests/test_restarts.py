@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz
@@ -9,12 +10,19 @@ from pyro_crowdclust.restarts import fit_restarts
 
 from .crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 
-OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 15, "progress": False}
+OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 15, "dtype": torch.float64}
 
 
 def test_best_comes_first_and_each_is_the_fit_of_its_seed():
     data = crowd(30)
-    results = fit_restarts(*message_passing_pair(), data, seeds=[5, 1, 2], epochs=2, progress=False)
+    results = fit_restarts(
+        *message_passing_pair(),
+        data,
+        seeds=[5, 1, 2],
+        epochs=2,
+        progress=False,
+        dtype=torch.float64,
+    )
     elbos = [result.elbo for result in results]
     assert elbos == sorted(elbos, reverse=True)
     assert sorted(result.seed for result in results) == [1, 2, 5]
@@ -23,13 +31,13 @@ def test_best_comes_first_and_each_is_the_fit_of_its_seed():
 
 def test_a_seed_gives_what_fit_gives():
     data, (model, guide) = crowd(30), plain_pair()
-    (result,) = fit_restarts(model, guide, data, seeds=[3], **OPTIONS)
+    (result,) = fit_restarts(model, guide, data, seeds=[3], progress=False, **OPTIONS)
     alone = quiet_fit(model, guide, data, seed=3, **OPTIONS)
     np.testing.assert_array_equal(result.probabilities, alone.probabilities)
 
 
 def test_clear_clusters_are_found_from_every_start():
-    results = fit_restarts(*plain_pair(), crowd(40), seeds=range(3), **OPTIONS)
+    results = fit_restarts(*plain_pair(), crowd(40), seeds=range(3), progress=False, **OPTIONS)
     tree = to_arviz(results, 150, log_likelihood=False)
     assert tree["posterior"].sizes["chain"] == 3
     assert tree["posterior"].attrs["seed"] == [result.seed for result in results]
