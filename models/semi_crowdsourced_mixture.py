@@ -19,11 +19,10 @@ from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
+from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.diagnostics.draws import SiteDraws
-from pyro_crowdclust.diagnostics.naming import NamedDraws, by_site
 from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
@@ -101,11 +100,13 @@ class SemiCrowdsourcedMixture(nn.Module):
         workers = {} if self.annotators is None else self.annotators.priors()
         return {"weights": self.weights.prior, "components": self.components.prior, **workers}
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(
+        self, draws: dict[str, diagnostics.SiteDraws]
+    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
         """Draws of weights and components under the names that diagnostics give them."""
         log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
-        weights = NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
-        components = by_site("component", draws["components"], ("dim", "dim_other"))
+        weights = diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
+        components = diagnostics.by_site("component", draws["components"], ("dim", "dim_other"))
         return {"weights": {"weights": weights}, "components": components}
 
     def check(self, data: CrowdData) -> None:

@@ -51,16 +51,6 @@ class _StatisticValued(TorchDistribution):
             )
 
 
-class RealDraws(NamedTuple):
-    """Draws from q of a site whose value is else the mean of q; the first axis counts the draws.
-
-    ``value`` is theta in the form that a family's ``sample`` returns, ``statistics`` is t(theta).
-    """
-
-    value: Any
-    statistics: Float[Tensor, "draw *batch size"]
-
-
 class Conjugate(_StatisticValued):
     """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
 
@@ -100,6 +90,16 @@ class Conjugate(_StatisticValued):
         if self.log_normalizer is None:
             self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
         return (self.natural_parameters * value).sum(-1) - self.log_normalizer
+
+
+class RealDraws(NamedTuple):
+    """Draws from q of a site whose value is else the mean of q; the first axis counts the draws.
+
+    ``value`` is theta in the form that a family's ``sample`` returns, ``statistics`` is t(theta).
+    """
+
+    value: Any
+    statistics: Float[Tensor, "draw *batch size"]
 
 
 class AtMean(_StatisticValued):

@@ -1,6 +1,7 @@
 """Diagnostics of fits: export to ArviZ, Pareto-k, posterior predictive checks, restarts."""
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
+from pyro_crowdclust.diagnostics.draws import SiteDraws
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.diagnostics.naming import NamedDraws, by_site
 from pyro_crowdclust.diagnostics.pareto import ParetoDiagnostic, pareto_k
@@ -9,6 +10,7 @@ from pyro_crowdclust.diagnostics.predictive import check_workers
 __all__ = [
     "NamedDraws",
     "ParetoDiagnostic",
+    "SiteDraws",
     "aligned_order",
     "by_site",
     "check_workers",
