@@ -1,6 +1,7 @@
 """The posterior side: one file per guide."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
+from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 
-__all__ = ["AmortizedGuide", "MessagePassingGuide"]
+__all__ = ["AmortizedGuide", "ClassLabelGuide", "MessagePassingGuide"]

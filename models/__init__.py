@@ -1,5 +1,7 @@
 """The generative side: one file per model, readable beside its paper."""
 
+from pyro_crowdclust.models.dawid_skene import DawidSkene
+from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 
-__all__ = ["SemiCrowdsourcedMixture"]
+__all__ = ["DawidSkene", "LogResp", "SemiCrowdsourcedMixture"]

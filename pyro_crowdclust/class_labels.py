@@ -122,7 +122,7 @@ class LabelMatrix:
         """Code of the worker of every answer."""
         return self.cell // self.num_classes
 
-    @property
+    @cached_property
     def label(self) -> Int[Tensor, " answer"]:
         """Code of the class that every answer names."""
         return self.cell % self.num_classes

@@ -51,6 +51,9 @@ class _StatisticValued(TorchDistribution):
             )
 
 
+StatisticValued = _StatisticValued  # for distributions in other files
+
+
 class Conjugate(_StatisticValued):
     """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
 

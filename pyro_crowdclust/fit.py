@@ -27,13 +27,12 @@ from pyro_crowdclust.checks import check_callable, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fingerprint import fingerprint_of
-from pyro_crowdclust.initialization import PrincipalComponentStart
+from pyro_crowdclust.initialization import default_start
 from pyro_crowdclust.optim import StepSize
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
-principal_component_start = PrincipalComponentStart()
 DEFAULT_EPOCHS = 20
 FIVE_MINUTES = timedelta(minutes=5)
 
@@ -51,7 +50,7 @@ def fit(
     optim: Optimizer = adam,
     step_size: float | StepSize = 0.01,
     elbo: ELBO | None = None,
-    initialize: Callable[..., None] | None = principal_component_start,
+    initialize: Callable[..., None] | None = default_start,
     tolerance: float | None = None,
     patience: int = 5,
     seed: int = 0,
@@ -97,6 +96,7 @@ def fit(
         same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+        Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
     tolerance, patience
         Stop as converged once the best ELBO per item of ``patience`` epochs is less than
         ``tolerance`` above the best before them. Default: train to the budget.

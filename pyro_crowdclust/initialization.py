@@ -107,6 +107,14 @@ class PrincipalComponentStart:
         return partition[:, model.weights.best_order(partition.sum(0))]
 
 
+def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+    """The guide's own ``start(data, generator)`` if it has one, else the principal components."""
+    if hasattr(guide, "start"):
+        guide.start(data, generator)
+    else:
+        PrincipalComponentStart()(model, guide, data, generator)
+
+
 def _reset_networks(*roots: Any) -> None:
     # Children first: a parent's reset has the last word about its children's weights.
     own = (SkipMLP, AmortizedRecognition, NormalEmission)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -101,3 +102,19 @@ class ConjugatePosterior(nn.Module):
         if not bool(self.family.in_domain(natural_parameters).all()):
             raise ValueError(f"natural parameters outside the domain of {self.family}")
         self.natural_parameters.copy_(natural_parameters)
+
+
+def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> dict[str, Tensor]:
+    """Run a Pyro site for each of them, in a plate ``NAME_plate`` where there are many thetas.
+
+    Given priors this is the global part of a model, given posteriors that of its guide.
+    """
+    values = {}
+    for name, site in sites.items():
+        plate = site.natural_parameters.shape[:-1]
+        if plate:
+            with pyro.plate(f"{name}_plate", plate[0], dim=-1):
+                values[name] = pyro.sample(name, site.distribution())
+        else:
+            values[name] = pyro.sample(name, site.distribution())
+    return values

@@ -105,7 +105,9 @@ class Fitted:
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, all answers heard."""
-        assignments, latents = self._infer(item_batches(self.data, PREDICTION_ROWS))
+        assignments, latents = self._infer(
+            item_batches(self.data, PREDICTION_ROWS, class_labels=True)
+        )
         answered = answered_batch(self.data)
         if answered is not None:
             heard, heard_latents = self._infer(iter([answered]))
@@ -198,6 +200,33 @@ class Fitted:
         counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
         columns["answers"] = counts
         return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
+
+    @property
+    def class_probabilities(self) -> pd.DataFrame:
+        """q(y_i = k) of every training item, by the user's ids of items and classes."""
+        return self._by_class(self.probabilities, self.data.item_ids.rename("item"))
+
+    def predict_class_probabilities(self, features: Any) -> pd.DataFrame:
+        """q(y = k) of new items from their features alone, by class id."""
+        index = features.index if isinstance(features, pd.DataFrame) else None
+        return self._by_class(self.predict_proba(features), index)
+
+    def _by_class(self, probabilities: np.ndarray, index: pd.Index | None) -> pd.DataFrame:
+        if self.data.class_labels is None:
+            raise ValueError("the data have no class labels, so clusters have no class ids")
+        return pd.DataFrame(probabilities, index, self.data.class_ids.rename("class"))
+
+    @cached_property
+    def confusion(self) -> pd.DataFrame:
+        """``p(label | class)`` of every worker: posterior mean, deviation, central 90 % interval.
+
+        One row per worker, class and label, with the user's ids as the index.
+        """
+        summary = self._guide_verb("confusion")()
+        levels = [self.data.worker_ids, self.data.class_ids, self.data.class_ids]
+        index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
+        columns = {name: part.ravel() for name, part in summary._asdict().items()}
+        return pd.DataFrame(columns, index=index)
 
     @cached_property
     def clusters(self) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """The skin: one call, an estimator and a command line on top of engine, models and guides.
 
->>> from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
+>>> from pyro_crowdclust.interface import CrowdClusterer, cluster, infer_classes, mixture_for
 """
 
+from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.estimator import CrowdClusterer
 from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
@@ -14,5 +15,6 @@ __all__ = [
     "Networks",
     "Recipe",
     "cluster",
+    "infer_classes",
     "mixture_for",
 ]

@@ -1,0 +1,116 @@
+"""The mean-field guide of class labels; Felt et al. 2015, section 4.
+
+    q = prod_sites q(theta) prod_i q(y_i)
+    q(gamma_jk) = Dir(b_k + sum_i a_ij q(y_i = k))
+    q(y_i = k) prop. to exp(E[log p(y_i = k)] + E[log p(x_i | k)] + sum_jl a_ijl E[log gamma_jkl])
+
+Every site returns its mean, so Pyro's stock ELBO is the bound, and a natural step is the update of
+the paper, mixed with the old value by rho: ``rho = 1`` on all data is coordinate ascent.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyro
+import torch
+from jaxtyping import Float
+from pyro import poutine
+from pyro.infer import Trace_ELBO
+from torch import Tensor, nn
+
+from pyro_crowdclust.batches import Batch, item_batches
+from pyro_crowdclust.class_annotators import ClassAnnotators, ConfusionSummary
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.label_distributions import AssignmentAtMean
+from pyro_crowdclust.labelling import sample_evidence
+from pyro_crowdclust.messages import LocalPosterior
+from pyro_crowdclust.optim import NaturalGradient
+from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+
+
+class ClassLabelModel(Protocol):
+    """What the guide asks of a model: ``DawidSkene``, ``MomResp``, ``LogResp`` or your own."""
+
+    annotators: ClassAnnotators
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name."""
+
+    def log_joint(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
+        """``E[log p(y_i = k, x_i)]``."""
+
+
+@described
+class ClassLabelGuide(nn.Module):
+    """q(Theta) q(Y) for a model of class labels.
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is.
+    start_items
+        The majority vote of at most this many labelled items is the start of training.
+    """
+
+    def __init__(self, model: ClassLabelModel, start_items: int = 20_000) -> None:
+        super().__init__()
+        self.model = model
+        self.start_items = start_items
+        self.posteriors = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
+        self._given: Tensor | None = None
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        values = sample_sites(self.posteriors)
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=batch.item_weight),
+        ):
+            evidence = sample_evidence(self.model.annotators, values, batch)
+            logits = self._given
+            if logits is None:
+                logits = self._logits(values, evidence, batch)
+            pyro.sample("z", AssignmentAtMean(logits))
+
+    @torch.no_grad()
+    def _logits(self, values: dict[str, Tensor], evidence: Tensor | None, batch: Batch) -> Tensor:
+        joint = self.model.log_joint(values, batch)
+        return joint if evidence is None else joint + evidence
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(y) of a batch, with the labels that it holds."""
+        values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
+        evidence = None
+        if batch.class_labels is not None:
+            evidence = batch.class_labels.evidence(self.model.annotators.log_answers(values))
+        return LocalPosterior(self._logits(values, evidence, batch), None)
+
+    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+        """Move all posteriors to where the majority vote puts them, by one natural step."""
+        labelled = data.class_labels.labelled_items
+        chosen = torch.randperm(len(labelled), generator=generator)[: self.start_items]
+        items = labelled[chosen.sort().values]
+        (batch,) = item_batches(data, len(items), items, class_labels=True)
+        batch.item_weight.mul_(len(labelled) / len(items))
+        votes = batch.class_labels.votes()
+        self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
+        try:
+            Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+        finally:
+            self._given = None
+        NaturalGradient(self.posteriors.values(), 1.0).step()
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    @torch.no_grad()
+    def confusion(self, interval: float = 0.9) -> ConfusionSummary:
+        """Posterior of every worker's confusion matrix."""
+        return self.model.annotators.summary(self.posteriors, interval)
+
+
+__all__ = ["ClassLabelGuide", "ClassLabelModel"]

@@ -1,0 +1,101 @@
+"""Class labels from annotators, without features: Dawid and Skene 1979 with priors.
+
+    theta ~ Dir(alpha)            gamma_jk ~ Dir(b_k)
+    y_i ~ Cat(theta)              a_ij | y_i = k ~ Cat(gamma_jk)
+
+The special case of MomResp and of LogResp (Felt et al. 2015, section 3) where items have no
+features. The site of y is called ``z``, like that of every assignment in the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyro
+from jaxtyping import Float
+from pyro import poutine
+from torch import Tensor, nn
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import Assignment
+from pyro_crowdclust.labelling import check_class_labels, sample_labels
+from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.priors import ConjugatePrior, sample_sites
+
+
+@described
+class DawidSkene(nn.Module):
+    """A Pyro model of a batch with class labels.
+
+    Parameters
+    ----------
+    annotators
+        Model of the workers, e.g. ``ConfusionMatrices``.
+    weights
+        Prior of the class proportions; uniform by default.
+
+    Examples
+    --------
+    >>> import pyro_crowdclust as pcc
+    >>> from pyro_crowdclust.class_annotators import ConfusionMatrices
+    >>> from pyro_crowdclust.guides import ClassLabelGuide
+    >>> said = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
+    >>> model = DawidSkene(ConfusionMatrices(3, 2))
+    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=said),
+    ...                  batch_size=None, step_size=1.0, epochs=20, progress=False)
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
+    """
+
+    def __init__(
+        self, annotators: ClassAnnotators, weights: DirichletWeights | None = None
+    ) -> None:
+        super().__init__()
+        self.annotators = annotators
+        self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
+        if self.weights.num_clusters != annotators.num_classes:
+            raise ValueError(
+                f"weights have {self.weights.num_clusters} clusters, annotators "
+                f"{annotators.num_classes} classes: give both the same number"
+            )
+
+    @property
+    def num_clusters(self) -> int:
+        """K."""
+        return self.annotators.num_classes
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name; a guide must have a site for each."""
+        return {"weights": self.weights.prior, **self.annotators.priors()}
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
+        check_class_labels(self.annotators, data)
+
+    def log_classes(
+        self, values: Mapping[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item class"]:
+        """``E[log p(y_i = k)]``, the same for every item."""
+        log_weights = self.weights.log_weights(values["weights"])
+        return log_weights.expand(len(batch.items), -1)
+
+    def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
+        """All that the model knows of a class but the labels."""
+        return self.log_classes(values, batch)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+        """Run the model on a batch; returns the classes y."""
+        values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=batch.item_weight),
+        ):
+            y = pyro.sample("z", Assignment(self.log_classes(values, batch)))
+            sample_labels(self.annotators, values, y, batch)
+        return y
+
+
+__all__ = ["DawidSkene"]

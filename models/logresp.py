@@ -1,0 +1,88 @@
+"""LogResp of Felt et al. 2015: class labels from annotators, and classes regressed on features.
+
+    phi_k ~ N(0, Sigma)                    gamma_jk ~ Dir(b_k)
+    y_i | x_i ~ softmax(phi x_i)           a_ij | y_i = k ~ Cat(gamma_jk)
+
+The discriminative partner of MomResp: what the features look like is not modelled, so that
+dependent features do not mislead, and items without labels teach nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyro
+from jaxtyping import Float
+from pyro import poutine
+from torch import Tensor, nn
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import Assignment
+from pyro_crowdclust.labelling import check_class_labels, check_features, sample_labels
+from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.softmax_regression import SoftmaxRegression
+
+
+@described
+class LogResp(nn.Module):
+    """A Pyro model of a batch with class labels and features.
+
+    Parameters
+    ----------
+    regression
+        ``p(y | x)``: a ``SoftmaxRegression``.
+    annotators
+        Model of the workers, e.g. ``ConfusionMatrices``.
+
+    Raises
+    ------
+    ValueError
+        If the parts disagree about the number of classes.
+    """
+
+    def __init__(self, regression: SoftmaxRegression, annotators: ClassAnnotators) -> None:
+        super().__init__()
+        if regression.num_classes != annotators.num_classes:
+            raise ValueError(
+                f"the regression has {regression.num_classes} classes, the annotators "
+                f"{annotators.num_classes}: give both the same number"
+            )
+        self.regression = regression
+        self.annotators = annotators
+
+    @property
+    def num_clusters(self) -> int:
+        """K."""
+        return self.annotators.num_classes
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name; a guide must have a site for each."""
+        return {"coefficients": self.regression.prior, **self.annotators.priors()}
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
+        check_class_labels(self.annotators, data)
+        check_features(data, self.regression.num_features)
+
+    def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
+        """A lower bound of ``E[log p(y_i = k | x_i)]``."""
+        return self.regression.log_classes(values["coefficients"], batch.features)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+        """Run the model on a batch; returns the classes y."""
+        with pyro.plate("coefficients_plate", self.num_clusters, dim=-1):
+            values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
+        values |= self.annotators.sample()
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=batch.item_weight),
+        ):
+            y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
+            sample_labels(self.annotators, values, y, batch)
+        return y
+
+
+__all__ = ["LogResp"]

@@ -1,0 +1,64 @@
+"""Class labels in one call: the class of every item, and how good every worker is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from pyro_crowdclust.class_annotators import CommunityConfusion
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.fit import fit
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.result import Fitted
+
+# Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
+priors_optimizer = partial(torch.optim.Adam, lr=0.1)
+
+
+def infer_classes(
+    data: CrowdData, num_communities: Sequence[int] = (1, 2, 3, 4), **options: Any
+) -> Fitted:
+    """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
+
+    One fit with ``CommunityConfusion`` for each number of communities; the one with the highest
+    ELBO is returned. Nothing is asked of the user and nothing of the truth. For probabilities that
+    keep what they promise, see ``label_calibration.calibrated_class_probabilities``.
+
+    Parameters
+    ----------
+    data
+        ``CrowdData(None, labels=frame)``; features are not used.
+    num_communities
+        Numbers to choose from.
+    options
+        Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
+        1e-5 nats per item.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> result = infer_classes(CrowdData(None, labels=said), num_communities=[1])
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
+    """
+    if not num_communities:
+        raise ValueError("num_communities is empty; pass one number or more")
+    options = {
+        "batch_size": None,
+        "epochs": 200,
+        "step_size": 0.5,
+        "tolerance": 1e-5,
+        "optim": priors_optimizer,
+        "progress": False,
+    } | options
+    best: Fitted | None = None
+    for number in num_communities:
+        model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
+        result = fit(model, ClassLabelGuide(model), data, **options)
+        if best is None or result.elbo > best.elbo:
+            best = result
+    return best

@@ -1,0 +1,151 @@
+"""Statistic-valued Pyro distributions of class labels; see ``distributions`` for the idea."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.class_labels import LabelMatrix
+from pyro_crowdclust.distributions import StatisticValued
+from pyro_crowdclust.families import Dirichlet
+
+
+class Evidence(StatisticValued):
+    """``e_ik = sum_j log p(a_ij | class k)``, what labels say of each class; ``log p = 0``.
+
+    A function of the confusion matrices, and a site of its own so that the product with the sparse
+    matrix of all answers is formed once: a guide needs it for q(z), and the model replays its
+    value. Its log-density is zero on both sides; the labels are counted by ``ItemLabels``.
+
+    Parameters
+    ----------
+    log_answers
+        ``log p(label | class)`` of every worker or its expectation, ``[worker, label, class]``.
+    labels
+        Who said what about which item.
+    """
+
+    def __init__(
+        self, log_answers: Float[Tensor, "worker label class"], labels: LabelMatrix
+    ) -> None:
+        self._log_answers, self._labels = log_answers, labels
+        super().__init__(torch.Size([labels.num_items]), log_answers.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "item class"]:
+        self._one_draw(sample_shape)
+        return self._labels.evidence(self._log_answers)
+
+    def log_prob(self, value: Float[Tensor, "item class"]) -> Float[Tensor, " item"]:
+        return value.new_zeros(value.shape[:-1])
+
+
+class ItemLabels(StatisticValued):
+    """All labels of every item: ``log p(a_i | z_i) = <z_i, e_i>``.
+
+    The value is ragged: the label of every answer, item after item. The log-density has one number
+    per item, so that the plate of the items scales it.
+
+    Parameters
+    ----------
+    assignments
+        One-hot classes or probabilities, ``[item, class]``.
+    evidence
+        Value of the site ``Evidence`` of the observed labels.
+    log_answers
+        As for ``Evidence``; labels that are drawn, or others than those observed, come from it.
+    labels
+        Who was asked about which item, and what they said.
+    """
+
+    def __init__(
+        self,
+        assignments: Float[Tensor, "item class"],
+        evidence: Float[Tensor, "item class"],
+        log_answers: Float[Tensor, "worker label class"],
+        labels: LabelMatrix,
+    ) -> None:
+        self._assignments, self._evidence = assignments, evidence
+        self._log_answers, self._labels = log_answers, labels
+        super().__init__(assignments.shape[:-1], torch.Size([len(labels)]))
+
+    def rsample(self, sample_shape: Any = ()) -> Int[Tensor, " answer"]:
+        self._one_draw(sample_shape)
+        labels = self._labels
+        rows = torch.einsum(
+            "alk,ak->al", self._log_answers[labels.worker], self._assignments[labels.item]
+        )
+        return torch.distributions.Categorical(logits=rows, validate_args=False).sample()
+
+    def log_prob(self, value: Int[Tensor, " answer"]) -> Float[Tensor, " item"]:
+        evidence = self._evidence
+        if value is not self._labels.label:
+            evidence = self._labels.relabelled(value).evidence(self._log_answers)
+        return (self._assignments * evidence).sum(-1)
+
+
+class AssignmentAtMean(StatisticValued):
+    """q(z) of many items: its site returns the probabilities, ``log q`` is minus the entropy.
+
+    The same as ``AtMean`` of a categorical family, for logits through which no gradient is to flow,
+    in half the passes over memory.
+
+    Parameters
+    ----------
+    logits
+        Unnormalized log q(z), ``[item, class]``.
+    """
+
+    def __init__(self, logits: Float[Tensor, "item class"]) -> None:
+        self._log_probabilities = logits.detach() - logits.detach().logsumexp(-1, keepdim=True)
+        # Denormal numbers are slow; see families.softmax_without_denormals.
+        smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
+        probabilities = self._log_probabilities.exp()
+        self.probabilities = torch.nn.functional.threshold(probabilities, smallest, 0.0)
+        super().__init__(logits.shape[:-1], logits.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "item class"]:
+        self._one_draw(sample_shape)
+        return self.probabilities
+
+    def log_prob(self, value: Float[Tensor, "item class"]) -> Float[Tensor, " item"]:
+        return (value * self._log_probabilities).sum(-1)
+
+
+class CommunityDirichlet(StatisticValued):
+    """``log p(gamma_jk | c_j) = sum_c c_jc [<a_ck - 1, log gamma_jk> - log Z(a_ck)]``.
+
+    Rows of confusion matrices under the Dirichlet of the worker's community; linear in the
+    community and in the rows.
+
+    Parameters
+    ----------
+    concentration
+        a, shape ``[community, class, label]``.
+    community
+        One-hot or probabilities, ``[worker, community]``.
+    """
+
+    def __init__(
+        self,
+        concentration: Float[Tensor, "community class label"],
+        community: Float[Tensor, "worker community"],
+    ) -> None:
+        self._family = Dirichlet(concentration.shape[-1])
+        self._eta = self._family.natural(concentration)
+        self._community = community
+        num_rows = len(community) * concentration.shape[1]
+        super().__init__(torch.Size([num_rows]), concentration.shape[-1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "row label"]:
+        self._one_draw(sample_shape)
+        eta = torch.einsum("mc,ckl->mkl", self._community, self._eta).flatten(0, 1)
+        return self._family.sufficient_statistics(self._family.sample(eta))
+
+    def log_prob(self, value: Float[Tensor, "row label"]) -> Float[Tensor, " row"]:
+        rows = value.unflatten(0, (len(self._community), -1))
+        eta = torch.einsum("mc,ckl->mkl", self._community, self._eta)
+        log_normalizer = self._community @ self._family.log_normalizer(self._eta)
+        return ((eta * rows).sum(-1) - log_normalizer).flatten()
