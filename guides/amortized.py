@@ -125,8 +125,8 @@ class AmortizedGuide(nn.Module):
 
         log_probabilities, trunk = self._log_probabilities(batch)
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=batch.item_weight),
+            pyro.plate("items", len(batch.items), dim=-1),
         ):
             z = pyro.sample("z", Assignment(log_probabilities), infer={"enumerate": "parallel"})
             latent = self.recognition.latent(batch.features, trunk, z)
@@ -135,15 +135,14 @@ class AmortizedGuide(nn.Module):
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)
             with (
-                pyro.plate("pairs", batch.num_pairs, dim=-1),
                 poutine.scale(scale=batch.pair_weight),
+                pyro.plate("pairs", batch.num_pairs, dim=-1),
             ):
                 ends = batch.left, batch.right, batch.num_paired
                 pyro.sample("same", SameCluster(probabilities, *ends))
             if self.recognition_term is not None:
-                self.auxiliary_loss = self.recognition_term.loss(
-                    probabilities, self.model.annotators, rates, batch
-                )
+                ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+                self.auxiliary_loss = self.recognition_term.loss(probabilities, ratio, batch)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

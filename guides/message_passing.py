@@ -96,8 +96,8 @@ class MessagePassingGuide(nn.Module):
 
         local = self._local(batch, weights, theta, rates)
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=batch.item_weight),
+            pyro.plate("items", len(batch.items), dim=-1),
         ):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
@@ -105,8 +105,8 @@ class MessagePassingGuide(nn.Module):
                 pyro.sample("x", GaussianAtMean(local.latent))
         if rates and batch.num_pairs:
             with (
-                pyro.plate("pairs", batch.num_pairs, dim=-1),
                 poutine.scale(scale=batch.pair_weight),
+                pyro.plate("pairs", batch.num_pairs, dim=-1),
             ):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
@@ -134,16 +134,14 @@ class MessagePassingGuide(nn.Module):
         if not rates or not batch.num_pairs:
             return self.solver.solve(conditionals)[1]
         annotators = self.model.annotators
-        weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-        weight = weight.to(conditionals.components.dtype)
-        coupling = PairCoupling(batch.left, batch.right, weight, batch.num_paired)
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        ratio = ratio.to(conditionals.components.dtype)
+        coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
         alone, heard = self.solver.solve(conditionals, coupling)
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
-            self.auxiliary_loss = self.recognition_term.loss(
-                alone.assignments, annotators, rates, batch
-            )
+            self.auxiliary_loss = self.recognition_term.loss(alone.assignments, ratio, batch)
         return heard
 
     @torch.no_grad()

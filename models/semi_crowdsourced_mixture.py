@@ -173,8 +173,8 @@ class SemiCrowdsourcedMixture(nn.Module):
             theta = pyro.sample("components", self.components.prior.distribution())
 
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=batch.item_weight),
+            pyro.plate("items", len(batch.items), dim=-1),
         ):
             z = pyro.sample("z", Assignment(self.weights.log_weights(weights)))
             self._features(theta, z, batch)
@@ -209,7 +209,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             }
         if not batch.num_pairs:
             return
-        with pyro.plate("pairs", batch.num_pairs, dim=-1), poutine.scale(scale=batch.pair_weight):
+        with poutine.scale(scale=batch.pair_weight), pyro.plate("pairs", batch.num_pairs, dim=-1):
             ends = batch.left, batch.right, batch.num_paired
             same = pyro.sample("same", SameCluster(z, *ends))
             pyro.sample("label", self.annotators.answer(same, rates, batch.worker), obs=batch.label)

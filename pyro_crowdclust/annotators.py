@@ -107,5 +107,5 @@ class TwoCoin(nn.Module):
     ) -> Float[Tensor, " pair"]:
         """``w = log p(L | same) - log p(L | different)``: the weight of a message, eq. 14."""
         ratios = rates["sensitivity"] - rates["specificity"].flip(-1)
-        statistics = self.sensitivity.family.observation_statistics(label)
-        return (ratios.index_select(0, worker) * statistics).sum(-1)
+        if_yes, if_no = ratios.index_select(0, worker).unbind(-1)
+        return torch.lerp(if_no, if_yes, label.to(ratios.dtype))

@@ -21,7 +21,7 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyro_crowdclust.families import Beta, ExponentialFamily, Moments
+from pyro_crowdclust.families import ExponentialFamily, Moments
 
 
 class _StatisticValued(TorchDistribution):
@@ -131,9 +131,13 @@ class AtMean(_StatisticValued):
         natural_gradient: bool = False,
     ) -> None:
         self.family = family
-        mean = family.natural_gradient_mean if natural_gradient else family.expected_statistics
-        self.statistics = mean(natural_parameters)
         self.natural_parameters = natural_parameters.detach()
+        self.log_normalizer: Tensor | None = None
+        if natural_gradient:
+            mean, self.log_normalizer = family.mean_and_log_normalizer(self.natural_parameters)
+            self.statistics = family.natural_gradient_mean(natural_parameters, mean)
+        else:
+            self.statistics = family.expected_statistics(natural_parameters)
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
@@ -141,8 +145,9 @@ class AtMean(_StatisticValued):
         return self.statistics
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        inner = self.family.inner_product(self.natural_parameters, value)
-        return inner - self.family.log_normalizer(self.natural_parameters)
+        if self.log_normalizer is None:
+            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
+        return self.family.inner_product(self.natural_parameters, value) - self.log_normalizer
 
     def real_draws(self, num_draws: int) -> RealDraws:
         """Real theta from q(theta | eta), instead of the mean."""
@@ -179,13 +184,13 @@ class GaussianAtMean(_StatisticValued):
         mean, root = self.moments
         dim = mean.shape[-1]
         log_determinant = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        constant = -log_determinant - dim * math.log(2 * math.pi) / 2
+        constant = dim * math.log(2 * math.pi) / 2
         if value is self._value:
-            return constant - dim / 2
+            return -(dim / 2 + constant) - log_determinant
         other = Moments.of(value)
         away = torch.cat([(other.mean - mean).unsqueeze(-1), other.root], -1)
         whitened = torch.linalg.solve_triangular(root, away, upper=True)
-        return constant - whitened.square().sum((-2, -1)) / 2
+        return -constant - log_determinant - whitened.square().sum((-2, -1)) / 2
 
     def real_draws(self, num_draws: int) -> RealDraws:
         """Real latents from q, instead of its moments."""
@@ -326,6 +331,23 @@ class ComponentObservation(_StatisticValued):
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
 
 
+# Up to this many paired items all their products form one small matrix, from which the pairs are
+# read; for more items the rows of both ends are gathered.
+_MATRIX_LIMIT = 1024
+
+
+def agreement(
+    assignments: Float[Tensor, "paired cluster"],
+    left: Int[Tensor, " pair"],
+    right: Int[Tensor, " pair"],
+) -> Float[Tensor, " pair"]:
+    """``<z_i, z_j>`` of every pair of rows: the probability that both share a cluster."""
+    count = len(assignments)
+    if count <= _MATRIX_LIMIT:
+        return (assignments @ assignments.mT).flatten().index_select(0, left * count + right)
+    return (assignments.index_select(0, left) * assignments.index_select(0, right)).sum(-1)
+
+
 class SameCluster(_StatisticValued):
     """``s_ij = <z_i, z_j>`` of every pair: 1 if both ends share a cluster; ``log p = 0``.
 
@@ -344,10 +366,6 @@ class SameCluster(_StatisticValued):
     num_paired
         Only the first ``num_paired`` items occur in pairs.
     """
-
-    # Up to this many paired items all their products form one small matrix, from which the
-    # pairs are read; for more items the rows of both ends are gathered.
-    _MATRIX_LIMIT = 1024
 
     def __init__(
         self,
@@ -368,10 +386,7 @@ class SameCluster(_StatisticValued):
                 "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
                 "must sample the site 'same' with distributions.SameCluster(q_z, ...)"
             )
-        (left, right), paired = self._ends, self._assignments[: self._num_paired]
-        if self._num_paired <= self._MATRIX_LIMIT:
-            return (paired @ paired.mT).flatten().index_select(0, left * len(paired) + right)
-        return (paired.index_select(0, left) * paired.index_select(0, right)).sum(-1)
+        return agreement(self._assignments[: self._num_paired], *self._ends)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
         return torch.zeros_like(value)
@@ -413,7 +428,9 @@ class TwoCoinAnswer(_StatisticValued):
         )
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
-        yes = Beta().observation_statistics(value)
-        if_same = (self.sensitivity * yes).sum(-1)
-        if_different = (self.specificity * yes.flip(-1)).sum(-1)
+        right_if_same, wrong_if_same = self.sensitivity.unbind(-1)
+        right_if_different, wrong_if_different = self.specificity.unbind(-1)
+        yes = value.to(self.sensitivity.dtype)
+        if_same = torch.lerp(wrong_if_same, right_if_same, yes)
+        if_different = torch.lerp(right_if_different, wrong_if_different, yes)
         return if_different + self.same * (if_same - if_different)

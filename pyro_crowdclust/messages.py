@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
-from pyro_crowdclust.families.gaussian import inverse_cholesky, root_sensitivity
+from pyro_crowdclust.last_round import last_round
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
 # only there, messages are summed pair by pair.
@@ -44,8 +43,9 @@ class PairCoupling:
         self._left, self._right, self._weight = left, right, weight
         self._dense: Tensor | None = None
         if num_items <= _DENSE_LIMIT:
-            zeros = weight.new_zeros(num_items, num_items)
-            half = zeros.index_put((left, right), weight, accumulate=True)
+            zeros = weight.new_zeros(num_items * num_items)
+            half = zeros.index_add(0, left * num_items + right, weight)
+            half = half.view(num_items, num_items)
             self._dense = half + half.mT
 
     def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
@@ -119,14 +119,6 @@ class LocalConditionals:
         """The same updates for the first ``count`` items."""
         return self._map(lambda part: part[:count])
 
-    def with_first_twice(self, count: int) -> LocalConditionals:
-        """The same updates for the first ``count`` items and, after them, for all items."""
-        return self._map(lambda part: torch.cat([part[:count], part]))
-
-    def detach(self) -> LocalConditionals:
-        """The same updates, through which no gradient flows."""
-        return self._map(Tensor.detach).with_fixed_globals()
-
     def with_fixed_globals(self) -> LocalConditionals:
         """The same updates, through which no gradient flows to weights and components."""
         return replace(
@@ -154,6 +146,48 @@ class LocalConditionals:
         value = self.observed if latent is None else latent.flat()
         statistics = self.family.observation_statistics(value)
         return torch.addmm(self.log_weights, statistics, self.components.mT)
+
+    def last_round(
+        self,
+        alone: Float[Tensor, "paired cluster"],
+        assignments: Float[Tensor, "item cluster"],
+        messages: Float[Tensor, "paired cluster"],
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        """Eq. 12, then eq. 14: of the paired items without messages, and of all items.
+
+        ``alone`` and ``assignments`` are q(z) of the round before.
+        """
+        if self.potential is None or self._globals_learn or messages.requires_grad:
+            return self._last_round_by_autograd(alone, assignments, messages)
+        rounds = last_round(
+            self.family.local,
+            self.log_weights,
+            self.components,
+            self.potential,
+            alone,
+            assignments,
+            messages,
+        )
+        return (
+            LocalPosterior(rounds.alone_logits, Moments(rounds.alone_mean, rounds.alone_root)),
+            LocalPosterior(rounds.logits, Moments(rounds.mean, rounds.root)),
+        )
+
+    @property
+    def _globals_learn(self) -> bool:
+        return self.components.requires_grad or self.log_weights.requires_grad
+
+    def _last_round_by_autograd(
+        self, alone: Tensor, assignments: Tensor, messages: Tensor
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        paired = self.first(len(messages))
+        unheard, latent = paired.latent(alone), self.latent(assignments)
+        logits = self.logits(latent)
+        heard = logits + nn.functional.pad(messages, (0, 0, 0, len(logits) - len(messages)))
+        return (
+            LocalPosterior(paired.logits(unheard), unheard),
+            LocalPosterior(heard, latent),
+        )
 
 
 @dataclass(frozen=True)
@@ -196,108 +230,32 @@ class LocalSolver:
         Without a ``coupling`` both are the same.
         """
         with torch.no_grad():
-            fixed = conditionals.detach()
-            logits = fixed.logits(fixed.potential_alone())
-            if fixed.potential is not None:
+            logits = conditionals.logits(conditionals.potential_alone())
+            if conditionals.potential is not None:
                 for _ in range(self.iterations - 1):
-                    logits = fixed.logits(fixed.latent(softmax_without_denormals(logits)))
+                    assignments = softmax_without_denormals(logits)
+                    logits = conditionals.logits(conditionals.latent(assignments))
             assignments = softmax_without_denormals(logits)
-            if coupling is not None:
-                heard = self._exchange(fixed.first(coupling.num_items), logits, coupling)
-        if coupling is None:
-            alone = _last_round(conditionals, assignments)
-            return alone, alone
-        # Rows: paired items alone, paired items with their messages, all other items.
-        paired = coupling.num_items
-        both = _last_round(
-            conditionals.with_first_twice(paired),
-            torch.cat([assignments[:paired], heard, assignments[paired:]]),
-        )
-        messages = coupling.messages(heard)
-        with_messages = both.rows(slice(paired, None))
-        logits = with_messages.logits
-        logits = logits + nn.functional.pad(messages, (0, 0, 0, len(logits) - paired))
-        return both.rows(slice(paired)), replace(with_messages, logits=logits)
+            if coupling is None:
+                alone = messages = assignments[:0]
+            else:
+                alone = assignments[: coupling.num_items]
+                heard = self._exchange(conditionals, logits, coupling)
+                assignments = torch.cat([heard, assignments[coupling.num_items :]])
+        if coupling is not None:
+            messages = coupling.messages(assignments)
+        unheard, joined = conditionals.last_round(alone, assignments, messages)
+        return (joined if coupling is None else unheard), joined
 
     def _exchange(
-        self, fixed: LocalConditionals, logits: Tensor, coupling: PairCoupling
+        self, conditionals: LocalConditionals, logits: Tensor, coupling: PairCoupling
     ) -> Float[Tensor, "paired cluster"]:
-        alone = logits[: coupling.num_items]
-        logits = alone
+        alone = logits = logits[: coupling.num_items]
+        paired = conditionals.first(coupling.num_items)
         for iteration in range(self.message_iterations):
             if iteration > 0:
-                alone = fixed.logits(fixed.latent(softmax_without_denormals(logits)))
+                alone = paired.logits(paired.latent(softmax_without_denormals(logits)))
             for _ in range(self.exchanges):
                 target = alone + coupling.messages(softmax_without_denormals(logits))
                 logits = torch.lerp(target, logits, self.damping)
         return softmax_without_denormals(logits)
-
-
-def _last_round(conditionals: LocalConditionals, assignments: Tensor) -> LocalPosterior:
-    """Eq. 12, then eq. 14 without messages, differentiable in the recognition potentials."""
-    globals_learn = conditionals.components.requires_grad or conditionals.log_weights.requires_grad
-    if conditionals.potential is None or globals_learn:
-        latent = conditionals.latent(assignments)
-        return LocalPosterior(conditionals.logits(latent), latent)
-    mean, root, logits = _LastRound.apply(
-        conditionals.potential,
-        assignments,
-        conditionals.components,
-        conditionals.log_weights,
-        conditionals.family,
-    )
-    return LocalPosterior(logits, Moments(mean, root))
-
-
-class _LastRound(torch.autograd.Function):
-    """``LocalConditionals.latent`` and ``logits`` in one piece, with the gradient by hand.
-
-    It is differentiable in the potentials alone and does in 6 small products what autograd does
-    in some 60 steps. With S = U + U^T for the gradient U of E[x x^T], C the covariance and W the
-    inverse Cholesky factor of the precision Lambda:
-
-        grad m     = grad_m + u + S m,          grad h = C grad m
-        grad Lambda = -W^T (W (S + grad_m h^T + h grad_m^T) W^T + Phi) W / 2
-
-    where Phi, from the gradient of the root R = W^T, is that of ``inverse_cholesky``.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        potential: Tensor,
-        assignments: Tensor,
-        components: Tensor,
-        log_weights: Tensor,
-        family: NormalInverseWishart,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        local = family.local
-        natural = torch.addmm(potential, assignments, components[:, : local.size])
-        linear, quadratic = local.unpack(natural)
-        inverse = inverse_cholesky(-2 * quadratic)
-        root = inverse.mT
-        covariance = root @ inverse
-        mean = (covariance @ linear.unsqueeze(-1)).squeeze(-1)
-        second = torch.baddbmm(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
-        constants = log_weights + components[:, local.size :].sum(-1)
-        statistics = local.pack(mean, second)
-        logits = torch.addmm(constants, statistics, components[:, : local.size].mT)
-        ctx.local = local
-        ctx.save_for_backward(components, mean, linear, covariance, inverse)
-        return mean, root, logits
-
-    @staticmethod
-    def backward(
-        ctx: Any, mean_grad: Tensor, root_grad: Tensor, logits_grad: Tensor
-    ) -> tuple[Tensor, None, None, None, None]:
-        components, mean, linear, covariance, inverse = ctx.saved_tensors
-        vector, matrix = ctx.local.unpack(logits_grad @ components[:, : ctx.local.size])
-        symmetric = matrix + matrix.mT
-        mean_grad = mean_grad + vector + (symmetric @ mean.unsqueeze(-1)).squeeze(-1)
-        linear_grad = (covariance @ mean_grad.unsqueeze(-1)).squeeze(-1)
-        outer = mean_grad.unsqueeze(-1) * linear.unsqueeze(-2)
-        inner = inverse @ (symmetric + outer + outer.mT) @ inverse.mT
-        inner = inner + root_sensitivity(root_grad.mT, inverse)
-        # The potential holds -Lambda / 2, whose gradient is -2 grad Lambda.
-        quadratic_grad = inverse.mT @ inner @ inverse
-        return ctx.local.pack(linear_grad, quadratic_grad), None, None, None, None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from pyro_crowdclust.priors import ConjugatePosterior
 
@@ -95,14 +97,21 @@ class NaturalGradient(torch.optim.Optimizer):
             (eta,) = group["params"]
             if eta.grad is None:
                 continue
-            proposal = eta - group["lr"] * eta.grad
+            proposal = torch.sub(eta, eta.grad, alpha=group["lr"])
             legal = group["family"].in_domain(proposal)
-            rate = torch.full_like(legal, group["lr"], dtype=eta.dtype)
-            for _ in range(self.max_halvings):
-                if bool(legal.all()):
-                    break
-                self.num_halvings += 1
-                rate = torch.where(legal, rate, rate / 2)
-                proposal = eta - rate.unsqueeze(-1) * eta.grad
-                legal = group["family"].in_domain(proposal)
-            eta.copy_(torch.where(legal.unsqueeze(-1), proposal, eta))
+            if not bool(legal.all()):
+                proposal = self._halved(group, proposal, legal)
+            eta.copy_(proposal)
+
+    def _halved(self, group: dict[str, Any], proposal: Tensor, legal: Tensor) -> Tensor:
+        """The proposal with rho halved, row by row, until every row is legal or stays."""
+        (eta,) = group["params"]
+        rate = torch.full_like(legal, group["lr"], dtype=eta.dtype)
+        for _ in range(self.max_halvings):
+            self.num_halvings += 1
+            rate = torch.where(legal, rate, rate / 2)
+            proposal = eta - rate.unsqueeze(-1) * eta.grad
+            legal = group["family"].in_domain(proposal)
+            if bool(legal.all()):
+                break
+        return torch.where(legal.unsqueeze(-1), proposal, eta)

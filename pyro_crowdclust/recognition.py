@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.messages import PairCoupling
+from pyro_crowdclust.distributions import agreement
 
 
 @dataclass
@@ -41,19 +41,23 @@ class RecognitionTerm:
     def loss(
         self,
         assignments: Float[Tensor, "item cluster"],
-        annotators: TwoCoin,
-        rates: dict[str, Float[Tensor, "worker size"]],
+        ratio: Float[Tensor, " pair"],
         batch: Batch,
     ) -> Float[Tensor, ""]:
-        """The term for a batch, scaled to all answers; ``assignments`` are message-free."""
-        fixed = {name: statistics.detach() for name, statistics in rates.items()}
-        ratio = annotators.log_likelihood_ratio(fixed, batch.worker, batch.label)
-        weighted = batch.pair_weight * ratio
-        weighted = weighted.to(assignments.dtype)
-        coupling = PairCoupling(batch.left, batch.right, weighted, batch.num_paired)
-        # Every pair is heard at both of its ends.
-        agreement = (assignments[: batch.num_paired] * coupling.messages(assignments)).sum() / 2
-        return -self.current_weight() * agreement
+        """The term for a batch, scaled to all answers.
+
+        Parameters
+        ----------
+        assignments
+            Message-free q(z | o), of the paired items at least.
+        ratio
+            w of every answer.
+        batch
+            The batch.
+        """
+        same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
+        weight = -self.current_weight() * batch.pair_weight * ratio.detach()
+        return torch.dot(weight.to(same.dtype), same)
 
 
 def exponential_annealing(initial: float, decay: float, floor: float) -> Callable[[float], float]:

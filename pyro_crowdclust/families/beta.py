@@ -66,7 +66,7 @@ class Beta(ExponentialFamily):
         return torch.distributions.Beta(tau[..., 0], tau[..., 1], validate_args=False).sample()
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        return ((natural_parameters > -1) & natural_parameters.isfinite()).all(-1)
+        return ((natural_parameters > -1) & (natural_parameters < torch.inf)).all(-1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([observation, 1 - observation], -1)

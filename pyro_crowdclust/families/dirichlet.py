@@ -62,7 +62,7 @@ class Dirichlet(ExponentialFamily):
         return torch.distributions.Dirichlet(natural_parameters + 1, validate_args=False).sample()
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        return ((natural_parameters > -1) & natural_parameters.isfinite()).all(-1)
+        return ((natural_parameters > -1) & (natural_parameters < torch.inf)).all(-1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch size"]) -> Tensor:
         return observation

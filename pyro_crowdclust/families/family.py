@@ -27,8 +27,8 @@ class _IdentityBackwardMean(torch.autograd.Function):
     """Map eta to E[t] and hand the gradient with respect to E[t] back as the gradient of eta."""
 
     @staticmethod
-    def forward(natural_parameters: Tensor, family: ExponentialFamily) -> Tensor:
-        return family.expected_statistics(natural_parameters)
+    def forward(natural_parameters: Tensor, mean: Tensor) -> Tensor:
+        return mean
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
@@ -88,6 +88,15 @@ class ExponentialFamily(ABC):
     def in_domain(self, natural_parameters: Float[Tensor, "*batch size"]) -> Bool[Tensor, "*batch"]:
         """Whether the density can be normalized, row by row."""
 
+    def mean_and_log_normalizer(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> tuple[Float[Tensor, "*batch size"], Float[Tensor, "*batch"]]:
+        """``E[t(theta)]`` and ``log Z(eta)``; a family that shares work between them overrides."""
+        return (
+            self.expected_statistics(natural_parameters),
+            self.log_normalizer(natural_parameters),
+        )
+
     @property
     def num_features(self) -> int:
         """How many features of an item the conjugate likelihood is of."""
@@ -132,16 +141,20 @@ class ExponentialFamily(ABC):
         raise NotImplementedError(f"{self} has no unconstrained coordinates")
 
     def natural_gradient_mean(
-        self, natural_parameters: Float[Tensor, "*batch size"]
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        mean: Float[Tensor, "*batch size"] | None = None,
     ) -> Float[Tensor, "*batch size"]:
         """``E[t(theta)]`` whose gradient, on its way back to ``eta``, is left as it is.
 
         The natural gradient of any function f with respect to eta is its ordinary gradient with
         respect to the mean E[t] (the Fisher information is the Jacobian of eta -> E[t]). With
         this map in place of ``expected_statistics``, ``eta.grad`` is therefore the natural
-        gradient.
+        gradient. A ``mean`` that is known already is not computed again.
         """
-        return _IdentityBackwardMean.apply(natural_parameters, self)
+        if mean is None:
+            mean = self.expected_statistics(natural_parameters.detach())
+        return _IdentityBackwardMean.apply(natural_parameters, mean)
 
     def inner_product(
         self,

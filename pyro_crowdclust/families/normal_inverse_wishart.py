@@ -26,6 +26,7 @@ from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
+from pyro_crowdclust.families.moment_statistics import MomentStatistics
 
 
 class NormalInverseWishartParameters(NamedTuple):
@@ -35,6 +36,17 @@ class NormalInverseWishartParameters(NamedTuple):
     concentration: Float[Tensor, "*batch"]
     scale: Float[Tensor, "*batch dim dim"]
     degrees: Float[Tensor, "*batch"]
+
+
+class _Factored(NamedTuple):
+    """What E[t] and log Z share: S = L L^T, its log-determinant, and (nu - i) / 2 for i < d."""
+
+    location: Float[Tensor, "*batch dim"]
+    concentration: Float[Tensor, "*batch"]
+    cholesky: Float[Tensor, "*batch dim dim"]
+    log_determinant: Float[Tensor, "*batch"]
+    degrees: Float[Tensor, "*batch"]
+    halves: Float[Tensor, "*batch dim"]
 
 
 @dataclass(frozen=True)
@@ -111,28 +123,47 @@ class NormalInverseWishart(ExponentialFamily):
             location, concentration, (scale + scale.mT) / 2, fourth - self.dim - 2
         )
 
-    def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
-        _, concentration, scale, degrees = self.standard(natural_parameters)
+    def _factored(self, natural_parameters: Tensor) -> _Factored:
+        weighted, second, concentration, fourth = self._unpack(natural_parameters)
+        location = weighted / concentration.unsqueeze(-1)
+        scale = torch.addcmul(second, weighted.unsqueeze(-1), location.unsqueeze(-2), value=-1)
+        # Like every factorization here it reads one triangle of the scale alone.
+        cholesky = torch.linalg.cholesky(scale)
+        log_determinant = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        degrees = fourth - (self.dim + 2)
+        offsets = torch.arange(self.dim, dtype=scale.dtype, device=scale.device)
+        halves = (degrees.unsqueeze(-1) - offsets) / 2
+        return _Factored(location, concentration, cholesky, log_determinant, degrees, halves)
+
+    def _log_normalizer(self, of: _Factored) -> Tensor:
+        # log Gamma_d(nu / 2) = d (d - 1) log(pi) / 4 + sum_i log Gamma((nu - i) / 2), i < d
+        constant = self.dim * ((self.dim - 1) * math.log(math.pi) / 4 + math.log(2 * math.pi) / 2)
         return (
-            degrees / 2 * (self.dim * math.log(2) - torch.logdet(scale))
-            + torch.special.multigammaln(degrees / 2, self.dim)
-            + self.dim / 2 * (math.log(2 * math.pi) - concentration.log())
+            torch.lgamma(of.halves).sum(-1)
+            + of.degrees / 2 * (self.dim * math.log(2) - of.log_determinant)
+            - self.dim / 2 * of.concentration.log()
+            + constant
         )
 
-    def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
-        location, concentration, scale, degrees = self.standard(natural_parameters)
-        cholesky = torch.linalg.cholesky(scale)
-        precision = degrees[..., None, None] * torch.cholesky_inverse(cholesky)
-        linear = (precision @ location.unsqueeze(-1)).squeeze(-1)
-        log_determinant = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        offsets = torch.arange(self.dim, dtype=scale.dtype, device=scale.device) / 2
-        digammas = torch.digamma(degrees.unsqueeze(-1) / 2 - offsets).sum(-1)
+    def _expected_statistics(self, of: _Factored) -> Tensor:
+        precision = of.degrees[..., None, None] * torch.cholesky_inverse(of.cholesky)
+        linear = (precision @ of.location.unsqueeze(-1)).squeeze(-1)
         return self._pack(
             linear,
-            -precision / 2,
-            -(self.dim / concentration + (linear * location).sum(-1)) / 2,
-            (digammas + self.dim * math.log(2) - log_determinant) / 2,
+            precision * -0.5,
+            (self.dim / of.concentration + (linear * of.location).sum(-1)) * -0.5,
+            (torch.digamma(of.halves).sum(-1) + self.dim * math.log(2) - of.log_determinant) / 2,
         )
+
+    def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
+        return self._log_normalizer(self._factored(natural_parameters))
+
+    def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
+        return self._expected_statistics(self._factored(natural_parameters))
+
+    def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
+        factored = self._factored(natural_parameters)
+        return self._expected_statistics(factored), self._log_normalizer(factored)
 
     def sufficient_statistics(self, value: GaussianParameters) -> Tensor:
         mean, covariance = value
@@ -157,16 +188,15 @@ class NormalInverseWishart(ExponentialFamily):
         return GaussianParameters(mean, covariance)
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        finite = natural_parameters.isfinite().all(-1)
-        _, concentration, scale, degrees = self.standard(natural_parameters)
-        scale = torch.where(finite[..., None, None], scale, torch.zeros_like(scale))
+        weighted, second, concentration, fourth = self._unpack(natural_parameters)
+        location = weighted / concentration.unsqueeze(-1)
+        scale = torch.addcmul(second, weighted.unsqueeze(-1), location.unsqueeze(-2), value=-1)
         positive = torch.linalg.cholesky_ex(scale).info == 0
-        return finite & (concentration > 0) & (degrees > self.dim - 1) & positive
+        finite = natural_parameters.abs().sum(-1) < torch.inf  # not true of NaN either
+        return positive & finite & (concentration > 0) & (fourth > 2 * self.dim + 1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
-        moments = Moments.of(observation)
-        ones = torch.ones_like(moments.mean[..., 0])
-        return self._pack(moments.mean, moments.second_moment(), ones, ones)
+        return MomentStatistics.apply(observation)
 
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2
