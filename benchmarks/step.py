@@ -4,20 +4,26 @@ MNIST shapes: encoder 784-500-500-16, decoder 8-500-500-784 with skip paths, Ber
 K = 50 full covariances, 128 items without answers and 4 pages of 36 (2,520 answers). The floor runs
 the same two networks on the same items: one forward pass with a draw in between, the pixels'
 log-likelihood, backward, and the same Adam. Both take turns, so that a neighbour on the machine
-slows both.
+slows both; on one thread the clock is that of the processor, which stands still while a neighbour
+runs. An epoch of SCDC has as many steps as one of BayesSCDC, so that the ratio of their steps is
+that of their epochs.
 
     python benchmarks/step.py --threads 1
 
-Last line: one JSON object with ``ratio``, ``milliseconds`` and ``floor_milliseconds`` (medians).
+Last line: one JSON object with the medians ``ratio`` (of steps that took turns), ``milliseconds``
+and ``floor_milliseconds`` on the asked number of threads; ``ratio_1_thread``; ``ratio_2_threads``,
+null unless two cores are free (a busy one makes two threads many times slower than one);
+``scdc_over_bayes`` on one thread, with the exact sum over all K values of z.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -28,11 +34,11 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
 from pyro_crowdclust.fit import adam, default_elbo
-from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.training import Trainer
@@ -55,8 +61,8 @@ def make_data(num_items: int) -> CrowdData:
     return CrowdData(features, pairs)
 
 
-def make_trainer(data: CrowdData) -> Trainer:
-    """A run of BayesSCDC, past its first (validated) step."""
+def make_trainer(data: CrowdData, amortized: bool = False) -> Trainer:
+    """A run of BayesSCDC, or of SCDC with the exact sum over z."""
     generator = torch.Generator().manual_seed(0)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(CLUSTERS),
@@ -64,8 +70,13 @@ def make_trainer(data: CrowdData) -> Trainer:
         BernoulliEmission(SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))),
         TwoCoin(WORKERS),
     )
-    recognition = GaussianRecognition(SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM)), DIM)
-    guide = MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(10.0))
+    term = RecognitionTerm(10.0)
+    if amortized:
+        networks = AmortizedRecognition((PIXELS, HIDDEN, HIDDEN), DIM, CLUSTERS)
+        guide = AmortizedGuide(model, networks, recognition_term=term)
+    else:
+        networks = GaussianRecognition(SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM)), DIM)
+        guide = MessagePassingGuide(model, networks, recognition_term=term)
     PrincipalComponentStart()(model, guide, data, generator)
     return Trainer(
         model,
@@ -74,7 +85,7 @@ def make_trainer(data: CrowdData) -> Trainer:
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
-        elbo=default_elbo(enumerates=False),
+        elbo=default_elbo(enumerates=amortized),
         device=None,
         dtype=torch.float32,
         validate=False,
@@ -98,37 +109,70 @@ def make_floor() -> Callable[[Batch], None]:
     return step
 
 
-def main(arguments: list[str] | None = None) -> dict[str, float]:
+def take_turns(
+    works: Sequence[Callable[[Batch], object]], batches: Sequence[Batch], steps: int, warm_up: int
+) -> list[list[float]]:
+    """Seconds of every step of every work; the first ones, which warm up caches, are left out."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    times: list[list[float]] = [[] for _ in works]
+    for number in range(steps + warm_up):
+        batch = batches[number % len(batches)]
+        for work, seconds in zip(works, times, strict=True):
+            started = clock()
+            work(batch)
+            seconds.append(clock() - started)
+    return [seconds[warm_up:] for seconds in times]
+
+
+def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """Median of the ratios of steps that took turns."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
+def two_cores_are_free() -> bool:
+    """Whether the machine has two cores and hardly anything has run on them lately."""
+    return (os.cpu_count() or 1) >= 2 and os.getloadavg()[0] < 0.5
+
+
+def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     """Run the benchmark; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--items", type=int, default=8000)
     options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
+    both_threads = two_cores_are_free()
     torch.manual_seed(0)
 
     data = make_data(options.items)
     trainer, floor = make_trainer(data), make_floor()
     batches = list(trainer.batches)[:20]
-    ours, bare = [], []
-    for number in range(options.steps + 5):
-        batch = batches[number % len(batches)]
-        for work, times in ((trainer.step, ours), (floor, bare)):
-            started = time.perf_counter()
-            work(batch)
-            times.append(time.perf_counter() - started)
-    # The first steps warm up caches and Pyro's checks.
-    ours, bare = ours[5:], bare[5:]
+    found: dict[int, tuple[list[float], list[float]]] = {}
+    for threads in sorted({1, options.threads} | ({2} if both_threads else set())):
+        torch.set_num_threads(threads)
+        ours, bare = take_turns((trainer.step, floor), batches, options.steps, warm_up=5)
+        found[threads] = ours, bare
+    torch.set_num_threads(1)
+    scdc = make_trainer(data, amortized=True)
+    steps = max(1, options.steps // 20)
+    exact_sum, bayes = take_turns((scdc.step, trainer.step), batches, steps, warm_up=1)
+
+    ours, bare = found[options.threads]
     figures = {
-        "ratio": statistics.median(a / b for a, b in zip(ours, bare, strict=True)),
+        "ratio": median_ratio(ours, bare),
         "milliseconds": 1e3 * statistics.median(ours),
         "floor_milliseconds": 1e3 * statistics.median(bare),
+        "ratio_1_thread": median_ratio(*found[1]),
+        "ratio_2_threads": median_ratio(*found[2]) if 2 in found else None,
+        "scdc_over_bayes": median_ratio(exact_sum, bayes),
     }
     first = batches[0]
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"
     print(f"{options.threads} threads, {size}")
-    print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
+    if 2 not in found:
+        print(f"2 threads not measured: the load is {os.getloadavg()[0]:.1f}")
+    rounded = {name: value if value is None else round(value, 3) for name, value in figures.items()}
+    print(json.dumps(rounded))
     return figures
 
 

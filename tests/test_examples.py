@@ -49,7 +49,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
-        {"ratio", "milliseconds", "floor_milliseconds"},
+        {
+            *("ratio", "milliseconds", "floor_milliseconds"),
+            *("ratio_1_thread", "ratio_2_threads", "scdc_over_bayes"),
+        },
     ),
 }
 # Files that a script reads and that are not part of the project.
