@@ -101,7 +101,9 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert set(figures) == keys
     assert set(returned) == keys
-    assert all(math.isfinite(number) for value in figures.values() for number in numbers(value))
+    # What the machine did not allow to measure is null.
+    measured = [value for value in figures.values() if value is not None]
+    assert all(math.isfinite(number) for value in measured for number in numbers(value))
     if any("{tmp}" in argument for argument in arguments):
         pictures = list(tmp_path.glob("*.png"))
         assert pictures
