@@ -95,8 +95,8 @@ class _LastRound(torch.autograd.Function):
         linear, quadratic = local.unpack(natural)
         inverse = inverse_cholesky(-2 * quadratic)
         root = inverse.mT
-        covariance = root @ inverse
-        mean = (covariance @ linear.unsqueeze(-1)).squeeze(-1)
+        covariance = torch.bmm(root, inverse)
+        mean = torch.bmm(covariance, linear.unsqueeze(-1)).squeeze(-1)
         second = torch.addcmul(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
         constants = log_weights + components[:, local.size :].sum(-1)
         logits = torch.addmm(constants, local.pack(mean, second), of_latent.mT)
@@ -118,19 +118,19 @@ class _LastRound(torch.autograd.Function):
             if of_logits is not None:
                 logits_grad[rows] = of_logits
         vector, symmetric = local.unpack(logits_grad @ of_latent)
-        mean_grad = vector + 2 * (symmetric @ mean.unsqueeze(-1)).squeeze(-1)
+        mean_grad = torch.add(vector, torch.bmm(symmetric, mean.unsqueeze(-1)).squeeze(-1), alpha=2)
         for rows, of_mean in zip(both, gradients[::3], strict=True):
             if of_mean is not None:
                 mean_grad[rows] += of_mean
-        linear_grad = (covariance @ mean_grad.unsqueeze(-1)).squeeze(-1)
+        linear_grad = torch.bmm(covariance, mean_grad.unsqueeze(-1)).squeeze(-1)
         root = inverse.mT
-        inner = inverse @ symmetric @ root
+        inner = torch.bmm(torch.bmm(inverse, symmetric), root)
         lower = torch.ones_like(inner[0]).tril()
         halved = lower - torch.eye(local.dim).to(lower) / 2
         for rows, of_root in zip(both, gradients[1::3], strict=True):
             if of_root is not None:
-                inner[rows] += ((of_root * lower.mT).mT @ root[rows]) * halved
-        half = root @ inner @ inverse
+                inner[rows] += torch.bmm((of_root * lower.mT).mT, root[rows]) * halved
+        half = torch.bmm(torch.bmm(root, inner), inverse)
         half = torch.addcmul(half, linear_grad.unsqueeze(-1), mean.unsqueeze(-2))
         gradient = local.pack(linear_grad, half + half.mT)
         potential_grad = gradient[paired:]

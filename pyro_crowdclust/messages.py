@@ -78,11 +78,6 @@ class LocalPosterior:
         """q(z)."""
         return softmax_without_denormals(self.logits)
 
-    def rows(self, index: slice) -> LocalPosterior:
-        """q of some of the items."""
-        latent = None if self.latent is None else Moments(*(part[index] for part in self.latent))
-        return LocalPosterior(self.logits[index], latent)
-
 
 @dataclass(frozen=True)
 class LocalConditionals:
@@ -133,13 +128,21 @@ class LocalConditionals:
         prior = assignments @ self.components[:, : local.size]
         return local.moments(prior + self.potential)
 
-    def potential_alone(self) -> Moments | None:
-        """The latent as the recognition network alone sees it, its precision being diagonal."""
+    def first_logits(self) -> Float[Tensor, "item cluster"]:
+        """``eta_z`` at the latent that the recognition network alone sees.
+
+        The precision of its potentials is diagonal, so no matrix is factorized or multiplied.
+        """
         if self.potential is None:
-            return None
-        linear, quadratic = self.family.local.unpack(self.potential)
-        precision = -2 * quadratic.diagonal(dim1=-2, dim2=-1)
-        return Moments(linear / precision, precision.rsqrt().diag_embed())
+            return self.logits(None)
+        local = self.family.local
+        linear, quadratic = local.unpack(self.potential)
+        variance = -0.5 / quadratic.diagonal(dim1=-2, dim2=-1)
+        mean = linear * variance
+        second = torch.addcmul(variance.diag_embed(), mean.unsqueeze(-1), mean.unsqueeze(-2))
+        constants = self.log_weights + self.components[:, local.size :].sum(-1)
+        of_latent = self.components[:, : local.size]
+        return torch.addmm(constants, local.pack(mean, second), of_latent.mT)
 
     def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
         """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
@@ -230,7 +233,7 @@ class LocalSolver:
         Without a ``coupling`` both are the same.
         """
         with torch.no_grad():
-            logits = conditionals.logits(conditionals.potential_alone())
+            logits = conditionals.first_logits()
             if conditionals.potential is not None:
                 for _ in range(self.iterations - 1):
                     assignments = softmax_without_denormals(logits)

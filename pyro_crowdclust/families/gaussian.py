@@ -139,12 +139,10 @@ class _InverseCholesky(torch.autograd.Function):
     """``inverse_cholesky``, with three small products on the way back."""
 
     @staticmethod
-    def forward(precision: Tensor) -> Tensor:
-        return inverse_cholesky(precision)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        ctx.save_for_backward(output)
+    def forward(ctx: Any, precision: Tensor) -> Tensor:
+        inverse = inverse_cholesky(precision)
+        ctx.save_for_backward(inverse)
+        return inverse
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:

@@ -26,15 +26,12 @@ class MomentStatistics(torch.autograd.Function):
     """Map the value (m, vec R) of a Gaussian site to (m, vec(m m^T + R R^T), 1, 1)."""
 
     @staticmethod
-    def forward(value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch size"]:
+    def forward(ctx: Any, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch size"]:
+        ctx.save_for_backward(value)
         mean, root = Moments.of(value)
         second = torch.addcmul(root @ root.mT, mean.unsqueeze(-1), mean.unsqueeze(-2))
         ones = value.new_ones(*value.shape[:-1], 2)
         return torch.cat([mean, second.flatten(-2), ones], -1)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
