@@ -124,20 +124,16 @@ class AmortizedGuide(nn.Module):
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
         log_probabilities, trunk = self._log_probabilities(batch)
-        with (
-            poutine.scale(scale=batch.item_weight),
-            pyro.plate("items", len(batch.items), dim=-1),
-        ):
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with poutine.scale(scale=batch.item_weight), items:
             z = pyro.sample("z", Assignment(log_probabilities), infer={"enumerate": "parallel"})
             latent = self.recognition.latent(batch.features, trunk, z)
             pyro.sample("x", GaussianAtMean(latent))
         self.auxiliary_loss = None
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)
-            with (
-                poutine.scale(scale=batch.pair_weight),
-                pyro.plate("pairs", batch.num_pairs, dim=-1),
-            ):
+            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            with poutine.scale(scale=batch.pair_weight), pairs:
                 ends = batch.left, batch.right, batch.num_paired
                 pyro.sample("same", SameCluster(probabilities, *ends))
             if self.recognition_term is not None:

@@ -95,19 +95,15 @@ class MessagePassingGuide(nn.Module):
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
 
         local = self._local(batch, weights, theta, rates)
-        with (
-            poutine.scale(scale=batch.item_weight),
-            pyro.plate("items", len(batch.items), dim=-1),
-        ):
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with poutine.scale(scale=batch.item_weight), items:
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent))
         if rates and batch.num_pairs:
-            with (
-                poutine.scale(scale=batch.pair_weight),
-                pyro.plate("pairs", batch.num_pairs, dim=-1),
-            ):
+            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            with poutine.scale(scale=batch.pair_weight), pairs:
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     def _conditionals(self, batch: Batch, weights: Tensor, theta: Tensor) -> LocalConditionals:

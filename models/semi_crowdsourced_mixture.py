@@ -172,10 +172,8 @@ class SemiCrowdsourcedMixture(nn.Module):
         with self.components.prior.plate("components_plate"):
             theta = pyro.sample("components", self.components.prior.distribution())
 
-        with (
-            poutine.scale(scale=batch.item_weight),
-            pyro.plate("items", len(batch.items), dim=-1),
-        ):
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with poutine.scale(scale=batch.item_weight), items:
             z = pyro.sample("z", Assignment(self.weights.log_weights(weights)))
             self._features(theta, z, batch)
 
@@ -209,7 +207,8 @@ class SemiCrowdsourcedMixture(nn.Module):
             }
         if not batch.num_pairs:
             return
-        with poutine.scale(scale=batch.pair_weight), pyro.plate("pairs", batch.num_pairs, dim=-1):
+        pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+        with poutine.scale(scale=batch.pair_weight), pairs:
             ends = batch.left, batch.right, batch.num_paired
             same = pyro.sample("same", SameCluster(z, *ends))
             pyro.sample("label", self.annotators.answer(same, rates, batch.worker), obs=batch.label)

@@ -58,7 +58,10 @@ class Categorical(ExponentialFamily):
         return CategoricalParameters(natural_parameters.softmax(-1))
 
     def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
-        return natural_parameters.logsumexp(-1)
+        # At the largest logit the log-softmax is the difference of both. ``logsumexp`` is several
+        # times slower where exponentials underflow, and confident assignments are full of those.
+        largest = natural_parameters.amax(-1)
+        return largest - natural_parameters.log_softmax(-1).amax(-1)
 
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
         return softmax_without_denormals(natural_parameters)
