@@ -1,6 +1,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.docs_installed
 BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
 .PHONY: setup demo test lint docs accuracy bench clean
@@ -29,9 +30,15 @@ lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 
-# The documentation is Markdown; building it means running every example in it.
-docs: setup
-	$(PYTHON) -m pytest --doctest-glob='*.md' README.md docs
+$(DOCS_INSTALLED): $(INSTALLED)
+	$(PYTHON) -m pip install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
+	touch $@
+
+# The pages, with every warning an error, and every example in them as a test.
+docs: $(DOCS_INSTALLED)
+	$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest --doctest-glob='*.md' README.md docs
+	@echo "open docs/_build/index.html"
 
 accuracy: setup
 	$(PYTHON) benchmarks/accuracy.py
@@ -40,5 +47,5 @@ bench: setup
 	$(PYTHON) benchmarks/run_all.py
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis figures
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis figures docs/api docs/_build
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -211,8 +211,8 @@ class LocalSolver:
     damping
         All items move at once, so a round of messages is damped: ``eta_z <- damping eta_z +
         (1 - damping) eta_z*``. Without damping, two items that were called different can change
-        places forever; with it, an isolated pair still can at |w| > 2 (1 + damping) /
-        (1 - damping).
+        places forever; with it, an isolated pair still can at
+        ``|w| > 2 (1 + damping) / (1 - damping)``.
     """
 
     iterations: int = 1

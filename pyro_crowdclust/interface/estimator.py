@@ -28,8 +28,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pyro_crowdclust.batches import features_batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.interface.labels import cluster_table, labels_of, largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
+from pyro_crowdclust.result import Fitted
 
 
 class CrowdClusterer(
@@ -176,16 +178,11 @@ class CrowdClusterer(
         if self.tol is not None and not (isinstance(self.tol, Real) and self.tol > 0):
             raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
 
-    def _read(self, result: Any) -> None:
-        assigned = result.clusters["assigned_items"]
-        self.components_of_labels_ = assigned.sort_values(
-            ascending=False, kind="stable"
-        ).index.to_numpy()
-        label_of_component = np.argsort(self.components_of_labels_)
-        self.labels_ = label_of_component[result.assignments]
-        self.n_clusters_in_use_ = int((assigned > 0).sum())
-        self.clusters_ = result.clusters.loc[self.components_of_labels_].reset_index(drop=True)
-        self.clusters_.index.name = "cluster"
+    def _read(self, result: Fitted) -> None:
+        self.components_of_labels_ = largest_first(result)
+        self.labels_ = labels_of(result)
+        self.clusters_ = cluster_table(result)
+        self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
         self.workers_ = result.workers if result.data.num_pairs else None
         self.n_iter_ = len(result.history)
         self.converged_ = result.stop_reason.startswith("converged")

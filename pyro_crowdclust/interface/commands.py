@@ -1,0 +1,209 @@
+"""What the commands of the command line do, on options that it has parsed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust.interface.labels import cluster_table, item_table, largest_first
+from pyro_crowdclust.interface.mixtures import mixture_for
+from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
+from pyro_crowdclust.interface.reading import FeatureTable, read_answers, read_features
+from pyro_crowdclust.interface.report import report_page
+from pyro_crowdclust.metrics import clustering_report
+from pyro_crowdclust.simulation import simulate_pages
+
+MODELS = {"gaussian": None, "deep-normal": DeepNormal, "deep-bernoulli": DeepBernoulli}
+
+RESULT = "result.safetensors"
+SETTINGS = "settings.json"
+_PAIR_IDS = ("left", "right", "worker", "page")
+
+
+def fit(options: Namespace) -> int:
+    """Fit a model to items and answers, and write what it found to a folder."""
+    _new_folder(options.out, options.force)
+    table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
+    pairs = None if options.pairs is None else read_answers(options.pairs, _PAIR_IDS)
+    data = CrowdData(table.values, pairs, item_ids=table.ids)
+    networks = MODELS[options.model]
+    if networks is not None:
+        networks = networks(options.dim, tuple(options.hidden))
+    recipe = mixture_for(data, num_clusters=options.clusters, networks=networks)
+    changes = {} if options.epochs is None else {"epochs": options.epochs}
+    result = recipe.fit(
+        num_starts=options.starts, seed=options.seed, progress=not options.quiet, **changes
+    )
+    settings = {
+        "pyro_crowdclust": __version__,
+        "features": str(options.features.resolve()),
+        "pairs": None if options.pairs is None else str(options.pairs.resolve()),
+        "model": options.model,
+        "id_column": table.ids.name,
+        "columns": table.columns,
+        "seed": result.seed,
+        "stop_reason": result.stop_reason,
+        "elbo": result.elbo,
+    }
+    _write_result(result, settings, options.out)
+    if not options.quiet:
+        print(_summary(result, options.out))
+    if result.stop_reason.startswith("interrupted"):
+        return 130
+    return 3 if result.stop_reason.startswith("not finite") else 0
+
+
+def predict(options: Namespace) -> int:
+    """Cluster new items by their features, with what 'fit' learned."""
+    result, settings = _read_result(options.folder)
+    table = read_features(options.features, id_column=options.id_column or settings["id_column"])
+    values = _columns_of_the_fit(table, settings["columns"], options.features)
+    probabilities = result.predict_proba(values)[:, largest_first(result)]
+    found = pd.DataFrame(
+        {"cluster": probabilities.argmax(1), "probability": probabilities.max(1)},
+        index=table.ids.rename("item"),
+    )
+    found.to_csv(sys.stdout if options.out is None else options.out)
+    return 0
+
+
+def report(options: Namespace) -> int:
+    """Write a page with the tables and pictures of what 'fit' learned."""
+    result, settings = _read_result(options.folder)
+    path = options.out or options.folder / "report.html"
+    title = f"Clusters of {Path(settings['features']).name}"
+    path.write_text(report_page(result, title), encoding="utf-8")
+    print(path)
+    return 0
+
+
+def simulate(options: Namespace) -> int:
+    """Write items, answers of a simulated crowd and the truth, as files to try things on."""
+    _new_folder(options.out, options.force)
+    features, pairs, truth = _crowd(options)
+    features.to_csv(options.out / "features.csv")
+    pairs.to_csv(options.out / "answers.csv", index=False)
+    truth.to_csv(options.out / "truth.csv")
+    if not options.quiet:
+        print(f"{options.out}: features.csv, answers.csv, truth.csv ({len(pairs)} answers)")
+    return 0
+
+
+def demo(options: Namespace) -> int:
+    """Simulate a crowd, fit it, write the page, and compare with the truth."""
+    simulate(options)
+    folder = options.out
+    code = fit(
+        Namespace(
+            **vars(options)
+            | {
+                "features": folder / "features.csv",
+                "pairs": folder / "answers.csv",
+                "out": folder / "fit",
+                "id_column": None,
+                "ignore": [],
+                "model": "gaussian",
+            }
+        )
+    )
+    report(Namespace(folder=folder / "fit", out=None))
+    truth = pd.read_csv(folder / "truth.csv", index_col="item")["cluster"]
+    found = pd.read_csv(folder / "fit" / "items.csv", index_col="item")["cluster"]
+    scores = clustering_report(truth.to_numpy(), found.loc[truth.index].to_numpy())
+    print(f"accuracy against the truth {scores['accuracy']:.3f}, NMI {scores['nmi']:.3f}")
+    return code
+
+
+def _new_folder(path: Path, force: bool) -> None:
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _write_result(result: Fitted, settings: dict, folder: Path) -> None:
+    item_table(result).to_csv(folder / "items.csv")
+    cluster_table(result).to_csv(folder / "clusters.csv")
+    result.history.to_csv(folder / "history.csv", index=False)
+    if result.data.num_pairs:
+        result.workers.to_csv(folder / "workers.csv")
+    result.save(folder / RESULT)
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _read_result(folder: Path) -> tuple[Fitted, dict]:
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ValueError(
+            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
+            f"{SETTINGS}"
+        ) from None
+    return load(folder / RESULT), settings
+
+
+def _columns_of_the_fit(
+    table: FeatureTable, columns: list[str] | None, path: Path
+) -> np.ndarray | pd.DataFrame:
+    """The features in the order of the fit, where they have names."""
+    if columns is None or table.columns is None:
+        return table.values
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{path} lacks the columns {missing} that the fit was on; it has {table.columns}"
+        )
+    return table.values[columns]
+
+
+def _summary(result: Fitted, folder: Path) -> str:
+    sizes = result.clusters["assigned_items"]
+    lines = [
+        f"{result.data}",
+        f"{int((sizes > 0).sum())} clusters with {', '.join(map(str, sizes[sizes > 0]))} items; "
+        f"{result.stop_reason}",
+    ]
+    if result.data.num_pairs:
+        weights = result.workers["weight"]
+        lines.append(
+            f"most reliable worker {weights.idxmax()} (weight {weights.max():.1f} nats), least "
+            f"{weights.idxmin()} ({weights.min():.1f})"
+        )
+    names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))
+    return "\n".join([*lines, f"{folder}: {names}"])
+
+
+def _crowd(options: Namespace) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Overlapping Gaussians with string ids, answers about a third of them, and the truth."""
+    rng = np.random.default_rng(options.seed)
+    kinds = rng.integers(options.true_clusters, size=options.items)
+    centers = rng.normal(scale=2.5, size=(options.true_clusters, 4))
+    names = pd.Index([f"item-{i:04d}" for i in range(options.items)], name="item")
+    features = pd.DataFrame(
+        centers[kinds] + rng.normal(size=(options.items, 4)), names, list("abcd")
+    )
+    good = rng.uniform(0.8, 0.98, (2, options.workers - 1))
+    sensitivity, specificity = np.column_stack([good, [0.5, 0.5]])
+    page_size = min(12, options.items)
+    asked = rng.choice(options.items, max(options.items // 3, page_size), replace=False)
+    pairs = simulate_pages(
+        kinds,
+        sensitivity,
+        specificity,
+        pages_per_worker=options.pages,
+        page_size=page_size,
+        items=asked,
+        seed=options.seed,
+    )
+    named = pairs.assign(
+        left=names[pairs["left"]],
+        right=names[pairs["right"]],
+        worker="worker-" + pairs["worker"].astype(str),
+        page="page-" + pairs["page"].astype(str),
+    )
+    return features.round(4), named, pd.DataFrame({"cluster": kinds}, index=names)

@@ -1,0 +1,173 @@
+"""Files into tables. Ids are text here, so that what goes in comes out the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_WORDS = {"same": 1, "different": 0}
+_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
+# A column with one of these names holds the ids of the items, if none is named.
+_ID_NAMES = ("item", "id", "item_id")
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Features of items with their ids.
+
+    Attributes
+    ----------
+    values
+        Numbers, one row per item.
+    ids
+        Ids of the items, as text.
+    columns
+        Names of the columns of a table; None of an array.
+    """
+
+    values: np.ndarray | pd.DataFrame
+    ids: pd.Index
+    columns: list[str] | None
+
+
+def read_features(
+    path: Path, *, id_column: str | None = None, ignore: Sequence[str] = ()
+) -> FeatureTable:
+    """Features from ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
+
+    Parameters
+    ----------
+    path
+        The file. An array has one row per item; a table also has a column of ids, or its rows
+        are numbered from 0.
+    id_column
+        Name of the column of ids. Default: a column ``item``, ``id`` or ``item_id``, else the
+        first column if it holds text.
+    ignore
+        Columns that are no features.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or a column is not there.
+    """
+    if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
+        if id_column is not None or ignore:
+            raise ValueError(
+                f"{path} is an array, which has no columns to name: leave out --id-column and "
+                "--ignore"
+            )
+        values = _opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        if values.ndim == 0:
+            raise ValueError(f"{path} holds a single number: save one row of numbers per item")
+        return FeatureTable(values, _row_numbers(len(values)), None)
+    head = _read(path, rows=50)
+    for name in [*ignore, *([id_column] if id_column is not None else [])]:
+        if name not in head.columns:
+            raise ValueError(f"{path} has no column '{name}'; it has {list(head.columns)}")
+    if id_column is None:
+        id_column = _find_ids(head.drop(columns=list(ignore)))
+    table = _read(path, text=[] if id_column is None else [id_column])
+    table = table.drop(columns=[name for name in ignore if name != id_column])
+    if id_column is None:
+        ids = _row_numbers(len(table))
+    else:
+        ids = pd.Index(_as_text(table.pop(id_column)), name=id_column)
+        table.index = ids
+    return FeatureTable(table, ids, [str(name) for name in table.columns])
+
+
+def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
+    """A table of answers from ``.csv``, ``.tsv`` or ``.parquet``, with these columns as text.
+
+    In a column ``label`` the words "same" and "different" stand for 1 and 0.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read.
+    """
+    table = _read(path, text=id_columns)
+    for name in id_columns:
+        if name in table:
+            table[name] = _as_text(table[name])
+    if "label" in table and "label" not in id_columns:
+        words = table["label"].map(_WORDS)
+        if words.notna().all():
+            table["label"] = words.astype(np.int64)
+    return table
+
+
+def _find_ids(head: pd.DataFrame) -> str | None:
+    for name in _ID_NAMES:
+        if name in head.columns:
+            return name
+    if len(head.columns) and not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
+        return head.columns[0]
+    return None
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """Ids as text without spaces around it; missing ones stay missing."""
+    missing = column.isna()
+    return column.astype(object).where(missing, column.astype(str).str.strip())
+
+
+def _row_numbers(count: int) -> pd.Index:
+    return pd.Index(map(str, range(count)), dtype=object)
+
+
+def _kind(path: Path, known: Sequence[str]) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in known:
+        raise ValueError(f"{path} does not end in {', '.join(known)}: convert it to one of them")
+    return suffix
+
+
+def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> pd.DataFrame:
+    """A table; columns in ``text`` as they are written, empty cells missing."""
+    kind = _kind(path, [*_SEPARATORS, ".parquet"])
+    if kind == ".parquet":
+        return _opened(path, lambda: _read_parquet(path, rows))
+    options = {"sep": _SEPARATORS[kind], "nrows": rows, "skipinitialspace": True}
+    if text:
+        # An id "NA" is not missing, and "007" is no number.
+        columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
+        options["dtype"] = dict.fromkeys(text, str)
+        options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
+        options["keep_default_na"] = False
+    return _opened(path, lambda: pd.read_csv(path, **options))
+
+
+def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is a parquet file, which takes pyarrow to read: pip install "
+            "'pyro-crowdclust[parquet]', or convert it to .csv"
+        ) from error
+    table = pyarrow.parquet.read_table(path)
+    table = (table if rows is None else table.slice(0, rows)).to_pandas()
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(named) if named else table
+
+
+def _opened(path: Path, read: Callable[[], Any]) -> Any:
+    """What ``read`` returns, with errors that name the file."""
+    try:
+        return read()
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,167 @@
+"""One self-contained page about a fit: tables and pictures in a single HTML file."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust import __version__
+from pyro_crowdclust.interface.labels import cluster_table, labels_of
+from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
+from pyro_crowdclust.result import Fitted
+
+# Longer tables are cut on the page; the whole ones are in the files beside it.
+_MOST_ROWS = 50
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 62rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: 0.2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; border-bottom: 1px solid #d5dae2; }
+p { max-width: 46rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; }
+th { background: #f4f6f9; font-weight: 600; }
+tbody th, td:first-child { text-align: left; background: none; font-weight: 600; }
+figure { margin: 1rem 0; }
+img { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+.note { color: #55606e; font-size: 0.9rem; }
+"""
+
+
+def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
+    """An HTML page with all that a fit found; it asks for no other file.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` or ``load`` returned.
+    title
+        Headline.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.interface import cluster
+    >>> features = np.random.default_rng(0).normal(size=(20, 2))
+    >>> page = report_page(cluster(features, num_clusters=2, epochs=2, progress=False))
+    >>> page.startswith("<!doctype html>"), "<h2>Clusters</h2>" in page
+    (True, True)
+    """
+    sections = [
+        _summary(result),
+        _section(
+            "Clusters",
+            "Those with items, numbered from the largest. Expected items are sums of "
+            "probabilities; the weight is the posterior mean of the cluster's share.",
+            _table(cluster_table(result).query("assigned_items > 0")),
+        ),
+        _section(
+            "Items",
+            "By cluster; a ring marks items that somebody was asked about.",
+            _picture("items by cluster", lambda: plot_latent(_Relabelled(result))),
+        ),
+        *_worker_sections(result),
+        _section(
+            "Training",
+            "The bound on the evidence should rise and level off; if it still rises at the end, "
+            "train longer.",
+            _picture("training", lambda: plot_history(result)),
+        ),
+    ]
+    return (
+        "<!doctype html>\n"
+        f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body>\n"
+        f"<h1>{html.escape(title)}</h1>\n" + "\n".join(sections) + "\n</body></html>\n"
+    )
+
+
+class _Relabelled:
+    """A result whose assignments are labels; all else is the result's own."""
+
+    def __init__(self, result: Fitted) -> None:
+        self._result = result
+        self.assignments = labels_of(result)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._result, name)
+
+
+def _summary(result: Fitted) -> str:
+    in_use = int((result.clusters["assigned_items"] > 0).sum())
+    rows = {
+        "data": str(result.data).removeprefix("CrowdData(").removesuffix(")"),
+        "clusters with items": f"{in_use} of {len(result.clusters)}",
+        "model": f"{type(result.model).__name__}, {type(result.guide).__name__}",
+        "evidence lower bound": f"{result.elbo:,.1f} nats",
+        "training": f"{result.stop_reason}; {result.seconds:.1f} s, seed {result.seed}",
+        "made by": f"pyro_crowdclust {__version__}",
+    }
+    cells = "".join(
+        f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>'
+
+
+def _worker_sections(result: Fitted) -> Iterable[str]:
+    try:
+        workers = result.workers
+    except ValueError:
+        return
+    yield _section(
+        "Workers",
+        "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: how "
+        "often “different” of items of two. The weight is what an answer counts, in nats: near "
+        "zero for guessing, below it for saying the opposite. Intervals hold 90 %.",
+        _table(_with_intervals(workers.sort_values("weight", ascending=False))),
+        _picture("weights of workers", lambda: plot_worker_weights(result)),
+        _picture("rates of workers", lambda: plot_workers(result)),
+    )
+
+
+def _with_intervals(workers: pd.DataFrame) -> pd.DataFrame:
+    """The workers' table with each rate and its interval in one column."""
+    columns = {}
+    for name in ("sensitivity", "specificity"):
+        low, high = workers[f"{name}_lower"], workers[f"{name}_upper"]
+        columns[name] = [
+            f"{mean:.2f}" if pd.isna(a) else f"{mean:.2f} ({a:.2f} to {b:.2f})"
+            for mean, a, b in zip(workers[name], low, high, strict=True)
+        ]
+    rest = workers[["weight", "weight_sd", "answers"]]
+    return pd.concat([pd.DataFrame(columns, index=workers.index), rest], axis=1)
+
+
+def _section(title: str, text: str, *parts: str) -> str:
+    return f"<h2>{title}</h2>\n<p>{text}</p>\n" + "\n".join(parts)
+
+
+def _table(frame: pd.DataFrame) -> str:
+    shown = frame.head(_MOST_ROWS).reset_index()
+    text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
+    note = ""
+    if len(frame) > len(shown):
+        note = f'<p class="note">The first {len(shown)} of {len(frame)} rows.</p>'
+    return f'<div class="scroll">{text}</div>{note}'
+
+
+def _picture(description: str, draw: Callable[[], Any]) -> str:
+    """The picture as text, or a sentence where there is nothing to draw."""
+    try:
+        figure = draw()
+    except ValueError as error:
+        return f'<p class="note">No picture of {description}: {html.escape(str(error))}.</p>'
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<figure><img alt="{description}" src="data:image/png;base64,{encoded}"></figure>'
