@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.labels import cluster_table, item_table, largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
@@ -174,6 +175,7 @@ def _summary(result: Fitted, folder: Path) -> str:
             f"most reliable worker {weights.idxmax()} (weight {weights.max():.1f} nats), least "
             f"{weights.idxmin()} ({weights.min():.1f})"
         )
+    lines += [f"advice: {sentence}" for sentence in advice(result)]
     names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))
     return "\n".join([*lines, f"{folder}: {names}"])
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust import __version__
+from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.labels import cluster_table, labels_of
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.result import Fitted
@@ -110,7 +111,9 @@ def _summary(result: Fitted) -> str:
         f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in rows.items()
     )
-    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>'
+    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in advice(result))
+    notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
+    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
 
 
 def _worker_sections(result: Fitted) -> Iterable[str]:
