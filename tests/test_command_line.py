@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +134,7 @@ def test_demo_from_simulation_to_page(tmp_path, capsys):
     ("words", "message"),
     [
         (["predict", "nowhere", "--features", "x.csv"], "nowhere is no folder that .* wrote"),
+        (["report", "full"], "full is no folder that .* wrote: it has no readable settings.json"),
         (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
         (["fit", "--features", "full/x.csv", "--out", "full"], "has files in it: name a new one"),
         (["fit", "--features", "text.csv", "--out", "new"], "feature column 'b' is not numeric"),
@@ -152,6 +154,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
     files = {
         "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
         "text.csv": "item,a,b\nu,1,red\n",
+        "full/settings.json": "[]",
         "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
         "pairs.csv": "left,right,worker,label\nw,v,x,1\n",
     }
@@ -160,7 +163,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         Path(name).write_text(text, encoding="utf-8")
     assert main(words) == 1
     line = only_error(capsys)
-    assert pytest.importorskip("re").search(message, line), line
+    assert re.search(message, line), line
 
 
 @pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["fit", "--clusters", "0"]])
@@ -252,6 +255,19 @@ def test_report_in_a_real_browser(fitted, tmp_path):
     assert seen["images"] == [True] * 4
     workers, clusters, summary = 4, 3, 6
     assert seen["rows"] >= workers + summary + min(clusters, 1)
+
+
+def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, capsys):
+    copied = shutil.copytree(crowd, tmp_path / "crowd")
+    assert main([*fit_words(copied, tmp_path / "out"), "--epochs", "2"]) == 0
+    features = copied / "features.csv"
+    features.write_text(features.read_text(encoding="utf-8").replace("item-0003", "item-x"))
+    assert main(["report", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pyro-crowdclust: warning: the features of the fit are not used: ")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "No picture of items by cluster: the features of the fit are not at hand" in page
+    assert page.count("data:image/png;base64,") == 3
 
 
 def test_report_shows_ids_as_text_and_not_as_html(tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +32,7 @@ _PAIR_IDS = ("left", "right", "worker", "page")
 def fit(options: Namespace) -> int:
     """Fit a model to items and answers, and write what it found to a folder."""
     _new_folder(options.out, options.force)
-    table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
-    pairs = None if options.pairs is None else read_answers(options.pairs, _PAIR_IDS)
-    data = CrowdData(table.values, pairs, item_ids=table.ids)
+    table, data = _read_data(options.features, options.pairs, options.id_column, options.ignore)
     networks = MODELS[options.model]
     if networks is not None:
         networks = networks(options.dim, tuple(options.hidden))
@@ -47,6 +47,7 @@ def fit(options: Namespace) -> int:
         "pairs": None if options.pairs is None else str(options.pairs.resolve()),
         "model": options.model,
         "id_column": table.ids.name,
+        "ignore": options.ignore,
         "columns": table.columns,
         "seed": result.seed,
         "stop_reason": result.stop_reason,
@@ -76,7 +77,7 @@ def predict(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     """Write a page with the tables and pictures of what 'fit' learned."""
-    result, settings = _read_result(options.folder)
+    result, settings = _read_result(options.folder, with_features=True)
     path = options.out or options.folder / "report.html"
     title = f"Clusters of {Path(settings['features']).name}"
     path.write_text(report_page(result, title), encoding="utf-8")
@@ -137,15 +138,34 @@ def _write_result(result: Fitted, settings: dict, folder: Path) -> None:
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _read_result(folder: Path) -> tuple[Fitted, dict]:
+def _read_data(
+    features: Path, pairs: Path | None, id_column: str | None, ignore: Sequence[str]
+) -> tuple[FeatureTable, CrowdData]:
+    table = read_features(features, id_column=id_column, ignore=ignore)
+    answers = None if pairs is None else read_answers(pairs, _PAIR_IDS)
+    return table, CrowdData(table.values, answers, item_ids=table.ids)
+
+
+def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
+    """What 'fit' wrote; with the features where they are still what and where they were."""
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        features, pairs = settings["features"], settings["pairs"]
+        id_column, ignore = settings["id_column"], settings["ignore"]
+    except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
             f"{SETTINGS}"
         ) from None
-    return load(folder / RESULT), settings
+    result = load(folder / RESULT)
+    if with_features:
+        try:
+            pairs = None if pairs is None else Path(pairs)
+            _, data = _read_data(Path(features), pairs, id_column, ignore)
+            result = load(folder / RESULT, data=data)
+        except ValueError as error:
+            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
+    return result, settings
 
 
 def _columns_of_the_fit(

@@ -67,7 +67,7 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
         _section(
             "Items",
             "By cluster; a ring marks items that somebody was asked about.",
-            _picture("items by cluster", lambda: plot_latent(_Relabelled(result))),
+            _picture("items by cluster", lambda: _plot_items(result)),
         ),
         *_worker_sections(result),
         _section(
@@ -95,6 +95,12 @@ class _Relabelled:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._result, name)
+
+
+def _plot_items(result: Fitted) -> Any:
+    if result.latent_means is None and result.data.features is None:
+        raise ValueError("the features of the fit are not at hand")
+    return plot_latent(_Relabelled(result))
 
 
 def _summary(result: Fitted) -> str:
