@@ -26,6 +26,7 @@ myst_heading_anchors = 3
 # Docstrings are numpydoc, with types in the signatures alone.
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # named tuples document their fields themselves
 # Each name is documented in the module that it is written in, not again where it is imported;
 # and scikit-learn writes docstrings of its own into estimators.
 autodoc_default_options = {
