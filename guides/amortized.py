@@ -188,7 +188,9 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
         """Points of weights, locations and covariances."""
-        return MixtureSummary(self._weights(), *self._gaussians())
+        # Copies, since a mean is a view of its parameter.
+        location, covariance = (part.clone() for part in self._gaussians())
+        return MixtureSummary(self._weights(), location, covariance)
 
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyro
 import torch
+from jaxtyping import Int
 from pyro import poutine
 from torch import Tensor, nn
 
@@ -234,3 +235,18 @@ class MessagePassingGuide(nn.Module):
         weights = self.posteriors["weights"]
         left = self.model.weights.emptied(weights.natural_parameters, cluster)
         weights.set_natural_parameters(left)
+
+    @torch.no_grad()
+    def preferred_order(self) -> tuple[Tensor, float]:
+        """An order of the clusters that suits the weights, and what it adds to their evidence."""
+        eta = self.posteriors["weights"].natural_parameters
+        order = self.model.weights.preferred_order(self.model.weights.posterior_counts(eta))
+        return order, self._weights_change(self.model.weights.reordered(eta, order))
+
+    @torch.no_grad()
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Put the clusters in another order."""
+        weights, components = (self.posteriors[name] for name in _OF_MIXTURE)
+        reordered = self.model.weights.reordered(weights.natural_parameters, order)
+        weights.set_natural_parameters(reordered)
+        components.set_natural_parameters(components.natural_parameters[order])

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -590,4 +589,4 @@ class MixedComponents(Components):
         columns: Sequence[int] | None = None,
     ) -> None:
         for (part, own), mine in zip(self._pairs(features), self.columns, strict=True):
-            part.check(own, first_row, np.asarray(columns or range(self.num_features))[mine])
+            part.check(own, first_row, mine if columns is None else [columns[c] for c in mine])

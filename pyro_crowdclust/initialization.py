@@ -98,13 +98,13 @@ class PrincipalComponentStart:
 
     @staticmethod
     def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
-        """A k-means partition, in the order that the prior of the weights likes best."""
+        """A k-means partition, in the order that suits the prior of the weights."""
         seed = int(torch.randint(2**31, (), generator=generator))
         count = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
         labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())
         labels = torch.as_tensor(labels, dtype=torch.int64)
         partition = nn.functional.one_hot(labels, model.num_clusters).double()
-        return partition[:, model.weights.best_order(partition.sum(0))]
+        return partition[:, model.weights.preferred_order(partition.sum(0))]
 
 
 def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:

@@ -65,8 +65,8 @@ class Weights(nn.Module, ABC):
     def from_probabilities(self, probabilities: Float[Tensor, " cluster"]) -> Any:
         """Inverse of ``probabilities``."""
 
-    def best_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
-        """The order of clusters that the prior likes best, for these counts."""
+    def preferred_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
+        """An order of the clusters that suits the prior, for these counts."""
         return torch.arange(self.num_clusters, device=counts.device)
 
     def posterior_counts(self, natural_parameters: Tensor) -> Float[Tensor, " cluster"]:
@@ -75,22 +75,23 @@ class Weights(nn.Module, ABC):
 
     def merged(self, natural_parameters: Tensor, first: int, second: int) -> Tensor:
         """The posterior once ``first`` also holds what ``second`` held."""
-        moved = self.posterior_counts(natural_parameters)[second]
-        change = moved.new_zeros(self.num_clusters)
-        change[first], change[second] = moved, -moved
-        return natural_parameters + self.count_statistics(change)
+        counts = self.posterior_counts(natural_parameters)
+        counts[first] += counts[second]
+        counts[second] = 0
+        return self._posterior(counts)
 
     def emptied(self, natural_parameters: Tensor, cluster: int) -> Tensor:
         """The posterior once ``cluster`` holds nothing."""
         counts = self.posterior_counts(natural_parameters)
-        change = torch.zeros_like(counts)
-        change[cluster] = -counts[cluster]
-        return natural_parameters + self.count_statistics(change)
+        counts[cluster] = 0
+        return self._posterior(counts)
 
     def reordered(self, natural_parameters: Tensor, order: Int[Tensor, " cluster"]) -> Tensor:
         """The posterior once the clusters stand in this order."""
-        counts = self.posterior_counts(natural_parameters)
-        return natural_parameters + self.count_statistics(counts[order] - counts)
+        return self._posterior(self.posterior_counts(natural_parameters)[order])
+
+    def _posterior(self, counts: Float[Tensor, " cluster"]) -> Tensor:
+        return self.prior.natural_parameters + self.count_statistics(counts)
 
 
 class DirichletWeights(Weights):
@@ -201,8 +202,13 @@ class PitmanYorWeights(Weights):
         left = probabilities.flip(0).cumsum(0).flip(0)
         return probabilities[:-1] / left[:-1]
 
-    def best_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
-        # The prior expects earlier sticks to be larger (Kurihara et al. 2007).
+    def posterior_counts(self, natural_parameters: Float[Tensor, "stick 2"]) -> Tensor:
+        # The second term of eq. 17 may leave the sticks without counts that they agree on.
+        return super().posterior_counts(natural_parameters).clamp_min(0)
+
+    def preferred_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
+        # Earlier sticks are expected to be larger (Kurihara et al. 2007), where the truncation is
+        # not felt: the last stick is all that is left, which is much for a small T.
         return counts.argsort(descending=True, stable=True)
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 import pyro
@@ -26,7 +27,7 @@ from pyro_crowdclust.families import (
 from pyro_crowdclust.optim import NaturalGradient, robbins_monro
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 
-from .oracles import random_natural
+from .oracles import is_conjugate_prior, log_marginal, random_natural
 
 # Without redundant coordinates (a matrix of one row has none) the Fisher information is regular.
 REGULAR = [Dirichlet(4), Beta(), Gaussian(1), NormalInverseWishart(1)]
@@ -190,8 +191,34 @@ def niw_gaussian() -> ConjugateProblem:
     return ConjugateProblem(ConjugatePrior(family, eta, 3), observe, torch.stack(rows), evidence)
 
 
+def mixture_of(family: ExponentialFamily) -> ConjugateProblem:
+    """Three clusters, one of them empty, of any family; evidence by the chain rule."""
+    eta = random_natural(family)
+    statistics = family.sufficient_statistics(family.sample(eta.expand(5, -1)))
+    x, z = family.sample_observation(statistics), torch.tensor([0, 0, 2, 0, 2])
+    one_hot = nn.functional.one_hot(z, 3).double()
+
+    def observe(theta: Tensor) -> None:
+        with pyro.plate("items", 5):
+            likelihood = ComponentObservation(family, theta, one_hot, family.observation_size)
+            pyro.sample("x", likelihood, obs=x)
+
+    posterior, evidence = eta.repeat(3, 1), 0.0
+    for row, k in zip(x, z.tolist(), strict=True):
+        evidence += log_marginal(family, posterior[k], row)
+        posterior[k] += family.observation_statistics(row)
+    return ConjugateProblem(ConjugatePrior(family, eta, 3), observe, posterior, evidence)
+
+
+MIXTURES = {
+    name: family
+    for name, family in REGISTRY.items()
+    if is_conjugate_prior(family) and name not in ("beta", "dirichlet")
+}
 every_problem = pytest.mark.parametrize(
-    "make", [dirichlet_categorical, beta_bernoulli, niw_gaussian]
+    "make",
+    [dirichlet_categorical, beta_bernoulli, niw_gaussian]
+    + [pytest.param(partial(mixture_of, family), id=name) for name, family in MIXTURES.items()],
 )
 
 
