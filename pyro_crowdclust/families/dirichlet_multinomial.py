@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.families.counts import log_factorials
 from pyro_crowdclust.families.dirichlet import Dirichlet
 
 
@@ -42,7 +43,7 @@ class DirichletMultinomial(Dirichlet):
         return self.size
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
-        return torch.lgamma(observation.sum(-1) + 1) - torch.lgamma(observation + 1).sum(-1)
+        return torch.lgamma(observation.sum(-1) + 1) - log_factorials(observation)
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch size"]:
         return torch.distributions.Multinomial(

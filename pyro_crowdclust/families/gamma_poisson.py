@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.families.counts import log_factorials
 from pyro_crowdclust.families.family import ExponentialFamily
 
 
@@ -85,7 +86,7 @@ class GammaPoisson(ExponentialFamily):
         return torch.cat([observation, torch.ones_like(observation)], -1)
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
-        return -torch.lgamma(observation + 1).sum(-1)
+        return -log_factorials(observation)
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch dim"]:
         return torch.poisson(-statistics[..., self.dim :])
