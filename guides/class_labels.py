@@ -54,7 +54,7 @@ class ClassLabelGuide(nn.Module):
         The majority vote of at most this many labelled items is the start of training.
     """
 
-    def __init__(self, model: ClassLabelModel, start_items: int = 20_000) -> None:
+    def __init__(self, model: ClassLabelModel, start_items: int = 10_000) -> None:
         super().__init__()
         self.model = model
         self.start_items = start_items

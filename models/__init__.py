@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.models.dawid_skene import DawidSkene
 from pyro_crowdclust.models.logresp import LogResp
+from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 
-__all__ = ["DawidSkene", "LogResp", "SemiCrowdsourcedMixture"]
+__all__ = ["DawidSkene", "LogResp", "MomResp", "SemiCrowdsourcedMixture"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -48,8 +49,9 @@ class ClassLabels:
     @cached_property
     def _by_item(self) -> tuple[Tensor, Tensor]:
         """Cells (worker, label) sorted by item, and where each item's cells begin."""
-        order = self.item.argsort(stable=True)
-        cell = (self.worker * self.num_classes + self.label).index_select(0, order)
+        cell = self.worker * self.num_classes + self.label
+        if bool((self.item[1:] < self.item[:-1]).any()):
+            cell = cell.index_select(0, self.item.argsort(stable=True))
         last = int(self.item.max()) + 1 if len(self) else 0
         counts = torch.bincount(self.item, minlength=last)
         return cell, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -57,7 +59,7 @@ class ClassLabels:
     @cached_property
     def labelled_items(self) -> Int[Tensor, " item"]:
         """Sorted positions of the items with at least one answer."""
-        return self.item.unique()
+        return torch.bincount(self.item).nonzero().squeeze(1)
 
     def of_items(self, items: Int[Tensor, " row"]) -> LabelMatrix:
         """All answers about these items, as a matrix with a row for each."""
@@ -128,23 +130,38 @@ class LabelMatrix:
         return self.cell % self.num_classes
 
     @cached_property
-    def matrices(self) -> tuple[Tensor, Tensor]:
-        """S and its transpose, both by rows, so that each product reads memory in order."""
-        num_cells = self.num_workers * self.num_classes
-        by_cell = self.cell.argsort(stable=True)
-        of_cell = torch.bincount(self.cell, minlength=num_cells)
-        ones = torch.ones(len(self), dtype=torch.float64, device=self.cell.device)
-        return (
-            _by_rows(self.counts, self.cell, ones, num_cells),
-            _by_rows(of_cell, self.item.index_select(0, by_cell), ones, self.num_items),
+    def by_item(self) -> Tensor:
+        """S by rows."""
+        return _by_rows(*self._compressed())
+
+    @cached_property
+    def by_cell(self) -> Tensor:
+        """The transpose of S by rows, so that its products read memory in order, too."""
+        return _by_rows(*self._compressed(transposed=True))
+
+    def _compressed(self, transposed: bool = False) -> tuple[Tensor, Tensor, tuple[int, int]]:
+        """Row starts, columns and shape of S or of its transpose."""
+        shape = self.num_items, self.num_workers * self.num_classes
+        starts = torch.cat([self.counts.new_zeros(1), self.counts.cumsum(0)])
+        if not transposed:
+            return starts, self.cell, shape
+        # scipy transposes by counting, several times faster than sorting the cells.
+        ones = np.ones(len(self), dtype=np.int8)
+        parts = (ones, self.cell.numpy(force=True), starts.numpy(force=True))
+        turned = scipy.sparse.csr_matrix(parts, shape).tocsc()
+        device = self.cell.device
+        starts, columns = (
+            torch.from_numpy(part.astype(np.int64)).to(device)
+            for part in (turned.indptr, turned.indices)
         )
+        return starts, columns, shape[::-1]
 
     def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
         """``sum_j log p(a_ij | state)`` of every item and state, shape ``[item, state]``.
 
         Linear in ``log_answers``, so expectations of logarithms give the expectation.
         """
-        return _Product.apply(log_answers.flatten(0, 1), *self.matrices)
+        return _Product.apply(log_answers.flatten(0, 1), self)
 
     def votes(self) -> Float[Tensor, "item label"]:
         """How many answers name each class."""
@@ -165,30 +182,28 @@ class LabelMatrix:
         return LabelMatrix(*moved, self.num_workers, self.num_classes)
 
 
-def _by_rows(lengths: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:
-    starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+def _by_rows(starts: Tensor, columns: Tensor, shape: tuple[int, int]) -> Tensor:
+    ones = torch.ones(len(columns), dtype=torch.float64, device=columns.device)
     with warnings.catch_warnings():
         # torch calls the format beta; the two products used here are tested against dense ones.
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            starts, columns, values, size=(len(lengths), num_columns), check_invariants=False
-        )
+        return torch.sparse_csr_tensor(starts, columns, ones, size=shape, check_invariants=False)
 
 
 class _Product(torch.autograd.Function):
-    """``S @ dense`` with the gradient ``S^T @ gradient``, both with matrices that are there."""
+    """``S @ dense`` with the gradient ``S^T @ gradient``."""
 
     @staticmethod
-    def forward(dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
-        return matrix @ dense
+    def forward(dense: Tensor, labels: LabelMatrix) -> Tensor:
+        return labels.by_item @ dense
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        ctx.transposed = inputs[2]
+        ctx.labels = inputs[1]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.transposed @ gradient.contiguous(), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.labels.by_cell @ gradient.contiguous(), None
 
 
 def read_class_labels(
@@ -248,8 +263,9 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
 
 def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
     """Warn where a worker gives an item the same label again; answers that differ are data."""
-    codes = torch.stack([labels.item, labels.worker, labels.label], 1)
-    repeated = pd.DataFrame(codes.numpy()).duplicated().to_numpy()
+    cell = labels.worker * labels.num_classes + labels.label
+    one_number = labels.item * (labels.num_workers * labels.num_classes) + cell
+    repeated = pd.Series(one_number.numpy()).duplicated().to_numpy()
     if repeated.any():
         warnings.warn(
             f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "

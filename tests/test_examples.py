@@ -47,6 +47,31 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("scdc_accuracy", "scdc_nmi", "scdc_clusters_in_use"),
         },
     ),
+    "examples/crowd_labels.py": (
+        ["--data", str(DATA), "--sets", "bluebird", "--epochs", "2", "--methods", "MajorityVote"],
+        {"bluebird"},
+    ),
+    "examples/momresp_logresp.py": (
+        [
+            *("--data", str(DATA), "--figures", "{tmp}", "--sizes", "30", "--seeds", "1"),
+            *("--items", "300", "--epochs", "2", "--dim", "5"),
+        ],
+        {"news20", "sentiment_text", "labelme"},
+    ),
+    "examples/pairs_as_classes.py": (
+        ["--data", str(DATA), "--epochs", "3"],
+        {
+            *("f1", "majority_vote_f1", "dawid_skene_f1"),
+            *("specificity_error", "specificity_correlation"),
+        },
+    ),
+    "benchmarks/dawid_skene.py": (
+        ["--items", "2000", "--iterations", "2"],
+        {
+            *("ratio_iteration", "ratio_total", "over_floor", "accuracy"),
+            *("iteration_seconds", "floor_seconds", "total_seconds"),
+        },
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {
@@ -56,7 +81,14 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
 }
 # Files that a script reads and that are not part of the project.
-NEEDS = {"examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"]}
+NEEDS = {
+    "examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
+    "examples/crowd_labels.py": ["crowd_labels_bluebird.npz"],
+    "examples/momresp_logresp.py": [
+        *("news20_w100.npz", "crowd_labels_sentiment_text.npz", "crowd_labels_labelme.npz"),
+    ],
+    "examples/pairs_as_classes.py": ["pairs_product.npz"],
+}
 
 
 def runnable() -> set[str]:
@@ -85,7 +117,12 @@ def test_every_script_is_in_the_table():
 
 
 def numbers(value: Any) -> list[float]:
-    return [part for one in value for part in numbers(one)] if isinstance(value, list) else [value]
+    """All numbers in a JSON value; null stands for what could not be measured here."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [part for one in value for part in numbers(one)]
+    return [] if value is None or isinstance(value, str) else [value]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

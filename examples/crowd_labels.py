@@ -1,0 +1,129 @@
+"""Class labels of real crowds: who is right, on every ``crowd_labels_*.npz``, against crowd-kit.
+
+One rule for every data set, which never sees its truth: ``infer_classes``, i.e. Dawid-Skene with
+communities of workers and learned priors, the number of communities by the ELBO, and probabilities
+at the temperature under which answers are predicted best from the others about their item.
+crowd-kit's MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE run beside it where it is
+installed (``pip install '.[peers]'``). Accuracy and log loss are over the items with known truth;
+probabilities are clipped at 1e-15.
+
+    python examples/crowd_labels.py --data DIR
+
+DIR holds the files; its default is the environment variable PYRO_CROWDCLUST_DATA, else
+../shared/data. Prints a line per data set and, last, one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.label_calibration import calibrated_class_probabilities
+
+METHODS = ("MajorityVote", "DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")
+
+
+def load(file: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Answers as a frame ``item, worker, label``, and the truth, -1 where unknown."""
+    arrays = np.load(file)
+    truth = arrays["truth"] if "truth" in arrays else arrays["truth_train"]
+    return pd.DataFrame(arrays["annotations"], columns=["item", "worker", "label"]), truth
+
+
+def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float]:
+    """Accuracy and log loss over the items with known truth and at least one answer."""
+    known = np.intersect1d(np.flatnonzero(truth >= 0), probabilities.index)
+    right = truth[known]
+    num_classes = max(truth.max(), *probabilities.columns) + 1
+    table = probabilities.reindex(index=known, columns=range(num_classes), fill_value=0).to_numpy()
+    named = np.clip(table[np.arange(len(known)), right], 1e-15, 1)
+    return float((table.argmax(1) == right).mean()), float(-np.log(named).mean())
+
+
+def ours(frame: pd.DataFrame, epochs: int) -> tuple[pd.DataFrame, int]:
+    """Calibrated probabilities, and the number of communities chosen."""
+    with warnings.catch_warnings():
+        # Some of these crowds answered twice, and that counts twice.
+        warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
+        data = CrowdData(None, labels=frame)
+    result = infer_classes(data, epochs=epochs)
+    return calibrated_class_probabilities(result), result.model.annotators.num_communities
+
+
+def peers(
+    frame: pd.DataFrame, truth: np.ndarray, methods: list[str]
+) -> Iterator[tuple[str, float, float]]:
+    """Name, accuracy and log loss of crowd-kit's methods."""
+    from crowdkit import aggregation
+
+    renamed = frame.rename(columns={"item": "task"})
+    for name in methods:
+        options = {"random_state": 0} if name == "MACE" else {}
+        method = getattr(aggregation, name)(**options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of crowd-kit's own arithmetic
+            method.fit(renamed)
+        # A method's labels break ties in its own way; its accuracy is that of its labels.
+        labels = method.labels_
+        known = np.intersect1d(np.flatnonzero(truth >= 0), labels.index)
+        accuracy = float((labels.loc[known].to_numpy() == truth[known]).mean())
+        yield name, accuracy, scores(method.probas_.fillna(0), truth)[1]
+
+
+def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str | None]]:
+    """Run the example; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
+    parser.add_argument("--data", type=Path, default=Path(folder))
+    parser.add_argument("--sets", nargs="*", help="names; default: all")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
+    parser.add_argument("--epochs", type=int, default=200)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    files = {
+        file.stem.removeprefix("crowd_labels_"): file
+        for file in sorted(options.data.glob("crowd_labels_*.npz"))
+    }
+    if not files:
+        print(f"skipped: {options.data} holds no crowd_labels_*.npz")
+    has_peers = importlib.util.find_spec("crowdkit") is not None
+    if not has_peers:
+        print("crowd-kit is not installed (pip install '.[peers]'): no peers")
+
+    figures: dict[str, dict[str, float | str | None]] = {}
+    for name in options.sets or files:
+        frame, truth = load(files[name])
+        probabilities, communities = ours(frame, options.epochs)
+        accuracy, log_loss = scores(probabilities, truth)
+        row = {"ours": accuracy, "best_peer": None, "best_peer_name": None, "log_loss": log_loss}
+        row["dawid_skene_log_loss"] = None
+        found = list(peers(frame, truth, options.methods)) if has_peers else []
+        for peer, peer_accuracy, peer_log_loss in found:
+            if row["best_peer"] is None or peer_accuracy > row["best_peer"]:
+                row["best_peer"], row["best_peer_name"] = peer_accuracy, peer
+            if peer == "DawidSkene":
+                row["dawid_skene_log_loss"] = peer_log_loss
+        figures[name] = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
+        others = ", ".join(f"{peer} {a:.3f} ({loss:.2f})" for peer, a, loss in found)
+        print(
+            f"{name}: {accuracy:.3f} (log loss {log_loss:.2f}, {communities} communities); "
+            f"{others}",
+            flush=True,
+        )
+    print(json.dumps(figures))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

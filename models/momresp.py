@@ -1,0 +1,109 @@
+"""MomResp of Felt et al. 2015: class labels from annotators, and features drawn from the classes.
+
+    theta ~ Dir(alpha)            phi_k ~ its conjugate prior       gamma_jk ~ Dir(b_k)
+    y_i ~ Cat(theta)              x_i | y_i = k ~ p(x | phi_k)      a_ij | y_i = k ~ Cat(gamma_jk)
+
+The paper's x are word counts, multinomial given the class; here any conjugate components serve.
+Items without labels are clustered by their features, and teach the components, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyro
+import torch
+from jaxtyping import Float
+from pyro import poutine
+from torch import Tensor, nn
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.components import Components
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import Assignment, ComponentObservation
+from pyro_crowdclust.labelling import check_class_labels, check_features, sample_labels
+from pyro_crowdclust.priors import ConjugatePrior, sample_sites
+from pyro_crowdclust.weights import DirichletWeights, Weights
+
+
+@described
+class MomResp(nn.Module):
+    """A Pyro model of a batch with class labels and features.
+
+    Parameters
+    ----------
+    components
+        Prior of the features given the class, e.g. ``MultinomialComponents``.
+    annotators
+        Model of the workers, e.g. ``ConfusionMatrices``.
+    weights
+        Prior of the class proportions; uniform by default.
+
+    Raises
+    ------
+    ValueError
+        If the parts disagree about the number of classes.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        annotators: ClassAnnotators,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__()
+        self.components = components
+        self.annotators = annotators
+        self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
+        for name, part in (("components", components), ("weights", self.weights)):
+            if part.num_clusters != annotators.num_classes:
+                raise ValueError(
+                    f"{name} have {part.num_clusters} clusters, annotators "
+                    f"{annotators.num_classes} classes: give both the same number"
+                )
+
+    @property
+    def num_clusters(self) -> int:
+        """K."""
+        return self.annotators.num_classes
+
+    def _of_classes(self) -> dict[str, ConjugatePrior]:
+        return {"weights": self.weights.prior, "components": self.components.prior}
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name; a guide must have a site for each."""
+        return self._of_classes() | self.annotators.priors()
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
+        check_class_labels(self.annotators, data)
+        check_features(data, self.components.num_features)
+        for rows in torch.arange(data.num_items).split(4096):
+            self.components.check(data.rows(rows).flatten(1), first_row=int(rows[0]))
+
+    def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
+        """``E[log p(y_i = k) + log p(x_i | k)]`` up to a constant of the item."""
+        observed = self.components.observe(batch.features)
+        features = self.components.family.observation_statistics(observed)
+        return self.weights.log_weights(values["weights"]) + features @ values["components"].mT
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+        """Run the model on a batch; returns the classes y."""
+        values = sample_sites(self._of_classes()) | self.annotators.sample()
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=batch.item_weight),
+        ):
+            y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
+            family = self.components.family
+            given_class = ComponentObservation(
+                family, values["components"], y, family.observation_size
+            )
+            pyro.sample("x", given_class, obs=self.components.observe(batch.features))
+            sample_labels(self.annotators, values, y, batch)
+        return y
+
+
+__all__ = ["MomResp"]
