@@ -88,5 +88,91 @@ def digits(seed: int) -> Experiment:
     )
 
 
+UCI_SETS = ("iris", "wine", "glass", "yeast", "digits")
+# Asked, and the best peer that the question names, for labels on 20 % and on 50 % of the items.
+UCI_ASKED = {
+    "0.2": (0.98, 0.96, 0.62, 0.55, 0.92, "0.973 0.983 0.748 0.672 0.978"),
+    "0.5": (0.98, 0.98, 0.78, 0.75, 0.96, "1.00 1.00 0.841 0.805 0.990"),
+}
+
+
+def uci_figure(fraction: str, name: str, asked: float, peer: str) -> Figure:
+    """Ours on one set: best (and mean) of the runs, on all items and on those without a label."""
+
+    def text(figures: dict[str, Any]) -> str:
+        best, mean = figures[name][fraction], figures["mean"][name][fraction]
+        rest = figures["unlabeled"][name][fraction], figures["mean_unlabeled"][name][fraction]
+        return f"{best:.3f} ({mean:.3f}); unlabeled {rest[0]:.3f} ({rest[1]:.3f})"
+
+    return Figure(
+        f"{name}, {float(fraction):.0%} labels: best (mean) of 10", f"{asked}; peer {peer}", text
+    )
+
+
+def uci_peer(fraction: str, name: str) -> Figure:
+    """The peer of the same run that is best on all items."""
+
+    def text(figures: dict[str, Any]) -> str:
+        scores = {peer: of[name][fraction] for peer, of in figures["peers"].items() if name in of}
+        peer = max(scores, key=scores.get)
+        mean = figures["peers"][peer]["mean_unlabeled"][name][fraction]
+        return f"{peer} {scores[peer]:.3f}; unlabeled ({mean:.3f})"
+
+    return Figure(f"{name}, {float(fraction):.0%} labels: best peer of the same runs", "", text)
+
+
+UCI = Experiment(
+    ["examples/uci_semisupervised.py", "--runs", "10", "--fractions", "0", "0.2", "0.5"],
+    [
+        figure
+        for fraction, (*asked, peers) in UCI_ASKED.items()
+        for name, one, peer in zip(UCI_SETS, asked, peers.split(), strict=True)
+        for figure in (uci_figure(fraction, name, one, peer), uci_peer(fraction, name))
+    ],
+    needs_data=True,
+)
+
+
+def found(case: str, kind: str) -> Callable[[dict[str, Any]], str]:
+    """Clusters and accuracy of one case of the four Gaussians."""
+
+    def text(figures: dict[str, Any]) -> str:
+        one = figures[case][kind]
+        return f"{one['clusters']} clusters, accuracy {one['accuracy']:.3f}"
+
+    return text
+
+
+FOUR_GAUSSIANS = Experiment(
+    ["examples/four_gaussians.py"],
+    [
+        Figure(f"Four Gaussians, {case}, {kind}", asked, found(case, kind))
+        for case, asked in (
+            ("row_T4", "3 clusters given labels"),
+            ("row_T10", "3 clusters given labels"),
+            ("view_horizontal", "2 clusters, top and bottom"),
+            ("view_vertical", "2 clusters, left and right"),
+        )
+        for kind in ("none", "field, paper's start", "field", "table", "start alone")
+    ],
+)
+
+TEXT = Experiment(
+    ["examples/text_mixture.py"],
+    [
+        Figure(
+            f"20 Newsgroups {name}, 1 % labels, posts without a label",
+            "",
+            lambda figures, name=name: ", ".join(
+                f"{key} {value:.3f}" for key, value in figures[name].items() if key != "labels"
+            ),
+        )
+        for name in ("w100", "w1000")
+    ],
+    needs_data=True,
+)
+
+
 if __name__ == "__main__":
     write_section("accuracy", table([PINWHEEL, *map(digits, range(5)), MNIST]))
+    write_section("labels", table([UCI, FOUR_GAUSSIANS, TEXT]))

@@ -27,6 +27,7 @@ from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -79,6 +80,11 @@ class AmortizedGuide(nn.Module):
             raise ValueError(
                 "the model's features are its latents, so there is nothing to amortize: use "
                 "MessagePassingGuide(model)"
+            )
+        if type(model.supervision) is not Supervision:
+            raise ValueError(
+                "points and amortized assignments do not hear known labels and links: use "
+                "MessagePassingGuide for a model with supervision"
             )
         self.model = model
         self.recognition = recognition

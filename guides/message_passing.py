@@ -28,6 +28,7 @@ from pyro_crowdclust.messages import (
     LocalPosterior,
     LocalSolver,
     PairCoupling,
+    SumCoupling,
 )
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import GaussianRecognition
@@ -94,10 +95,17 @@ class MessagePassingGuide(nn.Module):
             with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
                 for name in self.model.annotators.priors():
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        supervision = self.model.supervision
+        labels = {}
+        for name, prior in supervision.priors().items():
+            with prior.plate(f"{name}_plate"):
+                labels[name] = pyro.sample(name, self.posteriors[name].distribution())
+        components = self.posteriors["components"]
+        supervision.refresh(components.family, components.natural_parameters)
 
-        local = self._local(batch, weights, theta, rates)
+        local = self._local(batch, weights, theta, rates, labels)
         items = pyro.plate("items", len(batch.items), dim=-1)
-        with poutine.scale(scale=batch.item_weight), items:
+        with poutine.scale(scale=supervision.item_weight(batch)), items:
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:
@@ -107,7 +115,9 @@ class MessagePassingGuide(nn.Module):
             with poutine.scale(scale=batch.pair_weight), pairs:
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
-    def _conditionals(self, batch: Batch, weights: Tensor, theta: Tensor) -> LocalConditionals:
+    def _conditionals(
+        self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
+    ) -> LocalConditionals:
         components, potential, observed = self.model.components, None, None
         if self.recognition is None:
             family = components.family
@@ -117,23 +127,32 @@ class MessagePassingGuide(nn.Module):
             potential = self.recognition(batch.features)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         dtype = (observed if potential is None else potential).dtype
-        log_weights = self.model.weights.log_weights(weights).to(dtype)
+        log_weights = self.model.weights.log_weights(weights)
+        log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch).to(dtype)
         return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
 
     def _local(
-        self, batch: Batch, weights: Tensor, theta: Tensor, rates: dict[str, Tensor]
+        self,
+        batch: Batch,
+        weights: Tensor,
+        theta: Tensor,
+        rates: dict[str, Tensor],
+        labels: dict[str, Tensor],
     ) -> LocalPosterior:
         if not self.full_gradient:
             weights, theta = weights.detach(), theta.detach()
             rates = {name: statistics.detach() for name, statistics in rates.items()}
-        conditionals = self._conditionals(batch, weights, theta)
+            labels = {name: statistics.detach() for name, statistics in labels.items()}
+        conditionals = self._conditionals(batch, weights, theta, labels)
         self.auxiliary_loss = None
         if not rates or not batch.num_pairs:
-            return self.solver.solve(conditionals)[1]
+            return self.model.supervision.solve(self.solver, conditionals, batch)
         annotators = self.model.annotators
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         ratio = ratio.to(conditionals.components.dtype)
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
+        field = self.model.supervision.coupling(batch)
+        coupling = coupling if field is None else SumCoupling(coupling, field)
         alone, heard = self.solver.solve(conditionals, coupling)
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
@@ -146,7 +165,8 @@ class MessagePassingGuide(nn.Module):
         """q(z) and q(x) of a batch, with the messages of the answers that it holds."""
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         weights, theta = means.pop("weights"), means.pop("components")
-        return self._local(batch, weights, theta, means)
+        labels = {name: means.pop(name) for name in self.model.supervision.priors()}
+        return self._local(batch, weights, theta, means, labels)
 
     @torch.no_grad()
     def start_at(self, start: MixtureStart) -> None:
@@ -165,6 +185,7 @@ class MessagePassingGuide(nn.Module):
         """Tell the guide how far training is, for what it anneals."""
         if self.recognition_term is not None:
             self.recognition_term.epoch = epoch
+        self.model.supervision.set_epoch(epoch)
 
     @torch.no_grad()
     def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:

@@ -23,11 +23,12 @@ from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
+from pyro_crowdclust.distributions import ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
 from pyro_crowdclust.mixture import Components, Weights
 from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
 _CHECKED_ROWS = 4096
@@ -47,6 +48,9 @@ class SemiCrowdsourcedMixture(nn.Module):
         p(o | x): an ``Emission``, or any callable from latents to a Pyro distribution.
     annotators
         Model of the workers; None if there are no answers.
+    supervision
+        What known labels and links say, e.g. ``ClassTable`` or ``HiddenMarkovField``; None if
+        there are none.
 
     Raises
     ------
@@ -71,6 +75,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         components: Components,
         emission: Emission | nn.Module,
         annotators: TwoCoin | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
         if weights.num_clusters != components.num_clusters:
@@ -89,6 +94,13 @@ class SemiCrowdsourcedMixture(nn.Module):
                 "emission's network learns from reparameterized draws of them: use "
                 "GaussianComponents or DiagonalGaussianComponents, or the emission Identity()"
             )
+        self.supervision = Supervision() if supervision is None else supervision
+        of_clusters = getattr(self.supervision, "num_clusters", weights.num_clusters)
+        if of_clusters != weights.num_clusters:
+            raise ValueError(
+                f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
+                "give both the same number"
+            )
 
     @property
     def num_clusters(self) -> int:
@@ -98,7 +110,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         workers = {} if self.annotators is None else self.annotators.priors()
-        return {"weights": self.weights.prior, "components": self.components.prior, **workers}
+        mixture = {"weights": self.weights.prior, "components": self.components.prior}
+        return {**mixture, **workers, **self.supervision.priors()}
 
     def describe(
         self, draws: dict[str, diagnostics.SiteDraws]
@@ -112,6 +125,7 @@ class SemiCrowdsourcedMixture(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         self._check_workers(data)
+        self.supervision.check(data)
         self._check_features(data)
 
     def _check_workers(self, data: CrowdData) -> None:
@@ -171,11 +185,18 @@ class SemiCrowdsourcedMixture(nn.Module):
             weights = pyro.sample("weights", self.weights.prior.distribution())
         with self.components.prior.plate("components_plate"):
             theta = pyro.sample("components", self.components.prior.distribution())
+        labels = {}
+        for name, prior in self.supervision.priors().items():
+            with prior.plate(f"{name}_plate"):
+                labels[name] = pyro.sample(name, prior.distribution())
 
         items = pyro.plate("items", len(batch.items), dim=-1)
-        with poutine.scale(scale=batch.item_weight), items:
-            z = pyro.sample("z", Assignment(self.weights.log_weights(weights)))
+        with poutine.scale(scale=self.supervision.item_weight(batch)), items:
+            log_weights = self.weights.log_weights(weights)
+            z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             self._features(theta, z, batch)
+            self.supervision.item_sites(z, labels, batch)
+        self.supervision.joint_sites(z, batch)
 
         if self.annotators is not None:
             self._answers(z, batch)

@@ -23,6 +23,7 @@ from torch import Tensor
 from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import Answers, CrowdData
+from pyro_crowdclust.partial_labels import Links, Neighbors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +49,11 @@ class Batch:
     class_labels
         All class answers about the items, a row for each; None where the data have none. They have
         the weight of their item.
+    known
+        Code of every item's known label, -1 where unknown; None where the data have no labels, and
+        in batches of items by their features alone.
+    neighbors
+        Which items share labels or links; None likewise.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -62,6 +68,8 @@ class Batch:
     num_items: int
     num_workers: int
     class_labels: LabelMatrix | None = None
+    known: Int[Tensor, " item"] | None = None
+    neighbors: Neighbors | None = None
 
     @property
     def num_pairs(self) -> int:
@@ -81,6 +89,8 @@ class Batch:
             moved["features"] = self.features.to(device=device, dtype=dtype)
         if self.class_labels is not None:
             moved["class_labels"] = self.class_labels.to(device)
+        if self.neighbors is not None:
+            moved["neighbors"] = self.neighbors.to(device)
         return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:
@@ -151,6 +161,8 @@ class MinibatchSampler:
         answer                 B / p
         item with answers      (B / p) (drawn blocks that hold it) / (blocks that hold it)
         item without answers   U / size of the part
+    two items without answers, as a pair that shares a label or a link
+                           U (U - 1) / (u (u - 1)), with u the size of the part
 
     with p = answers_per_step over the mean number of answers in a block, rounded. One pass over the
     items without answers is an epoch, or one over the blocks where every item has answers.
@@ -241,12 +253,19 @@ class MinibatchSampler:
     def _step(self, blocks: _Blocks | None, drawn: Tensor, part: Tensor) -> Batch:
         weight = _weights(len(part), len(self._unpaired) / max(len(part), 1))
         if blocks is None:
-            return _make_batch(self.data, _no_codes(), part, weight)
+            batch = _make_batch(self.data, _no_codes(), part, weight)
+            return self._with_neighbors(batch, len(self._unpaired), len(part))
         paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
         scale = blocks.count / len(drawn)
         paired_weight = scale * (num_drawn.double() / blocks.num_holding[paired])
         weight = torch.cat([paired_weight, weight])
-        return _make_batch(self.data, paired, part, weight, blocks.answers.take(drawn), scale)
+        batch = _make_batch(self.data, paired, part, weight, blocks.answers.take(drawn), scale)
+        return self._with_neighbors(batch, len(self._unpaired), len(part))
+
+    def _with_neighbors(self, batch: Batch, of: int, drawn: int) -> Batch:
+        """Labels and links, with the weights of pairs among ``drawn`` out of ``of`` items."""
+        scale = (of - 1) / (drawn - 1) if drawn > 1 else 1.0
+        return _supervised(self.data, batch, of / max(drawn, 1) * scale, scale)
 
 
 def full_batch(data: CrowdData) -> Batch:
@@ -260,11 +279,13 @@ def full_batch(data: CrowdData) -> Batch:
     ([1, 3, 0, 2], [1], [0])
     """
     ones, every = _weights(data.num_items, 1.0), torch.arange(data.num_pairs)
-    return _make_batch(data, data.annotated_items, _others(data), ones, every)
+    return _supervised(data, _make_batch(data, data.annotated_items, _others(data), ones, every))
 
 
 def answered_batch(data: CrowdData) -> Batch | None:
-    """All items in answers and all answers, with weight 1; None where there are no answers.
+    """All items with answers, known labels or links, and these, with weight 1.
+
+    None where there are no such items.
 
     Examples
     --------
@@ -272,10 +293,13 @@ def answered_batch(data: CrowdData) -> Batch | None:
     >>> answered_batch(CrowdData(torch.eye(4), pairs)).items.tolist()
     [1, 3]
     """
-    if data.answers is None:
+    items, supervised = data.annotated_items, data.supervised_items
+    if not len(items) + len(supervised):
         return None
-    items, every = data.annotated_items, torch.arange(data.num_pairs)
-    return _make_batch(data, items, _no_codes(), _weights(len(items), 1.0), every)
+    others = supervised[~torch.isin(supervised, items)]
+    weight = _weights(len(items) + len(others), 1.0)
+    every = torch.arange(data.num_pairs)
+    return _supervised(data, _make_batch(data, items, others, weight, every))
 
 
 def item_batches(
@@ -284,7 +308,7 @@ def item_batches(
     items: Int[Tensor, " item"] | None = None,
     class_labels: bool = False,
 ) -> Iterator[Batch]:
-    """Items without answers about pairs and with weight 1, `batch_size` at a time.
+    """Items without answers about pairs, known labels and links, `batch_size` at a time.
 
     Parameters
     ----------
@@ -359,6 +383,29 @@ def _make_batch(
         num_workers=data.num_workers,
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
     )
+
+
+def _supervised(
+    data: CrowdData, batch: Batch, pair_weight: float = 1.0, message_scale: float = 1.0
+) -> Batch:
+    """The batch with the labels of its items and the links among them."""
+    if data.known is None and data.links is None:
+        return batch
+    known, counts = None, _no_codes()
+    if data.known is not None:
+        known = data.known.index_select(0, batch.items)
+        counts = torch.bincount(data.known[data.known >= 0], minlength=data.num_known_classes)
+    linked, links = torch.zeros(len(batch.items), dtype=torch.bool), None
+    if data.links is not None:
+        row_of_item = torch.full((data.num_items,), -1)
+        row_of_item[batch.items] = torch.arange(len(batch.items))
+        left, right = row_of_item[data.links.left], row_of_item[data.links.right]
+        for rows in (left, right):
+            linked[rows[rows >= 0]] = True
+        inside = (left >= 0) & (right >= 0)
+        links = Links(left[inside], right[inside], data.links.must[inside])
+    neighbors = Neighbors(counts, linked, links, pair_weight, message_scale)
+    return dataclasses.replace(batch, known=known, neighbors=neighbors)
 
 
 def _no_codes() -> Int[Tensor, " 0"]:

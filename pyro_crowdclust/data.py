@@ -253,6 +253,17 @@ class CrowdData:
         return len(self.class_ids)
 
     @property
+    def supervised_items(self) -> Int[Tensor, " supervised"]:
+        """Sorted positions of the items with a known label or a link."""
+        supervised = torch.zeros(self.num_items, dtype=torch.bool)
+        if self.known is not None:
+            supervised |= self.known >= 0
+        if self.links is not None:
+            supervised[self.links.left] = True
+            supervised[self.links.right] = True
+        return supervised.nonzero().squeeze(1)
+
+    @property
     def has_pages(self) -> bool:
         """Whether every answer names the task in which it was given."""
         return len(self.page_ids) > 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
@@ -28,19 +28,24 @@ class MixtureStart:
         Soft or hard assignments, ``[item, K]``.
     multiplicity
         How many items of the data every item here stands for.
+    known
+        Known labels of the items, -1 where unknown, or None.
     """
 
     latent: Float[Tensor, "item observation"]
     responsibilities: Float[Tensor, "item cluster"]
     multiplicity: float
+    known: Int[Tensor, " item"] | None = None
 
     def statistics(self, model: Any) -> dict[str, Tensor]:
         """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
         counts = self.responsibilities.sum(0)
         observed = model.components.family.observation_statistics(self.latent)
+        labels = model.supervision.start_statistics(self.responsibilities, self.known)
         return {
             "weights": model.weights.count_statistics(self.multiplicity * counts),
             "components": self.multiplicity * self.responsibilities.mT @ observed,
+            **{name: self.multiplicity * table for name, table in labels.items()},
         }
 
 
@@ -91,7 +96,8 @@ class PrincipalComponentStart:
             points = features @ weight.mT + bias
             partition = self._partition(model, points, generator)
         observed = model.components.observe(points)
-        guide.start_at(MixtureStart(observed, partition, data.num_items / len(points)))
+        known = None if data.known is None else data.known[chosen.sort().values]
+        guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         if hasattr(recognition, "start_at_partition"):
             with torch.enable_grad():
                 recognition.start_at_partition(features, partition, generator)

@@ -58,6 +58,21 @@ class PairCoupling:
         return total.index_add(0, self._right, weight * assignments[self._left])
 
 
+class SumCoupling:
+    """The messages of several couplings of the same items; see ``supervision.Coupling``."""
+
+    def __init__(self, *couplings: PairCoupling) -> None:
+        self._couplings = couplings
+        self.num_items = max(coupling.num_items for coupling in couplings)
+
+    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+        """What each of the first ``num_items`` items hears from all."""
+        total = torch.zeros_like(assignments[: self.num_items])
+        for coupling in self._couplings:
+            total[: coupling.num_items] += coupling.messages(assignments[: coupling.num_items])
+        return total
+
+
 @dataclass(frozen=True)
 class LocalPosterior:
     """q of the local sites of a batch.
@@ -88,7 +103,7 @@ class LocalConditionals:
     family
         Prior family of the components.
     log_weights
-        E[log pi], shape ``[K]``.
+        E[log pi], shape ``[K]``; or, with what labels say of every item, ``[item, K]``.
     components
         E[t(theta_k)], shape ``[K, size]``.
     potential
@@ -99,7 +114,7 @@ class LocalConditionals:
     """
 
     family: NormalInverseWishart
-    log_weights: Float[Tensor, " cluster"]
+    log_weights: Float[Tensor, "*item cluster"]
     components: Float[Tensor, "cluster size"]
     potential: Float[Tensor, "item natural"] | None
     observed: Float[Tensor, "item moments"] | None = None
@@ -108,7 +123,9 @@ class LocalConditionals:
         potential, observed = (
             None if part is None else change(part) for part in (self.potential, self.observed)
         )
-        return replace(self, potential=potential, observed=observed)
+        of_items = self.log_weights.dim() > 1
+        log_weights = change(self.log_weights) if of_items else self.log_weights
+        return replace(self, potential=potential, observed=observed, log_weights=log_weights)
 
     def first(self, count: int) -> LocalConditionals:
         """The same updates for the first ``count`` items."""
@@ -160,7 +177,8 @@ class LocalConditionals:
 
         ``alone`` and ``assignments`` are q(z) of the round before.
         """
-        if self.potential is None or self._globals_learn or messages.requires_grad:
+        of_items = self.log_weights.dim() > 1
+        if self.potential is None or of_items or self._globals_learn or messages.requires_grad:
             return self._last_round_by_autograd(alone, assignments, messages)
         rounds = last_round(
             self.family.local,

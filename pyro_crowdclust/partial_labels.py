@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,44 @@ class Links:
     def num_links(self) -> int:
         """Number of links."""
         return len(self.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Of a batch, what its items' labels and links mean in all the data.
+
+    Attributes
+    ----------
+    label_counts
+        How many items of the data carry each label.
+    linked
+        Whether an item of the batch has a link, perhaps to an item outside.
+    links
+        The links among the items of the batch, as rows of it; None where the data have none.
+    pair_weight
+        Inverse of the rate at which a pair of items with neighbours is drawn.
+    message_scale
+        ``pair_weight`` over the weight of an item: what an item hears from the batch times this
+        estimates what it hears from all data.
+    """
+
+    label_counts: Int[Tensor, " label"]
+    linked: Bool[Tensor, " item"]
+    links: Links | None
+    pair_weight: float = 1.0
+    message_scale: float = 1.0
+
+    def to(self, device: torch.device | str | None) -> Neighbors:
+        """The same on another device."""
+        links = self.links
+        if links is not None:
+            links = Links(links.left.to(device), links.right.to(device), links.must.to(device))
+        return replace(
+            self,
+            label_counts=self.label_counts.to(device),
+            linked=self.linked.to(device),
+            links=links,
+        )
 
 
 def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd.Index]:

@@ -15,8 +15,10 @@ from pyro import poutine
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import full_batch
+from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.messages import LocalSolver
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
@@ -79,9 +81,34 @@ def _answered(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
     return CrowdData(features, pairs)
 
 
+def _labelled(features: torch.Tensor, clusters: torch.Tensor, **links: dict) -> CrowdData:
+    """The cluster modulo two is the label of a third of the items, and of all classes."""
+    known = torch.where(torch.arange(ITEMS) % 3 == 0, clusters % 2, -1)
+    known[:4] = torch.tensor([0, 1, 0, 1])
+    return CrowdData(features, known=known, **links)
+
+
+def _linked(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
+    links = {
+        "must_link": {"left": [4, 5], "right": [7, 8]},
+        "cannot_link": {"left": [10, 11], "right": [13, 14]},
+    }
+    return _labelled(features, clusters, **links)
+
+
+def _field(**options: bool) -> dict:
+    """A field whose potential is held fixed, under which the bound never falls."""
+    field = HiddenMarkovField(CLUSTERS, ITEMS, 0.5, refresh_epochs=0, **options)
+    field.divergence.copy_(3 * (1 - torch.eye(CLUSTERS)))
+    return {"supervision": field}
+
+
 SUPERVISION = {
     "nobody": Supervision(dict, lambda features, clusters: CrowdData(features)),
     "two-coin workers": Supervision(lambda: {"annotators": TwoCoin(WORKERS)}, _answered),
+    "class table": Supervision(lambda: {"supervision": ClassTable(CLUSTERS, 2)}, _labelled),
+    "field of labels": Supervision(_field, _labelled),
+    "field of labels and links": Supervision(lambda: _field(repel_labels=True), _linked),
 }
 
 EMISSIONS = {

@@ -72,6 +72,32 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("iteration_seconds", "floor_seconds", "total_seconds"),
         },
     ),
+    "examples/uci_semisupervised.py": (
+        [
+            *("--data", str(DATA), "--runs", "2", "--sweeps", "2"),
+            *("--sets", "iris", "glass", "--fractions", "0", "0.2"),
+        ],
+        {"iris", "glass", "unlabeled", "mean", "mean_unlabeled", "peers"},
+    ),
+    "examples/four_gaussians.py": (
+        ["--sweeps", "2", "--figure", "{tmp}/panels.png"],
+        {"row_T4", "row_T10", "view_horizontal", "view_vertical"},
+    ),
+    "examples/text_mixture.py": (
+        [
+            "--data",
+            str(DATA),
+            "--sets",
+            "w1000",
+            "--posts",
+            "400",
+            "--share",
+            "0.1",
+            "--sweeps",
+            "2",
+        ],
+        {"w1000"},
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {
@@ -88,6 +114,8 @@ NEEDS = {
         *("news20_w100.npz", "crowd_labels_sentiment_text.npz", "crowd_labels_labelme.npz"),
     ],
     "examples/pairs_as_classes.py": ["pairs_product.npz"],
+    "examples/uci_semisupervised.py": ["uci_glass.npz"],
+    "examples/text_mixture.py": ["news20_w1000.npz"],
 }
 
 
