@@ -35,7 +35,7 @@ from pyro_crowdclust.class_annotators import ConfusionMatrices
 from pyro_crowdclust.components import Components, DiagonalGaussianComponents, MultinomialComponents
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
-from pyro_crowdclust.plot_style import COLORS, new_axes, quiet
+from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
 from pyro_crowdclust.softmax_regression import SoftmaxRegression
 
 QUALITIES = (0.9, 0.7, 0.5, 0.3)

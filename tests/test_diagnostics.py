@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib.util
+import itertools
 import sys
 import warnings
 from functools import partial
@@ -47,6 +48,7 @@ from .crowds import (
     plain_pair,
     quiet_fit,
 )
+from .mixture_parts import COMPONENTS, WEIGHTS, guide_of, mixture, simulated
 
 NUM_ITEMS = 40
 IDS = [f"item-{(7 * i) % NUM_ITEMS:02d}" for i in range(NUM_ITEMS)]
@@ -366,6 +368,10 @@ class TestParetoK:
         assert found.log_weights.mean() == pytest.approx(known.elbo, abs=1e-6)
         assert found.sites == ("weights", "components")
 
+    def test_draws_are_those_of_the_export(self, plain, tree):
+        found = pareto_k(plain, DRAWS)
+        np.testing.assert_allclose(found.log_guide, one_chain(tree, "sample_stats", "log_guide"))
+
     def test_a_guide_that_is_too_sure_is_found_at_its_site(self, known):
         sure = copy.deepcopy(known.guide)
         eta = sure.posteriors["weights"].natural_parameters
@@ -539,6 +545,56 @@ class TestAnyPyroModel:
     def test_local_plates_are_those_that_grow(self, plain):
         with plain.inside():
             assert local_plates(plain) == {"items"}
+
+
+class TestAnyMixture:
+    """Every component family and every kind of weights, by the traces alone."""
+
+    @pytest.mark.parametrize(
+        ("weights", "components"), [*zip(itertools.cycle(WEIGHTS), COMPONENTS)]
+    )
+    def test_posterior_likelihood_and_weights(self, weights, components):
+        model = mixture(weights, components)
+        features, _ = simulated(model)
+        result = quiet_fit(
+            model, guide_of(model), CrowdData(features), batch_size=None, step_size=1.0, epochs=4
+        )
+        tree = to_arviz(result, 25)
+        drawn = one_chain(tree, "posterior", "weights")
+        np.testing.assert_allclose(drawn.sum(1), 1, rtol=1e-6)
+        named = {name: v.dims[2:] for name, v in tree["posterior"].data_vars.items()}
+        assert all(dims[0] == "cluster" for dims in named.values())
+        assert any(name.startswith("component") for name in named)
+        # log sum_k pi_k p(o | theta_k), with p in its exponential-family form.
+        family = model.components.family
+        with result.inside():
+            draws = global_draws(result, 25)
+        observed = model.components.observe(features)
+        for draw in (0, 24):
+            scores = family.observation_statistics(observed) @ (
+                draws.sites["components"].statistics[draw].mT
+            )
+            scores = scores + torch.as_tensor(drawn[draw]).log()
+            scores = scores + torch.as_tensor(family.log_base_measure(observed)).reshape(-1, 1)
+            found = one_chain(tree, "log_likelihood", "features")[draw]
+            np.testing.assert_allclose(found, scores.logsumexp(1), rtol=1e-6)
+        assert np.isfinite(pareto_k(result, 25).k)
+
+    def test_a_poisson_mixture_against_scipy(self):
+        model = mixture("dirichlet", "poisson")
+        features, _ = simulated(model)
+        result = quiet_fit(
+            model, guide_of(model), CrowdData(features), batch_size=None, step_size=1.0, epochs=4
+        )
+        tree = to_arviz(result, 3)
+        weights, rates = (one_chain(tree, "posterior", n) for n in ("weights", "component"))
+        for draw in range(3):
+            terms = [
+                np.log(weight) + scipy.stats.poisson(rate).logpmf(features).sum(1)
+                for weight, rate in zip(weights[draw], rates[draw], strict=True)
+            ]
+            found = one_chain(tree, "log_likelihood", "features")[draw]
+            np.testing.assert_allclose(found, logsumexp(terms, axis=0), rtol=1e-8)
 
 
 class TestWorkerChecks:

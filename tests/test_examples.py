@@ -30,6 +30,16 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("lowest_weight_workers", "true_bad_workers"),
         },
     ),
+    "examples/gallery.py": (
+        [
+            *("--epochs", "1", "--restarts", "2", "--clusters", "10", "--hidden", "8"),
+            *("--dim", "2", "--items", "400", "--draws", "30", "--figures", "{tmp}"),
+        ],
+        {
+            *("pictures", "kilobytes", "loo_per_item", "loo_per_answer"),
+            "worst_rhat_weights",
+        },
+    ),
     "examples/mnist_crowd.py": (
         [
             *("--data", str(DATA), "--items", "256", "--epochs", "1"),

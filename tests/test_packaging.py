@@ -22,6 +22,7 @@ PACKAGES = {
     "pyro_crowdclust/families": "pyro_crowdclust/families",
     "pyro_crowdclust/interface": "pyro_crowdclust/interface",
     "pyro_crowdclust/models": "models",
+    "pyro_crowdclust/plots": "pyro_crowdclust/plots",
     "pyro_crowdclust/guides": "guides",
 }
 

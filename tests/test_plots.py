@@ -10,22 +10,31 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pyro
+import pyro.distributions as dist
 import pytest
+import scipy.stats
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.plot_style import COLORS
+from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.plots import (
+    plot_calibration,
     plot_cluster_samples,
+    plot_cluster_sizes,
+    plot_confusion,
+    plot_contingency,
     plot_history,
     plot_latent,
     plot_partition,
     plot_worker_weights,
     plot_workers,
 )
+from pyro_crowdclust.plots.style import COLORS
 
 from .crowds import (
     DIM,
@@ -100,6 +109,15 @@ class TestHistory:
         history = deep.history.drop(columns="clusters_in_use")
         figure = plot_history(SimpleNamespace(history=history, data=deep.data))
         assert [axes.get_ylabel() for axes in figure.axes] == ["ELBO per item (nats)"]
+
+    def test_several_fits_stand_behind_the_first(self, fits):
+        results = [fits["plain"], fits["deep"]]
+        figure = plot_history(results)
+        other, best = figure.axes[0].lines
+        np.testing.assert_allclose(best.get_ydata(), results[0].history["elbo"] / NUM_ITEMS)
+        np.testing.assert_allclose(other.get_ydata(), results[1].history["elbo"] / NUM_ITEMS)
+        assert to_hex(best.get_color()).upper() == COLORS[0]
+        assert to_hex(other.get_color()).upper() != COLORS[0]
 
     def test_draws_in_a_part_of_a_larger_figure(self, deep):
         whole = Figure()
@@ -205,6 +223,17 @@ class TestLatent:
         largest = np.linalg.eigvalsh(centered.T @ centered)[::-1][:2]
         np.testing.assert_allclose(np.square(points).sum(0), largest)
         assert axes.get_xlabel().startswith("principal component 1 (")
+
+    def test_a_projection_of_the_users(self, fits):
+        class Corner:
+            def fit_transform(self, values):
+                return values[:, [3, 1]]
+
+        fitted = fits["plain"]
+        axes = plot_latent(fitted, projection=Corner()).axes[0]
+        points = np.concatenate([offsets(group) for group in axes.collections[:-1]])
+        assert rows(points) == rows(fitted.data.features[:, [3, 1]])
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("Corner 1", "Corner 2")
 
     def test_a_part_of_many_items(self, deep):
         axes = plot_latent(deep, max_items=25).axes[0]
@@ -358,6 +387,151 @@ class TestWorkers:
         axes = plot_workers(fitted).axes[0]
         assert len(axes.lines[0].get_xdata()) == 100
         assert {text.get_text() for text in axes.get_yticklabels()} == {""}
+
+
+class TestClusterSizes:
+    def test_bars_are_expected_sizes_with_their_spread(self, deep):
+        axes = plot_cluster_sizes(deep)
+        errors, bars = axes.containers
+        q = deep.probabilities
+        order = np.argsort(-q.sum(0), kind="stable")
+        np.testing.assert_allclose([bar.get_width() for bar in bars], q.sum(0)[order])
+        (spread,) = errors.lines[2]
+        widths = [np.ptp(segment[:, 0]) for segment in spread.get_segments()]
+        deviation = np.sqrt((q * (1 - q)).sum(0))[order]
+        np.testing.assert_allclose(widths, 2 * 1.645 * deviation, rtol=1e-6, atol=1e-9)
+        assert [tick.get_text() for tick in axes.get_yticklabels()] == order.astype(str).tolist()
+        rendered(axes)
+
+    def test_weights_are_the_quantiles_of_their_posterior(self, deep):
+        axes = plot_cluster_sizes(deep, num_draws=4000)
+        (intervals,) = [c for c in axes.collections if c.get_label().startswith("_child")][-1:]
+        found = np.array([segment[:, 0] for segment in intervals.get_segments()])
+        alpha = deep.guide.posteriors["weights"].standard().concentration.numpy()
+        order = np.argsort(-deep.probabilities.sum(0), kind="stable")
+        marginal = scipy.stats.beta(alpha[order], alpha.sum() - alpha[order])
+        expected = NUM_ITEMS * np.stack(marginal.interval(0.9), 1)
+        np.testing.assert_allclose(found, expected, atol=0.03 * NUM_ITEMS)
+
+    def test_small_clusters_are_counted_not_drawn(self, deep):
+        largest = deep.probabilities.sum(0).max() / NUM_ITEMS
+        axes = plot_cluster_sizes(deep, at_least=largest - 1e-9)
+        assert len(axes.get_yticklabels()) == 1
+        assert f"{NUM_CLUSTERS - 1} more hold" in axes.get_xlabel()
+
+    def test_a_model_without_weights(self):
+        def heights(batch):
+            mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
+            with pyro.plate("items", len(batch.items)):
+                pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+        fitted = quiet_fit(heights, AutoNormal(heights), CrowdData(np.zeros((5, 1))))
+        object.__setattr__(fitted, "guide", with_probabilities(fitted.guide, np.full((5, 2), 0.5)))
+        with pytest.raises(ValueError, match=r"no weights of clusters, but \['mean'\]"):
+            plot_cluster_sizes(fitted)
+
+
+def with_probabilities(guide, probabilities):
+    """The guide, with an ``infer`` that knows q(z)."""
+    guide.infer = lambda batch: LocalPosterior(torch.as_tensor(probabilities).log(), None)
+    return guide
+
+
+class TestContingency:
+    def test_rows_are_shares_of_the_classes(self, deep):
+        truth = np.array(["ant", "bee", "cat"])[blobs(NUM_ITEMS)[1]]
+        axes = plot_contingency(deep, truth, at_least=0)
+        shown = np.asarray(axes.images[0].get_array())
+        columns = [int(tick.get_text()) for tick in axes.get_xticklabels()]
+        for row, name in enumerate(["ant", "bee", "cat"]):
+            of_class = deep.assignments[truth == name]
+            np.testing.assert_allclose(shown[row], [np.mean(of_class == c) for c in columns])
+        # Clusters stand where the class is that they match.
+        found = len(set(deep.assignments.tolist()))
+        assert np.trace(shown[:found, :found]) >= np.trace(shown[:found, :found][:, ::-1])
+        rendered(axes)
+
+    def test_bad_input(self, deep):
+        with pytest.raises(ValueError, match="true_labels has 3 entries for 60 items"):
+            plot_contingency(deep, [0, 1, 2])
+
+
+class TestConfusion:
+    MATRICES = np.array([[[0.9, 0.1], [0.3, 0.7]], [[0.5, 0.5], [0.004, 0.996]]])
+
+    def test_a_panel_for_each_worker(self):
+        figure = plot_confusion(self.MATRICES, workers=["Ann", "Bob"], classes=["cat", "dog"])
+        for axes, values, name in zip(figure.axes, self.MATRICES, ["Ann", "Bob"], strict=True):
+            np.testing.assert_allclose(axes.images[0].get_array(), values)
+            assert axes.get_title() == name
+        # Numbers in percent, left out where they round to zero.
+        assert [text.get_text() for text in figure.axes[1].texts] == ["50", "50", "100"]
+        rendered(figure)
+
+    def test_a_frame_brings_its_names(self):
+        index = pd.MultiIndex.from_product(
+            [["Ann", "Bob"], ["cat", "dog"], ["cat", "dog"]], names=["worker", "class", "label"]
+        )
+        frame = pd.DataFrame({"mean": self.MATRICES.ravel()}, index=index)
+        figure = plot_confusion(frame)
+        assert [axes.get_title() for axes in figure.axes] == ["Ann", "Bob"]
+        np.testing.assert_allclose(figure.axes[1].images[0].get_array(), self.MATRICES[1])
+        names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+        assert names == ["cat", "dog"]
+
+    def test_one_worker_and_the_first_of_many(self):
+        assert len(plot_confusion(self.MATRICES[0]).axes) == 1
+        many = np.repeat(self.MATRICES, 5, axis=0)
+        figure = plot_confusion(many, max_workers=6)
+        assert sum(bool(axes.images) for axes in figure.axes) == 6
+        rendered(figure)
+
+    def test_bad_input(self):
+        with pytest.raises(ValueError, match="rows that sum to one"):
+            plot_confusion(2 * self.MATRICES)
+        with pytest.raises(ValueError, match="3 workers and 2 classes are named"):
+            plot_confusion(self.MATRICES, workers=["a", "b", "c"])
+
+
+class TestCalibration:
+    def test_points_are_means_and_shares_of_bins(self):
+        # Two groups of items: inside each, P(same) is 0.5; between them 0.
+        rng = np.random.default_rng(0)
+        group = np.arange(400) % 2
+        q = np.zeros((400, 4))
+        q[group == 0, :2] = q[group == 1, 2:] = 0.5
+        truth = 2 * group + rng.integers(2, size=400)
+        fitted = SimpleNamespace(probabilities=q)
+        top, bottom = plot_calibration(fitted, truth, num_pairs=20_000).axes
+        line = top.lines[1]
+        np.testing.assert_allclose(line.get_xdata(), [0.0, 0.5])
+        assert line.get_ydata()[0] == 0
+        assert line.get_ydata()[1] == pytest.approx(0.5, abs=0.05)
+        heights = np.array([bar.get_height() for bar in bottom.patches])
+        assert heights.sum() == 20_000
+        assert np.flatnonzero(heights).tolist() == [0, 5]
+        lower, upper = top.collections[0].get_segments()[1][:, 1]
+        share, count = line.get_ydata()[1], heights[5]
+        interval = scipy.stats.binomtest(round(share * count), int(count)).proportion_ci(
+            0.9, method="wilson"
+        )
+        np.testing.assert_allclose([lower, upper], [interval.low, interval.high], atol=1e-4)
+        assert top.get_title().startswith("expected calibration error 0.0")
+        rendered(top)
+
+    def test_of_a_real_fit(self, deep):
+        figure = plot_calibration(deep, blobs(NUM_ITEMS)[1], num_pairs=500)
+        assert figure.axes[1].get_xlabel() == "probability of being the same"
+        rendered(figure)
+
+    def test_no_item_is_paired_with_itself(self):
+        fitted = SimpleNamespace(probabilities=np.eye(2))
+        top, _ = plot_calibration(fitted, [0, 1], num_pairs=50).axes
+        assert top.lines[1].get_xdata().tolist() == [0.0]
+
+    def test_bad_input(self, deep):
+        with pytest.raises(ValueError, match="true_labels has 1 entries for 60 items"):
+            plot_calibration(deep, [0])
 
 
 def test_pyplot_keeps_no_figure(deep):

@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.draws import SiteDraws
-from pyro_crowdclust.diagnostics.export import to_arviz
+from pyro_crowdclust.diagnostics.export import to_arviz, weight_draws
 from pyro_crowdclust.diagnostics.naming import NamedDraws, by_site
 from pyro_crowdclust.diagnostics.pareto import ParetoDiagnostic, pareto_k
 from pyro_crowdclust.diagnostics.predictive import check_workers
@@ -16,4 +16,5 @@ __all__ = [
     "check_workers",
     "pareto_k",
     "to_arviz",
+    "weight_draws",
 ]

@@ -130,6 +130,21 @@ def to_arviz(
     )
 
 
+def weight_draws(result: Fitted, num_draws: int, seed: int | None = None) -> np.ndarray:
+    """Draws of the cluster weights from q, ``[draw, cluster]``.
+
+    Raises
+    ------
+    ValueError
+        If the model has no site for them.
+    """
+    with result.inside(seed):
+        variables = described(result.model, global_draws(result, num_draws).sites)
+    if "weights" not in variables:
+        raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
+    return _array(variables["weights"].values)
+
+
 def _check(fits: list[Fitted], num_draws: int) -> None:
     if not fits:
         raise ValueError("there is no fit to export: the list is empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
@@ -52,15 +53,22 @@ def by_site(
     event_dims
         Names of the axes within one theta, as many as the largest part needs.
     """
-    parts = {name: site.value}
-    if not isinstance(site.value, Tensor):
-        parts = {f"{name}_{part}": value for part, value in site.value._asdict().items()}
     plates = tuple(DIMENSION_OF_PLATE.get(plate, plate) for plate in site.plates)
     variables = {}
-    for key, value in parts.items():
+    for key, value in _parts(name, site.value):
         free = value.dim() - 1 - len(plates)
         names = tuple(f"{key}_dim_{axis}" for axis in range(free))
         if event_dims is not None:
             names = event_dims[:free]
         variables[key] = NamedDraws(value, plates + names)
     return variables
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a theta: of named tuples by field, of other tuples by number."""
+    if isinstance(value, Tensor):
+        yield name, value
+        return
+    fields = value._asdict() if hasattr(value, "_asdict") else dict(enumerate(value))
+    for field, part in fields.items():
+        yield from _parts(f"{name}_{field}", part)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.plot_style import COLORS, new_figure, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
 from pyro_crowdclust.result import Fitted
 
 if TYPE_CHECKING:

@@ -6,7 +6,11 @@ tell apart; where there are more groups than colours, the marker changes too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,3 +57,30 @@ def pale(color: str) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
+
+
+def as_array(values: Any) -> np.ndarray:
+    """An array of the values, also of a tensor that is on a GPU or asks for gradients."""
+    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
+
+
+def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Shares in [0, 1] as shades, with the number in every cell of at least one percent."""
+    axes.imshow(shares, cmap="Purples", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    if shares.size <= 400:
+        for (row, column), share in np.ndenumerate(shares):
+            if share >= 0.005:
+                axes.text(
+                    column,
+                    row,
+                    f"{100 * share:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if share > 0.55 else "black",
+                )
+    longest = max((len(name) for name in columns), default=0)
+    axes.set_xticks(np.arange(len(columns)), columns, rotation=90 if longest > 3 else 0)
+    axes.set_yticks(np.arange(len(rows)), rows)
+    axes.tick_params(length=0, labelsize="small")
+    axes.spines[:].set_visible(False)

@@ -1,0 +1,100 @@
+"""Whether "the same, with probability p" is true of a share p of such pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from pyro_crowdclust.metrics import expected_calibration_error
+from pyro_crowdclust.plots.style import COLORS, as_array, new_figure, pale, quiet
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+
+def plot_calibration(
+    fitted: Fitted,
+    true_labels: ArrayLike,
+    *,
+    num_pairs: int = 50_000,
+    num_bins: int = 10,
+    seed: int = 0,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Share of pairs that are the same, against ``P(z_i = z_j) = sum_k q_ik q_jk``.
+
+    Of random pairs of different items. Points stand at the mean probability of a bin, with 90 %
+    Wilson intervals of the share; below, how many pairs a bin has. Pairs share items, so the
+    intervals are too narrow where few items make many pairs.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    true_labels
+        True class of every item.
+    num_pairs
+        How many pairs to draw.
+    num_bins
+        Bins of equal width of the probability.
+    seed
+        The same seed draws the same pairs.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If ``true_labels`` is not one label per item, or there are fewer than two items.
+    """
+    labels, q = as_array(true_labels), fitted.probabilities
+    if len(labels) != len(q) or len(q) < 2:
+        raise ValueError(f"true_labels has {len(labels)} entries for {len(q)} items")
+    rng = np.random.default_rng(seed)
+    left = rng.integers(len(q), size=num_pairs)
+    right = (left + rng.integers(1, len(q), size=num_pairs)) % len(q)
+    predicted = np.clip((q[left] * q[right]).sum(1), 0, 1)
+    same = (labels[left] == labels[right]).astype(float)
+
+    bins = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
+    counts = np.bincount(bins, minlength=num_bins)
+    used = np.flatnonzero(counts)
+    mean, share = (
+        np.bincount(bins, values, num_bins)[used] / counts[used] for values in (predicted, same)
+    )
+    lower, upper = _wilson(share, counts[used])
+
+    figure = figure or new_figure(4.4, 5.0)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    top.plot([0, 1], [0, 1], color="0.4", linewidth=0.9, linestyle="--", zorder=1)
+    top.vlines(mean, lower, upper, color=pale(COLORS[0]), linewidth=3)
+    top.plot(mean, share, "o", color=COLORS[0], markersize=5)
+    top.set_ylabel("share that is the same")
+    top.set_ylim(-0.03, 1.03)
+    error = expected_calibration_error(predicted, same, num_bins)
+    top.set_title(f"expected calibration error {error:.3f}", fontsize="medium")
+    edges = np.linspace(0, 1, num_bins + 1)
+    bottom.bar(
+        edges[:-1], counts, np.diff(edges), align="edge", color=pale(COLORS[0]), edgecolor="white"
+    )
+    bottom.set_yscale("symlog", linthresh=1)
+    bottom.set_ylim(bottom=0)
+    bottom.set_ylabel("pairs")
+    bottom.set_xlabel("probability of being the same")
+    for axes in (top, bottom):
+        quiet(axes, grid="both")
+    return figure
+
+
+def _wilson(
+    share: Float[np.ndarray, " bin"], count: Float[np.ndarray, " bin"]
+) -> tuple[Float[np.ndarray, " bin"], Float[np.ndarray, " bin"]]:
+    """``(p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)``, Wilson 1927."""
+    z = 1.645
+    middle = share + z**2 / (2 * count)
+    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return (middle - half) / (1 + z**2 / count), (middle + half) / (1 + z**2 / count)

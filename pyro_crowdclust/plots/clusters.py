@@ -1,0 +1,123 @@
+"""How large the clusters are, how sure that is, and which true classes they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from pyro_crowdclust.diagnostics import weight_draws
+from pyro_crowdclust.plots.style import COLORS, as_array, matrix, new_axes, pale, quiet
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Half of a central interval of 90 % of a normal distribution, in standard deviations.
+_INTERVAL_90 = 1.645
+
+
+def plot_cluster_sizes(
+    fitted: Fitted,
+    *,
+    at_least: float = 0.005,
+    num_draws: int = 400,
+    axes: Axes | None = None,
+) -> Axes:
+    """Items in each cluster and 90 % intervals, beside the items that the weights pi expect.
+
+    The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, the z
+    being independent under q, the variance ``sum_i q_ik (1 - q_ik)``. The weight pi_k, times N, is
+    drawn from q.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    at_least
+        Leave out clusters with a smaller share of the items; their number is told.
+    num_draws
+        Draws of the weights.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If the model has no weights of clusters.
+    """
+    q, weights = fitted.probabilities, weight_draws(fitted, num_draws)
+    size, deviation = q.sum(0), np.sqrt((q * (1 - q)).sum(0))
+    order = np.argsort(-size, kind="stable")
+    shown = order[size[order] >= at_least * len(q)]
+    rows = np.arange(len(shown))
+    axes = axes or new_axes(5.5, 1.3 + 0.24 * max(len(shown), 4))
+    axes.barh(
+        rows - 0.17,
+        size[shown],
+        0.34,
+        xerr=_INTERVAL_90 * deviation[shown],
+        color=pale(COLORS[0]),
+        error_kw={"ecolor": COLORS[0], "elinewidth": 1.3, "capsize": 2},
+        label="items, 90 % under q(z)",
+    )
+    lower, middle, upper = len(q) * np.quantile(weights[:, shown], [0.05, 0.5, 0.95], axis=0)
+    axes.hlines(rows + 0.2, lower, upper, color=pale(COLORS[1]), linewidth=3)
+    axes.plot(middle, rows + 0.2, "o", color=COLORS[1], markersize=4, label="weight times N, 90 %")
+    axes.set_yticks(rows, shown.astype(str))
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    left_out = order[len(shown) :]
+    more = f"; {len(left_out)} more hold {size[left_out].sum():.0f}" if len(left_out) else ""
+    axes.set_xlabel(f"items{more}")
+    axes.set_ylabel("cluster")
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    axes.legend(ncols=2, fontsize="small", **above)
+    quiet(axes, grid="x")
+    return axes
+
+
+def plot_contingency(
+    fitted: Fitted, true_labels: ArrayLike, *, at_least: float = 0.005, axes: Axes | None = None
+) -> Axes:
+    """How the items of every true class are spread over the clusters.
+
+    A row holds shares of its class; columns stand in the order in which clusters match classes one
+    to one, then by size.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    true_labels
+        True class of every item.
+    at_least
+        Leave out clusters with a smaller share of the items.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If ``true_labels`` is not one label per item.
+    """
+    labels = as_array(true_labels)
+    if len(labels) != fitted.data.num_items:
+        raise ValueError(f"true_labels has {len(labels)} entries for {fitted.data.num_items} items")
+    table = pd.crosstab(labels, fitted.assignments)
+    matching = linear_sum_assignment(table.to_numpy(), maximize=True)[1].tolist()
+    others = np.argsort(-table.to_numpy().sum(0), kind="stable").tolist()
+    order = [*matching, *(column for column in others if column not in matching)]
+    large = table.sum() >= at_least * len(labels)
+    table = table.iloc[:, [column for column in order if large.iloc[column]]]
+    shares = table.div(pd.Series(labels).value_counts().reindex(table.index), axis=0)
+    height, width = shares.shape
+    axes = axes or new_axes(1.6 + 0.36 * max(width, 4), 1.2 + 0.34 * max(height, 3))
+    matrix(axes, shares.to_numpy(), shares.index.astype(str), shares.columns.astype(str))
+    axes.set_xlabel("cluster")
+    axes.set_ylabel("true class")
+    return axes

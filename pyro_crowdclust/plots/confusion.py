@@ -1,0 +1,87 @@
+"""Confusion matrices of workers who give class labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from pyro_crowdclust.plots.style import as_array, matrix, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+
+def plot_confusion(
+    confusion: ArrayLike | pd.DataFrame,
+    *,
+    workers: Sequence[Hashable] | None = None,
+    classes: Sequence[Hashable] | None = None,
+    max_workers: int = 12,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """``p(label | class)`` of every worker, a panel each: rows are true classes.
+
+    Parameters
+    ----------
+    confusion
+        Shape ``[worker, class, label]``, rows summing to one, or ``[class, label]`` of one worker;
+        or a frame with a column ``mean`` and an index of worker, class and label, every
+        combination once and in order.
+    workers, classes
+        Their names; default those of the frame, or numbers.
+    max_workers
+        Draw the first so many.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, rows do not sum to one, or names are too few or too many.
+
+    Examples
+    --------
+    >>> careful, careless = [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.5, 0.5]]
+    >>> figure = plot_confusion([careful, careless], workers=["Ann", "Bob"], classes=["cat", "dog"])
+    >>> [axes.get_title() for axes in figure.axes]
+    ['Ann', 'Bob']
+    """
+    if isinstance(confusion, pd.DataFrame):
+        names = [level.unique() for level in map(confusion.index.get_level_values, range(3))]
+        workers, classes = workers or names[0].tolist(), classes or names[2].tolist()
+        confusion = confusion["mean"].to_numpy().reshape([len(level) for level in names])
+    matrices = as_array(confusion)
+    matrices = matrices[None] if matrices.ndim == 2 else matrices
+    if matrices.ndim != 3 or not np.allclose(matrices.sum(-1), 1, atol=1e-3):
+        raise ValueError(
+            f"confusion has the shape {list(matrices.shape)}, but must be [worker, class, label] "
+            "with rows that sum to one"
+        )
+    workers = range(len(matrices)) if workers is None else workers
+    classes = range(matrices.shape[2]) if classes is None else classes
+    if len(workers) != len(matrices) or len(classes) != matrices.shape[2]:
+        raise ValueError(
+            f"{len(workers)} workers and {len(classes)} classes are named, but confusion has the "
+            f"shape {list(matrices.shape)}"
+        )
+    count = min(len(matrices), max_workers)
+    columns = min(count, 4)
+    lines = math.ceil(count / columns)
+    side = 0.9 + 0.26 * max(len(classes), 4)
+    figure = figure or new_figure(columns * side + 0.5, lines * (side + 0.25) + 0.4)
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    names = [str(name) for name in classes]
+    for place, axes in enumerate(panels.flat):
+        if place >= count:
+            axes.set_axis_off()
+            continue
+        matrix(axes, matrices[place], names[: matrices.shape[1]], names)
+        axes.set_title(str(workers[place]), fontsize="medium")
+    figure.supxlabel("label given", fontsize="medium")
+    figure.supylabel("true class", fontsize="medium")
+    return figure

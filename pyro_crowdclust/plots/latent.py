@@ -1,0 +1,120 @@
+"""The latent space of a fit, by cluster and by true class."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from pyro_crowdclust.plots.partition import plot_partition
+from pyro_crowdclust.plots.style import as_array, new_figure
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+
+class Projection(Protocol):
+    """What scikit-learn's PCA, t-SNE and their like have in common."""
+
+    def fit_transform(self, values: np.ndarray) -> np.ndarray:
+        """Coordinates ``[item, 2]`` of rows ``[item, dim]``."""
+
+
+def plot_latent(
+    fitted: Fitted,
+    *,
+    true_labels: ArrayLike | None = None,
+    projection: Projection | None = None,
+    max_items: int = 5000,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Latent means by cluster; items that occur in answers carry a ring.
+
+    Where the latent has more than two dimensions, its first two principal components are shown, or
+    what the ``projection`` makes of it; where there is none, the features take its place.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned.
+    true_labels
+        True class of every item, for a second panel.
+    projection
+        Anything with ``fit_transform``, such as scikit-learn's ``TSNE(2)``, which pulls clusters
+        apart whose distances then mean little.
+    max_items
+        Draw a random part of so many, if there are more.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If ``true_labels`` is not one label per item, or there is but one dimension to show.
+    """
+    num_items = fitted.data.num_items
+    if true_labels is not None and len(true_labels) != num_items:
+        raise ValueError(f"true_labels has {len(true_labels)} entries for {num_items} items")
+    shown = np.arange(num_items)
+    if num_items > max_items:
+        shown = np.sort(np.random.default_rng(0).choice(num_items, max_items, replace=False))
+    points, names = _plane(fitted, projection, shown)
+    answered = np.zeros(num_items, bool)
+    answered[fitted.data.annotated_items] = True
+
+    panels = [("by cluster", fitted.assignments, ())]
+    if true_labels is not None:
+        # A cluster and the class that it matches get the same colour.
+        clusters, classes = _matched(fitted.assignments, as_array(true_labels))
+        panels = [
+            ("by cluster", fitted.assignments, clusters),
+            ("by true class", as_array(true_labels), classes),
+        ]
+    figure = figure or new_figure(5.0 * len(panels), 4.6)
+    row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, labels, order) in zip(row, panels, strict=True):
+        marked = answered[shown] if axes is row[0] else None
+        plot_partition(points, labels[shown], marked=marked, order=order, axes=axes)
+        axes.set_title(title)
+        axes.set_xlabel(names[0])
+    row[0].set_ylabel(names[1])
+    return figure
+
+
+def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list[Hashable], list[Hashable]]:
+    """Clusters and classes that match one to one, the largest match first."""
+    table = pd.crosstab(clusters, classes)
+    rows, columns = linear_sum_assignment(table.to_numpy(), maximize=True)
+    order = np.argsort(-table.to_numpy()[rows, columns], kind="stable")
+    return table.index[rows[order]].tolist(), table.columns[columns[order]].tolist()
+
+
+def _plane(
+    fitted: Fitted, projection: Projection | None, shown: np.ndarray
+) -> tuple[Float[np.ndarray, "shown 2"], tuple[str, str]]:
+    """Two coordinates of the items to show, and their names."""
+    values, kind = fitted.latent_means, "latent dimension"
+    if values is None:
+        kind = "feature"
+        values = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
+    if values.shape[1] < 2:
+        raise ValueError(f"there is but one {kind} to show, and a plane needs two")
+    if projection is not None:
+        name = type(projection).__name__
+        return projection.fit_transform(values[shown]), (f"{name} 1", f"{name} 2")
+    if values.shape[1] == 2:
+        return values[shown], (f"{kind} 1", f"{kind} 2")
+    from sklearn.decomposition import PCA
+
+    pca = PCA(2, svd_solver="covariance_eigh").fit(values)
+    first, second = pca.explained_variance_ratio_
+    return pca.transform(values[shown]), (
+        f"principal component 1 ({first:.0%} of variance)",
+        f"principal component 2 ({second:.0%})",
+    )

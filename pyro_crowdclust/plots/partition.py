@@ -1,0 +1,121 @@
+"""Items in the plane, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from pyro_crowdclust.plots.style import COLORS, MARKERS, as_array, new_axes, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_partition(
+    points: ArrayLike,
+    labels: ArrayLike,
+    *,
+    marked: ArrayLike | None = None,
+    marked_name: str = "in an answer",
+    order: Sequence[Hashable] = (),
+    at_least: float = 0.01,
+    axes: Axes | None = None,
+) -> Axes:
+    """Points in the plane, coloured by group, with the group's name where it lies.
+
+    Parameters
+    ----------
+    points
+        Shape ``[item, 2]``.
+    labels
+        One integer or string per item.
+    marked
+        Items to draw with a ring: True or False for each.
+    marked_name
+        What the ring says, for the legend.
+    order
+        Labels that get the first colours, in this order; the others follow, the largest first.
+    at_least
+        Groups with a smaller share of the items are grey and without a name.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If points are not ``[item, 2]``, or labels or marks are not one per point.
+    """
+    points, labels = as_array(points), as_array(labels)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must be [item, 2], but have the shape {list(points.shape)}")
+    for name, per_item in (("labels", labels), ("marked", marked)):
+        if per_item is not None and len(per_item) != len(points):
+            raise ValueError(f"{name} has {len(per_item)} entries for {len(points)} points")
+    axes = axes or new_axes(5.0, 4.6)
+    size = float(np.clip(9000 / len(points), 4, 26))
+    rasterized = len(points) > 2000
+    counts = pd.Series(labels).value_counts()
+    groups = dict.fromkeys([*order, *counts.index])
+    named = {}
+    for rank, label in enumerate(groups):
+        inside = points[labels == label]
+        large = len(inside) >= max(at_least * len(points), 1)
+        if large:
+            named[label] = inside
+        axes.scatter(
+            *inside.T,
+            s=size,
+            c=COLORS[rank % len(COLORS)] if large else "#BBBBBB",
+            marker=MARKERS[rank // len(COLORS) % len(MARKERS)],
+            alpha=0.8,
+            linewidths=0,
+            rasterized=rasterized,
+            zorder=2 if large else 1,
+            label=f"{label}",
+        )
+    for label, place in zip(named, _places(list(named.values())), strict=True):
+        axes.annotate(
+            f"{label}",
+            place,
+            ha="center",
+            va="center",
+            weight="bold",
+            zorder=4,
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
+        )
+    if marked is not None and np.any(marked):
+        rings = axes.scatter(
+            *points[np.asarray(marked, bool)].T,
+            s=2.2 * size,
+            facecolors="none",
+            edgecolors="black",
+            linewidths=0.5,
+            rasterized=rasterized,
+            zorder=3,
+            label=marked_name,
+        )
+        axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
+    quiet(axes)
+    return axes
+
+
+def _places(groups: list[Float[np.ndarray, "item 2"]]) -> list[Float[np.ndarray, " 2"]]:
+    """One point of each group to put its name at: near the middle, but away from other names."""
+    if not groups:
+        return []
+    every = np.concatenate(groups)
+    apart = 0.06 * (every.max(0) - every.min(0)) + 1e-12
+    places: list[np.ndarray] = []
+    for points in groups:
+        # Unlike the mean of a bent group, the points nearest to the medians lie inside.
+        distance = np.square((points - np.median(points, axis=0)) / apart).sum(1)
+        near = points[np.argsort(distance, kind="stable")[: max(len(points) // 3, 1)]]
+        gaps = [np.abs((near - place) / apart).max(1) for place in places]
+        gap = np.minimum(np.min(gaps, axis=0), 1.0) if gaps else np.ones(len(near))
+        places.append(near[gap.argmax()])
+    return places

@@ -1,0 +1,127 @@
+"""Images that a fitted model draws of its clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.plots.style import as_array, new_axes
+from pyro_crowdclust.result import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_cluster_samples(
+    fitted: Fitted,
+    image_shape: tuple[int, ...],
+    *,
+    num_samples: int = 8,
+    at_least: float = 0.0,
+    pixel_noise: bool = False,
+    seed: int = 0,
+    axes: Axes | None = None,
+) -> Axes:
+    """Images ``o ~ p(o | x)``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
+
+    Columns stand in order of the cluster's weight, and are as bright as it is large, relative to
+    the largest; Luo et al. 2018, figure 4a.
+
+    Parameters
+    ----------
+    fitted
+        What ``fit`` returned; its guide needs ``mixture()`` and its model an ``emission``.
+    image_shape
+        Height and width, and 3 for colour.
+    num_samples
+        Images of each cluster.
+    at_least
+        Leave out clusters with a smaller weight.
+    pixel_noise
+        Draw every pixel from p(o | x), instead of showing the mean of p(o | x).
+    seed
+        The same seed gives the same images.
+    axes
+        Where to draw; default a new figure's.
+
+    Raises
+    ------
+    ValueError
+        If the guide has no mixture, the model no emission, or features do not fit the shape.
+    """
+    weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
+    height, width = image_shape[:2]
+    low, high = min(0.0, images.min()), images.max()
+    shades = (images - low) / max(high - low, 1e-12)
+    shades *= (weights / weights.max()).to_numpy().reshape(-1, *[1] * (shades.ndim - 1))
+
+    # A pixel of background separates the images, so that dim ones can be told from gaps.
+    gap = np.full((len(weights), num_samples, height + 1, width + 1, *image_shape[2:]), 0.25)
+    gap[:, :, :-1, :-1] = shades
+    mosaic = np.moveaxis(gap, (0, 2), (2, 1)).reshape(
+        num_samples * (height + 1), len(weights) * (width + 1), *image_shape[2:]
+    )
+    if axes is None:
+        columns = len(weights)
+        axes = new_axes(max(0.45 * columns, 3.0), max(0.45 * num_samples, 1.5) + 0.7)
+    axes.imshow(mosaic[:-1, :-1], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    names = [f"{index}\n{share:.0%}" for index, share in weights.items()]
+    axes.set_xticks(np.arange(len(weights)) * (width + 1) + (width - 1) / 2, names)
+    axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False, labelsize="small")
+    axes.set_yticks([])
+    axes.set_title("cluster and its weight", fontsize="medium")
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+def _root(covariance: Tensor | None) -> Float[Tensor, "cluster dim dim"]:
+    """Square roots of covariances, or of the variances of independent features."""
+    if covariance is None:
+        raise ValueError(
+            "components of discrete features have no covariance to draw samples with: draw from "
+            "the model with Pyro's Predictive, or plot the means in result.components"
+        )
+    covariance = covariance.cpu()
+    if covariance.dim() == 2:
+        return covariance.sqrt().diag_embed()
+    return torch.linalg.cholesky(covariance)
+
+
+def _sample_images(
+    fitted: Fitted,
+    image_shape: tuple[int, ...],
+    num_samples: int,
+    at_least: float,
+    pixel_noise: bool,
+    seed: int,
+) -> tuple[pd.Series, Float[np.ndarray, "cluster sample ..."]]:
+    """Weights of the clusters to show, largest first, and images of each."""
+    if not hasattr(fitted.guide, "mixture") or not hasattr(fitted.model, "emission"):
+        raise ValueError(
+            f"{type(fitted.guide).__name__} has no mixture() or {type(fitted.model).__name__} no "
+            "emission, and samples need both: draw from your own model with Pyro's Predictive"
+        )
+    mixture, emission = fitted.guide.mixture(), fitted.model.emission
+    weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
+    weights = weights[weights >= min(at_least, weights.max())]
+    chosen = torch.tensor(weights.index.to_list())
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        root = _root(mixture.covariance)[chosen]
+        noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
+        latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
+        if getattr(emission, "observes_latent", False):
+            images = latent
+        else:
+            features = emission(latent.to(fitted.device, fitted.dtype))
+            images = features.sample() if pixel_noise else features.mean
+    images = as_array(images.double()).swapaxes(0, 1)
+    size = int(np.prod(images.shape[2:]))
+    if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
+        raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
+    return weights, images.reshape(len(weights), num_samples, *image_shape)
