@@ -35,6 +35,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.plots import plot_partition
+from pyro_crowdclust.plots.style import new_figure
 
 ROW = np.array([[0.0, 7.5], [0.0, 2.5], [0.0, -2.5], [0.0, -7.5]])
 SQUARE = np.array([[-3.0, 3.0], [3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]])
@@ -101,13 +102,11 @@ def figures_of(result: Fitted, truth: np.ndarray, kind: str) -> dict[str, float]
 
 def draw(path: Path, panels: list[tuple[str, np.ndarray, np.ndarray]]) -> None:
     """One panel for every fit."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(4, len(KINDS), figsize=(3 * len(KINDS), 12))
+    figure = new_figure(3 * len(KINDS), 12)
+    axes = figure.subplots(4, len(KINDS))
     for axis, (title, points, assignments) in zip(axes.flat, panels, strict=False):
         plot_partition(points, assignments, axes=axis)
         axis.set_title(title)
-    figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
