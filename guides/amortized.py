@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import RateSummary, summarize_point
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.initialization import MixtureStart
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 
+@described
 class AmortizedGuide(nn.Module):
     """Points for the globals, networks for the locals, for a ``SemiCrowdsourcedMixture``.
 

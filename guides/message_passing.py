@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import RateSummary, summarize_beta
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import AtMean, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.initialization import MixtureStart
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _OF_MIXTURE = "weights", "components"
 
 
+@described
 class MessagePassingGuide(nn.Module):
     """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
 

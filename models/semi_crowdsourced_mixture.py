@@ -23,6 +23,7 @@ from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import ComponentObservation, SameCluster
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
@@ -34,6 +35,7 @@ from pyro_crowdclust.supervision import Supervision
 _CHECKED_ROWS = 4096
 
 
+@described
 class SemiCrowdsourcedMixture(nn.Module):
     """A Pyro model of a batch, built from parts.
 

@@ -5,8 +5,9 @@
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fit import fit
+from pyro_crowdclust.loading import load
 from pyro_crowdclust.result import Fitted
 
 __version__ = "0.1.0"
 
-__all__ = ["CrowdData", "Fitted", "__version__", "fit"]
+__all__ = ["CrowdData", "Fitted", "__version__", "fit", "load"]

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.families import Beta, BetaParameters
 from pyro_crowdclust.priors import ConjugatePrior
@@ -57,6 +58,7 @@ def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:
     return RateSummary(mean, unknown, unknown, unknown, scipy.special.logit(mean), unknown)
 
 
+@described
 class TwoCoin(nn.Module):
     """Two-coin Dawid-Skene workers of pair answers; Luo et al. 2018, eq. 1 and 6.
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyro
 import torch
 from pyro import poutine
+from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
@@ -23,6 +24,18 @@ def check_callable(model: object, guide: object) -> None:
                 f"{name} is a {type(part).__name__}, but must be callable: a Pyro function of a "
                 "Batch or an nn.Module with a forward(batch)"
             )
+
+
+def check_same_model(model: object, guide: object) -> None:
+    """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
+    held = getattr(guide, "model", None)
+    if isinstance(guide, AutoGuide) or not isinstance(held, nn.Module):
+        return
+    if isinstance(model, nn.Module) and all(held is not part for part in model.modules()):
+        raise ValueError(
+            "the guide was made for another model than the one that is passed, whose parts it "
+            f"would not share: pass guide.model, or make {type(guide).__name__} of the model"
+        )
 
 
 def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.description import described
 from pyro_crowdclust.families import (
     BetaBernoulli,
     DirichletCategorical,
@@ -153,6 +154,7 @@ def _per_feature(value: float | Tensor, num_features: int) -> Float[Tensor, " fe
     return torch.as_tensor(value, dtype=torch.float64).expand(num_features)
 
 
+@described
 class GaussianComponents(Components):
     """``x | z=k ~ N(mu_k, Sigma_k)``, ``(mu_k, Sigma_k) ~ NIW(m, kappa, S, nu)``; eq. 5.
 
@@ -222,6 +224,7 @@ class GaussianComponents(Components):
         return parameters
 
 
+@described
 class DiagonalGaussianComponents(Components):
     """``x_j | z=k ~ N(mu_kj, 1 / lambda_kj)``, independent, each with a normal-gamma prior.
 
@@ -299,6 +302,7 @@ class DiagonalGaussianComponents(Components):
         return IndependentNormals(parameters.mean, 1 / variance)
 
 
+@described
 class CategoricalComponents(Components):
     """``x_j | z=k ~ Cat(p_kj)``, one distribution per column, ``p_kj ~ Dir(alpha)``.
 
@@ -363,6 +367,7 @@ class CategoricalComponents(Components):
         )
 
 
+@described
 class MultinomialComponents(Components):
     """``x | z=k ~ Mult(n, p_k)``, ``p_k ~ Dir(alpha)``: word counts of documents, for instance.
 
@@ -413,6 +418,7 @@ class MultinomialComponents(Components):
         _refuse(_not_a_count(features), features, first_row, columns, message)
 
 
+@described
 class BernoulliComponents(Components):
     """``x_j | z=k ~ Bern(p_kj)``, independent, ``p_kj ~ Beta(tau_1, tau_2)``; features 0 or 1.
 
@@ -455,6 +461,7 @@ class BernoulliComponents(Components):
         _refuse((features != 0) & (features != 1), features, first_row, columns, message)
 
 
+@described
 class PoissonComponents(Components):
     """``x_j | z=k ~ Poisson(lambda_kj)``, independent, ``lambda_kj ~ Gamma(a, rate b)``; counts.
 
@@ -503,6 +510,7 @@ class PoissonComponents(Components):
         _refuse(_not_a_count(features), features, first_row, columns, message)
 
 
+@described
 class MixedComponents(Components):
     """Rows of mixed type: given the cluster, parts of other components side by side.
 

@@ -109,7 +109,7 @@ class _Writer:
             return {"$dtype": str(value).removeprefix("torch.")}
         if isinstance(value, pd.Index):
             return {"$index": self._index(value, where)}
-        if isinstance(value, list):
+        if isinstance(value, list | range):
             return self._items(value, where)
         if isinstance(value, tuple) and type(value) in (tuple, torch.Size):
             return {"$tuple": self._items(value, where)}

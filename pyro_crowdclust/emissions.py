@@ -15,6 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_crowdclust.description import described
+
 
 class SoftBernoulli(dist.TorchDistribution):
     """``log p(o | l) = o log sigmoid(l) + (1 - o) log sigmoid(-l)`` for o anywhere in [0, 1].
@@ -106,6 +108,7 @@ def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution])
     return _UserEmission(emission)
 
 
+@described
 class BernoulliEmission(Emission):
     """``p(o | x) = prod_j Bernoulli(o_j | sigmoid(f_j(x)))``, features in [0, 1].
 
@@ -151,6 +154,7 @@ class BernoulliEmission(Emission):
         self.network.set_linear(slope.clamp(max=8.0).unsqueeze(-1) * weight, torch.logit(mean))
 
 
+@described
 class NormalEmission(Emission):
     """``p(o | x) = prod_j N(o_j | f_j(x), sigma_j^2)`` with learned standard deviations.
 
@@ -186,6 +190,7 @@ class NormalEmission(Emission):
             self.network.set_linear(weight, bias)
 
 
+@described
 class Identity(Emission):
     """The components are on the features themselves: a plain mixture, no network."""
 
@@ -195,6 +200,7 @@ class Identity(Emission):
         return features.flatten(1).double()
 
 
+@described
 class Standardized(Identity):
     """``x_j = (o_j - location_j) / scale_j``: a plain mixture on features in units of their spread.
 

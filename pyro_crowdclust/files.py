@@ -52,7 +52,7 @@ def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
         "version": str(VERSION),
         "library": pyro_crowdclust.__version__,
         "content": content,
-        "sha256": _digest(content, tensors),
+        "sha256": file_digest(content, tensors),
     }
     replace_file(path, safetensors.torch.save(tensors, metadata))
 
@@ -131,7 +131,7 @@ def read_file(path: str | os.PathLike, kind: str) -> Any:
     damaged = f"{path} is damaged"
     try:
         tensors = safetensors.torch.load(data)
-        if metadata["sha256"] != _digest(metadata["content"], tensors):
+        if metadata["sha256"] != file_digest(metadata["content"], tensors):
             raise ValueError("its checksum is not that of its content")
         return build(json.loads(metadata["content"]), tensors)
     except SafetensorError as error:
@@ -184,7 +184,8 @@ def _metadata(path: Path, data: bytes, kind: str) -> dict[str, str]:
     return metadata
 
 
-def _digest(content: str, tensors: dict[str, Tensor]) -> str:
+def file_digest(content: str, tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of the content of a file."""
     digest = hashlib.sha256(content.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

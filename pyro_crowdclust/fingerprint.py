@@ -40,7 +40,7 @@ def portrait(value: Any) -> str:
     except NotDescribable:
         named = value if hasattr(value, "__qualname__") else type(value)
         return f"{named.__module__}.{named.__qualname__}"
-    return text + (f" {_digest(tensors)}" if tensors else "")
+    return text + (f" {digest(tensors)}" if tensors else "")
 
 
 def fingerprint_of(
@@ -50,23 +50,24 @@ def fingerprint_of(
     # What callbacks hold changes as they are called, so that only their kinds can be compared.
     kinds = [part if hasattr(part, "__qualname__") else type(part) for part in callbacks]
     texts = {name: portrait(value) for name, value in settings.items()}
-    return {"data": data_digest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
+    return {"data": datadigest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
 
 
-def data_digest(data: CrowdData) -> str:
+def datadigest(data: CrowdData) -> str:
     """SHA-256 of all answers and ids, and of the features of up to 65,536 evenly spaced items."""
     parts = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
     features = parts.pop("features")
     if features is not None:
         step = -(-data.num_items // _ROWS)
         parts["features"] = [list(features.shape), str(features.dtype), features[::step]]
-    return _digest(parts)
+    return digest(parts)
 
 
-def _digest(value: Any) -> str:
-    digest = hashlib.sha256()
-    _feed(digest, value)
-    return digest.hexdigest()
+def digest(value: Any) -> str:
+    """SHA-256 of a tree of plain values, arrays, indexes and records of them."""
+    hashed = hashlib.sha256()
+    _feed(hashed, value)
+    return hashed.hexdigest()
 
 
 def _feed(digest: Any, value: Any) -> None:

@@ -23,11 +23,11 @@ from tqdm.auto import tqdm
 from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
 from pyro_crowdclust.blocks import BlockMaker
 from pyro_crowdclust.checkpoint import Checkpoint
-from pyro_crowdclust.checks import check_callable, check_sites
+from pyro_crowdclust.checks import check_callable, check_same_model, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fingerprint import fingerprint_of
-from pyro_crowdclust.initialization import default_start
+from pyro_crowdclust.initialization import cast_networks, default_start
 from pyro_crowdclust.optim import StepSize
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
@@ -103,7 +103,8 @@ def fit(
     seed
         The same seed on the same machine gives the same answer, bit for bit.
     device, dtype
-        Where to train, and the precision of the features (and so of the networks).
+        Where to train, and the precision of the features and of the library's own networks; one of
+        yours must have it.
     validate
         Keep Pyro's checks on after the first step.
     progress
@@ -148,6 +149,7 @@ def fit(
     [50, 50]
     """
     check_callable(model, guide)
+    check_same_model(model, guide)
     _check_arguments(
         data, step_size, epochs=epochs, steps=steps, batch_size=batch_size, patience=patience
     )
@@ -171,6 +173,7 @@ def fit(
         for part in (model, guide):
             if hasattr(part, "check"):
                 part.check(data)
+        cast_networks(model, guide, dtype)
         if initialize is not None:
             initialize(model, guide, data, generator)
         for part in (model, guide):

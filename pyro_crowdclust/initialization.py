@@ -121,13 +121,23 @@ def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Gene
         PrincipalComponentStart()(model, guide, data, generator)
 
 
-def _reset_networks(*roots: Any) -> None:
-    # Children first: a parent's reset has the last word about its children's weights.
+def _own_networks(*roots: Any) -> list[nn.Module]:
+    """The library's own networks in these modules, parts before the whole."""
     own = (SkipMLP, AmortizedRecognition, NormalEmission)
     modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
-    for module in dict.fromkeys(reversed(modules)):
-        if isinstance(module, own):
-            module.reset_parameters()
+    return [module for module in dict.fromkeys(reversed(modules)) if isinstance(module, own)]
+
+
+def cast_networks(model: Any, guide: Any, dtype: torch.dtype) -> None:
+    """Give the library's own networks the precision of the features that they will see."""
+    for network in _own_networks(model, guide):
+        network.to(dtype)
+
+
+def _reset_networks(model: Any, guide: Any) -> None:
+    # A whole has the last word about the weights of its parts.
+    for network in _own_networks(model, guide):
+        network.reset_parameters()
 
 
 def _principal_components(
@@ -141,7 +151,10 @@ def _principal_components(
     # The sign of an eigenvector is arbitrary; fix it, so that every machine starts alike.
     largest = vectors.abs().argmax(0)
     vectors = vectors * vectors.gather(0, largest[None]).sign()
-    scale = latent_scale / (centered @ vectors[:, 0]).std().clamp_min(1e-12)
+    along = centered @ vectors[:, 0]
+    spread = along.std() if len(along) > 1 else along.new_zeros(())
+    # Features that are constant have no direction to stretch.
+    scale = latent_scale / torch.where(spread > 1e-12, spread, latent_scale)
     missing = dim - vectors.shape[1]
     vectors = nn.functional.pad(vectors, (0, max(missing, 0)))
     weight = scale * vectors.mT

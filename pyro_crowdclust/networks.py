@@ -9,9 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.description import described
 from pyro_crowdclust.families import Gaussian, Moments
 
 
+@described
 class SkipMLP(nn.Module):
     """``f(x) = A x + b + MLP(x)``, where the last layer of the MLP starts at zero.
 
@@ -81,6 +83,7 @@ def _check_latent(found: int, needed: int) -> None:
         )
 
 
+@described
 class GaussianRecognition(nn.Module):
     """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
 
@@ -137,6 +140,7 @@ class GaussianRecognition(nn.Module):
         self.network.set_linear(weight, bias)
 
 
+@described
 class AmortizedRecognition(nn.Module):
     """``q(z | o) = Cat(net(o))`` and ``q(x | z, o) = N(net(z, o), diag)``; Luo et al., section 2.3.
 

@@ -60,7 +60,20 @@ class RecognitionTerm:
         return torch.dot(weight.to(same.dtype), same)
 
 
-def exponential_annealing(initial: float, decay: float, floor: float) -> Callable[[float], float]:
+@dataclass(frozen=True)
+class ExponentialAnnealing:
+    """``c(epoch) = max(initial decay^epoch, floor)``; made by ``exponential_annealing``."""
+
+    initial: float
+    decay: float
+    floor: float
+
+    def __call__(self, epoch: float) -> float:
+        """c at an epoch."""
+        return max(self.initial * self.decay**epoch, self.floor)
+
+
+def exponential_annealing(initial: float, decay: float, floor: float) -> ExponentialAnnealing:
     """``c(epoch) = max(initial decay^epoch, floor)``.
 
     Examples
@@ -68,4 +81,4 @@ def exponential_annealing(initial: float, decay: float, floor: float) -> Callabl
     >>> exponential_annealing(200.0, 0.5, 5.0)(2)
     50.0
     """
-    return lambda epoch: max(initial * decay**epoch, floor)
+    return ExponentialAnnealing(initial, decay, floor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from pyro_crowdclust.batches import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.files import check_room, write_file
+from pyro_crowdclust.saving import content_of
 from pyro_crowdclust.training import PREDICTION_ROWS
 
 
@@ -40,6 +43,8 @@ class Fitted:
         Time of the whole fit.
     seed
         Seed of the fit.
+    feature_shape
+        Shape of the features of one item.
     """
 
     model: Any
@@ -53,6 +58,7 @@ class Fitted:
     parameter_store: dict = field(repr=False)
     dtype: torch.dtype = field(repr=False)
     device: Any = field(repr=False)
+    feature_shape: tuple[int, ...] | None = field(default=None, repr=False)
 
     @contextmanager
     def inside(self, seed: int | None = None) -> Iterator[None]:
@@ -78,6 +84,30 @@ class Fitted:
                 "from; guides of pyro_crowdclust.guides have, and your own can define it"
             )
         return getattr(self.guide, name)
+
+    def __post_init__(self) -> None:
+        if self.feature_shape is None and self.data.features is not None:
+            # A frozen dataclass is written once, here.
+            self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the result to one file, from which ``pyro_crowdclust.load`` makes it again.
+
+        The file is in the safetensors format, with JSON in its header: nothing in it can be run,
+        and any reader of safetensors shows its tensors. It is one file and no folder, so that it
+        is replaced as a whole and its parts cannot be parted. It holds the parameters, ids,
+        answers, probabilities, latent means, ELBO and history; not the features.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written, or if the history or the ids hold what no file can.
+        """
+        check_room(path, 1)
+        try:
+            write_file(path, "result", content_of(self))
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
 
     @cached_property
     def elbo(self) -> float:
@@ -119,7 +149,7 @@ class Fitted:
     @property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
         """q(z_i = k) of every training item, with the answers about it."""
-        return self._training_items[0].numpy()
+        return _read_only(self._training_items[0])
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -130,7 +160,7 @@ class Fitted:
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""
         latents = self._training_items[1]
-        return None if latents is None else latents.numpy()
+        return None if latents is None else _read_only(latents)
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
         """q(z = k) of new items, from their features alone."""
@@ -148,11 +178,11 @@ class Fitted:
         return latents.numpy()
 
     def _feature_batches(self, features: Any) -> Iterator[Batch]:
-        new, known = CrowdData(features), self.data.features
-        if known is not None and new.features.shape[1:] != known.shape[1:]:
+        new, shape = CrowdData(features), self.feature_shape
+        if shape is not None and tuple(new.features.shape[1:]) != shape:
             raise ValueError(
                 f"new items have features of shape {list(new.features.shape[1:])}, but those of "
-                f"the fit have shape {list(known.shape[1:])}: pass one row per item, as in the fit"
+                f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
             )
         return item_batches(new, PREDICTION_ROWS)
 
@@ -265,3 +295,10 @@ class Fitted:
         from pyro_crowdclust.diagnostics import to_arviz
 
         return to_arviz(self, num_draws, **options)
+
+
+def _read_only(tensor: Tensor) -> np.ndarray:
+    """The values of a tensor that others share."""
+    array = tensor.numpy()
+    array.flags.writeable = False
+    return array

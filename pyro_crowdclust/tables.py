@@ -6,6 +6,7 @@ an error says in which table, in which row and under which index the trouble is.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,8 +43,10 @@ def read_table(
     0     1      2
     """
     try:
-        frame = pd.DataFrame(table)
-    except (ValueError, TypeError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
+            frame = pd.DataFrame(table)
+    except Exception as error:  # whatever pandas finds wrong in what somebody passed
         raise ValueError(f"{name} are not a table ({error}); pass a data frame") from error
     found = frame.columns.tolist()
     columns = [*required, *(column for column in optional if column in found)]

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.description import described
 from pyro_crowdclust.families import Beta, Dirichlet
 from pyro_crowdclust.priors import ConjugatePrior
 
@@ -94,6 +95,7 @@ class Weights(nn.Module, ABC):
         return self.prior.natural_parameters + self.count_statistics(counts)
 
 
+@described
 class DirichletWeights(Weights):
     """``pi ~ Dir(alpha_0, ..., alpha_0)``; Luo et al. 2018, eq. 5.
 
@@ -134,6 +136,7 @@ class DirichletWeights(Weights):
         return probabilities
 
 
+@described
 class PitmanYorWeights(Weights):
     """``pi_k = beta_k prod_{l<k} (1 - beta_l)``, ``beta_k ~ Beta(1 - d, eta + k d)``, k = 1 ..
 
@@ -212,6 +215,7 @@ class PitmanYorWeights(Weights):
         return counts.argsort(descending=True, stable=True)
 
 
+@described
 class StickBreakingWeights(PitmanYorWeights):
     """``pi ~ GEM(eta)`` truncated at T clusters: the weights of a Dirichlet process mixture.
 

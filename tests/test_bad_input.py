@@ -163,6 +163,16 @@ def test_a_guide_of_the_library_that_misses_a_site():
         quiet_fit(model, poutine.block(guide, hide=["same"]), crowd(), batch_size=None)
 
 
+def test_a_guide_of_another_model():
+    (model, _), (_, guide) = message_passing_pair(), message_passing_pair()
+    message = "made for another model than the one that is passed.*pass guide.model, or make Messag"
+    with refuses(message):
+        quiet_fit(model, guide, crowd())
+    wrapper = nn.Sequential(guide.model)
+    result = quiet_fit(wrapper, guide, crowd(), epochs=1, initialize=None)
+    assert result.guide.model is result.model[0]
+
+
 def test_a_guide_without_a_recognition_network():
     with refuses("latents are not observed: give the guide a recognition network, e.g. Gaussian"):
         MessagePassingGuide(deep_mixture())

@@ -451,6 +451,20 @@ def test_single_precision_is_the_default():
     assert result.probabilities.sum(1) == pytest.approx(1.0)
 
 
+@every_pair
+def test_networks_get_the_precision_of_the_fit(make):
+    torch.set_default_dtype(torch.float32)
+    single = make()
+    torch.set_default_dtype(torch.float64)
+    result = quiet_fit(*single, crowd())
+    assert same_fit(result, alone(make, 0))
+    assert {value.dtype for value in single[0].emission.parameters()} == {torch.float32}
+    down = fit(*make(), crowd(), epochs=1, progress=False)
+    dtypes = {value.dtype for value in down.model.emission.parameters()}
+    assert dtypes == {torch.float32}
+    assert down.probabilities.sum(1) == pytest.approx(1.0)
+
+
 def test_progress_shows_the_bound_and_the_clusters_in_use(capsys):
     fit(*plain_pair(), crowd(), epochs=2, dtype=torch.float64, progress=True)
     shown = capsys.readouterr().err
