@@ -7,6 +7,7 @@ an error says in which table, in which row and under which index the trouble is.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,12 +50,14 @@ def read_table(
     except Exception as error:  # whatever pandas finds wrong in what somebody passed
         raise ValueError(f"{name} are not a table ({error}); pass a data frame") from error
     found = frame.columns.tolist()
-    columns = [*required, *(column for column in optional if column in found)]
+    # Names of other columns may be anything, even what cannot be compared.
+    times = Counter(column for column in found if isinstance(column, str))
+    columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
-        if found.count(column) != 1:
+        if times[column] != 1:
             raise ValueError(
-                f"{name} have {found.count(column)} columns '{column}' (columns: {found}); rename "
-                "or drop columns so that there is one"
+                f"{name} have {times[column]} columns '{column}' (columns: {found}); rename or "
+                "drop columns so that there is one"
             )
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; pass {name}=None where there are no answers")
