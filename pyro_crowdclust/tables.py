@@ -103,7 +103,7 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
     ids = pd.Index(uniques, tupleize_cols=False)
     try:
         order = np.asarray(ids.argsort())
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):  # of values that cannot be compared
         order = np.arange(len(ids))
     return torch.from_numpy(np.argsort(order)[codes]), ids[order]
 
