@@ -51,7 +51,7 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     """
     batch = full_batch(result.data)
     labels, posteriors = batch.class_labels, result.guide.posteriors
-    q = torch.from_numpy(result.probabilities)[batch.items]
+    q = torch.tensor(result.probabilities)[batch.items]
     values = {name: posterior.mean() for name, posterior in posteriors.items()}
     log_answers = result.model.annotators.log_answers(values)
     shape = (labels.num_workers, labels.num_classes, -1)

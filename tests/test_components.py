@@ -388,7 +388,7 @@ def test_a_step_at_rate_one_is_the_exact_posterior_given_assignments():
         before = fit_plain(model, guide, data, epochs=1).guide
         batch = full_batch(data)
         q = before.infer(batch).assignments
-        after = fit_plain(model, before, data, epochs=1, initialize=None).guide
+        after = fit_plain(before.model, before, data, epochs=1, initialize=None).guide
         statistics = model.components.family.observation_statistics(
             model.components.observe(batch.features)
         )

@@ -23,7 +23,7 @@ def same_cluster_draws(
     """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item."""
     left, right = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
-    cumulative = torch.as_tensor(result.probabilities)[items].cumsum(1)
+    cumulative = torch.tensor(result.probabilities)[items].cumsum(1)
     uniform = torch.rand(len(items), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
     z = torch.searchsorted(cumulative, uniform).mT
     left, right = rows.split(len(answers))
