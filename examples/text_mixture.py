@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> dict:
     parser.add_argument("--sweeps", type=int, default=30)
     parser.add_argument("--concentration", type=float, default=0.1)
     parser.add_argument("--unlabeled-weight", type=float, default=0.1)
-    parser.add_argument("--start-share", type=float, default=0.01, help="of clusters for labels")
+    parser.add_argument("--start-share", type=float, default=1.0, help="of clusters for labels")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
