@@ -72,5 +72,44 @@ DAWID_SKENE = Experiment(
     ],
 )
 
+SWEEP = Experiment(
+    ["benchmarks/mixture_sweep.py", "--threads", "1"],
+    [
+        Figure(
+            "sweep of a Gaussian mixture, N = 60,000: scikit-learn's seconds over ours",
+            "at least 5",
+            lambda figures: f"{figures['ratio_60000']:.1f}",
+        ),
+        Figure(
+            "the same, N = 200,000", "at least 5", lambda figures: f"{figures['ratio_200000']:.1f}"
+        ),
+        Figure(
+            "the same, N = 60,000, ours in float32",
+            "at least 10",
+            lambda figures: f"{figures['ratio_60000_float32']:.1f}",
+        ),
+        Figure(
+            "sweep over its floor, float64",
+            "at most 1.4",
+            lambda figures: f"{figures['over_floor']:.2f}",
+        ),
+        Figure(
+            "exponent of N and of T in a sweep's seconds",
+            "1 (linear)",
+            lambda figures: f"{figures['slope_n']:.2f} and {figures['slope_t']:.2f}",
+        ),
+        Figure(
+            "labels on half of the items over none",
+            "at most 1.10",
+            lambda figures: f"{figures['labels_cost']:.2f}",
+        ),
+        Figure(
+            "peak memory over scikit-learn's",
+            "at most 1",
+            lambda figures: f"{figures['memory_ratio']:.2f}",
+        ),
+    ],
+)
+
 if __name__ == "__main__":
-    write_section("bench", table([STEP, DAWID_SKENE]))
+    write_section("bench", table([STEP, SWEEP, DAWID_SKENE]))

@@ -104,6 +104,8 @@ class MessagePassingGuide(nn.Module):
                 labels[name] = pyro.sample(name, self.posteriors[name].distribution())
         components = self.posteriors["components"]
         supervision.refresh(components.family, components.natural_parameters)
+        if self.model.sums_out(batch):
+            return
 
         local = self._local(batch, weights, theta, rates, labels)
         items = pyro.plate("items", len(batch.items), dim=-1)

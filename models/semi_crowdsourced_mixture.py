@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.collapsed import Design, MixtureObservation
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import ComponentObservation, SameCluster
@@ -53,12 +54,17 @@ class SemiCrowdsourcedMixture(nn.Module):
     supervision
         What known labels and links say, e.g. ``ClassTable`` or ``HiddenMarkovField``; None if
         there are none.
+    sum_out_assignments
+        With an ``Identity`` emission: the precision, such as ``torch.float64``, in which batches
+        without answers are computed with z summed out, several times faster than with a site for
+        every z and to the same bound. Single precision is twice as fast again, and good enough for
+        standardized features. None: z is a site, for guides that have one.
 
     Raises
     ------
     ValueError
-        If weights and components disagree about the number of clusters, or if components of
-        discrete features are to be on latents.
+        If weights and components disagree about the number of clusters, if components of discrete
+        features are to be on latents, or if z is to be summed out where that is not possible.
 
     Examples
     --------
@@ -78,6 +84,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         emission: Emission | nn.Module,
         annotators: TwoCoin | None = None,
         supervision: Supervision | None = None,
+        sum_out_assignments: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         if weights.num_clusters != components.num_clusters:
@@ -102,6 +109,14 @@ class SemiCrowdsourcedMixture(nn.Module):
             raise ValueError(
                 f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
                 "give both the same number"
+            )
+        self.sum_out_assignments = sum_out_assignments
+        is_free = self.emission.observes_latent and not self.supervision.couples_items
+        if sum_out_assignments is not None and not is_free:
+            raise ValueError(
+                "assignments can be summed out only of mixtures on observed features whose "
+                "supervision does not couple items: use the emission Identity() and e.g. "
+                "ClassTable, or leave out sum_out_assignments"
             )
 
     @property
@@ -181,8 +196,31 @@ class SemiCrowdsourcedMixture(nn.Module):
                 "distribution: to_event)"
             )
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
-        """Run the model on a batch; returns the assignments z."""
+    def sums_out(self, batch: Batch) -> bool:
+        """Whether z has no site in this batch; see ``sum_out_assignments``."""
+        is_free = batch.features is not None and not batch.num_pairs
+        return self.sum_out_assignments is not None and is_free
+
+    def _summed_out(
+        self, weights: Tensor, theta: Tensor, labels: dict[str, Tensor], batch: Batch
+    ) -> None:
+        log_weights = self.weights.log_weights(weights)
+        offsets = self.supervision.grouped_log_weights(log_weights, labels)
+        groups, precision = self.supervision.groups(batch), self.sum_out_assignments
+        if groups is None:
+            offsets = offsets[:1]
+        arguments = self.components, batch.features, precision, groups, len(offsets)
+        # The batch keeps its design, which the full data are prepared for once.
+        design = batch.once((self.components.family, precision), lambda: Design.of(*arguments))
+        with (
+            pyro.plate("items", len(batch.items), dim=-1),
+            poutine.scale(scale=self.supervision.item_weight(batch)),
+        ):
+            observation = MixtureObservation(self.components, theta, offsets, design)
+            pyro.sample("x", observation, obs=design.rows)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:
+        """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         with self.weights.prior.plate("weights_plate"):
             weights = pyro.sample("weights", self.weights.prior.distribution())
         with self.components.prior.plate("components_plate"):
@@ -191,6 +229,9 @@ class SemiCrowdsourcedMixture(nn.Module):
         for name, prior in self.supervision.priors().items():
             with prior.plate(f"{name}_plate"):
                 labels[name] = pyro.sample(name, prior.distribution())
+        if self.sums_out(batch):
+            self._summed_out(weights, theta, labels, batch)
+            return None
 
         items = pyro.plate("items", len(batch.items), dim=-1)
         with poutine.scale(scale=self.supervision.item_weight(batch)), items:

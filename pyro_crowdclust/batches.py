@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -70,6 +70,17 @@ class Batch:
     class_labels: LabelMatrix | None = None
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
+    _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The value of ``make()``, which is called for the first use of the key only.
+
+        For what a model computes from the batch and nothing else, so that a batch that serves
+        many steps, such as the full data, is prepared once.
+        """
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     @property
     def num_pairs(self) -> int:
@@ -79,11 +90,14 @@ class Batch:
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Batch:
-        """The same batch on another device; `dtype` changes the features only."""
+        """The same batch on another device; `dtype` changes the features only.
+
+        A batch that is there already is returned itself.
+        """
         moved = {
-            field.name: value.to(device)
-            for field in dataclasses.fields(self)
-            if isinstance(value := getattr(self, field.name), Tensor)
+            part.name: value.to(device)
+            for part in dataclasses.fields(self)
+            if isinstance(value := getattr(self, part.name), Tensor)
         }
         if self.features is not None:
             moved["features"] = self.features.to(device=device, dtype=dtype)
@@ -91,6 +105,8 @@ class Batch:
             moved["class_labels"] = self.class_labels.to(device)
         if self.neighbors is not None:
             moved["neighbors"] = self.neighbors.to(device)
+        if all(value is getattr(self, name) for name, value in moved.items()):
+            return self
         return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:

@@ -166,6 +166,15 @@ class ClassTable(Supervision):
         table = nn.functional.pad(statistics["class_table"], (0, 1)).to(log_weights.dtype)
         return log_weights + table.mT[batch.known]
 
+    def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
+        return None if batch.known is None else batch.known + 1
+
+    def grouped_log_weights(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
+    ) -> Float[Tensor, "group cluster"]:
+        # Group 0 are the items without a label.
+        return log_weights + nn.functional.pad(statistics["class_table"], (1, 0)).mT
+
     def start_statistics(
         self,
         responsibilities: Float[Tensor, "item cluster"],

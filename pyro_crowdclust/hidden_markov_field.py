@@ -260,6 +260,8 @@ class HiddenMarkovField(Supervision):
     in the units of the attraction; the paper leaves it open.
     """
 
+    couples_items = True
+
     def __init__(
         self,
         num_clusters: int,

@@ -74,7 +74,9 @@ class Neighbors:
     message_scale: float = 1.0
 
     def to(self, device: torch.device | str | None) -> Neighbors:
-        """The same on another device."""
+        """The same on another device; itself where it is there already."""
+        if device is None or self.linked.device == torch.device(device):
+            return self
         links = self.links
         if links is not None:
             links = Links(links.left.to(device), links.right.to(device), links.must.to(device))

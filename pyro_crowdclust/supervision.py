@@ -47,7 +47,14 @@ class Supervision(nn.Module):
         (weights, components), which makes the bound one of a power likelihood (EM-lambda; Nigam et
         al. 2000, section 5.3.1). Their own q(z) is unchanged. Below 1 it helps where clusters do
         not follow the classes.
+
+    Attributes
+    ----------
+    couples_items
+        Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     """
+
+    couples_items = False
 
     def __init__(self, unlabeled_weight: float = 1.0) -> None:
         super().__init__()
@@ -86,6 +93,16 @@ class Supervision(nn.Module):
     ) -> Float[Tensor, "*item cluster"]:
         """All terms of log q(z_n) that need neither features nor other items."""
         return log_weights
+
+    def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
+        """A code per item, such that log q(z_n) is offset alike in a group; None for one group."""
+        return None
+
+    def grouped_log_weights(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
+    ) -> Float[Tensor, "group cluster"]:
+        """``local_log_weights`` of every group; asked unless ``couples_items``."""
+        return log_weights.unsqueeze(0)
 
     def coupling(self, batch: Batch) -> Coupling | None:
         """What couples the z of the batch, or None."""

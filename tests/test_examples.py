@@ -108,6 +108,14 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"w1000"},
     ),
+    "benchmarks/mixture_sweep.py": (
+        [*("--items", "300", "600", "--clusters", "12", "--sweeps", "2", "--rounds", "1")],
+        {
+            *("ratio_60000", "ratio_200000", "ratio_60000_float32"),
+            *("over_floor", "over_floor_float32", "slope_n", "slope_t", "labels_cost"),
+            "memory_ratio",
+        },
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {

@@ -408,3 +408,18 @@ def test_gaussian_moments_name_an_indefinite_precision():
     eta = family.pack(torch.zeros(2), torch.eye(2))
     with pytest.raises(ValueError, match="precision that is not positive definite"):
         family.moments(eta)
+
+
+@pytest.mark.parametrize("family", COMPONENTS.values(), ids=COMPONENTS.keys())
+def test_design_and_fold(family):
+    """``<fold(t), a(x)> = <t, u(x)>``, and the last column of the design is ones."""
+    statistics = family.expected_statistics(random_natural(family, 5))
+    observed = family.sample_observation(
+        family.sufficient_statistics(family.sample(random_natural(family, 4)))
+    )
+    design = family.design(family.features(observed))
+    same(design[:, -1], torch.ones(4))
+    same(
+        design @ family.fold(statistics).mT,
+        family.observation_statistics(observed) @ statistics.mT,
+    )

@@ -121,6 +121,18 @@ class ExponentialFamily(ABC):
         """``log h(x)`` of the conjugate likelihood."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
 
+    def design(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch column"]:
+        """Columns a(x) with ``<fold(t), a(x)> = <t, u(x)>``, of which the last is ones.
+
+        A family whose u(x) repeats entries overrides both verbs and leaves the copies out.
+        """
+        statistics = self.observation_statistics(self.observed(features))
+        return torch.nn.functional.pad(statistics, (0, 1), value=1.0)
+
+    def fold(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch column"]:
+        """Statistics t in the columns of ``design``."""
+        return torch.nn.functional.pad(statistics, (0, 1))
+
     def sample_observation(self, statistics: Float[Tensor, "*batch size"]) -> Any:
         """One draw of ``x`` given the statistics ``t(theta)`` of a real ``theta``."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")

@@ -115,6 +115,13 @@ class NormalGamma(ExponentialFamily):
         ones = torch.ones_like(observation)
         return torch.cat([observation, observation.square(), ones, ones], -1)
 
+    def design(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch column"]:
+        return torch.cat([features, features.square(), torch.ones_like(features[..., :1])], -1)
+
+    def fold(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch column"]:
+        slopes, constants = statistics.split(2 * self.dim, -1)
+        return torch.cat([slopes, constants.sum(-1, keepdim=True)], -1)
+
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2
 

@@ -198,6 +198,21 @@ class NormalInverseWishart(ExponentialFamily):
     def observation_statistics(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
         return MomentStatistics.apply(observation)
 
+    def design(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch column"]:
+        row, column = self._upper()
+        products = features[..., row] * features[..., column]
+        return torch.cat([features, products, torch.ones_like(features[..., :1])], -1)
+
+    def fold(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch column"]:
+        linear, quadratic, third, fourth = self._unpack(statistics)
+        row, column = self._upper()
+        # Entries below the diagonal belong to the same product as those above.
+        both = quadratic + quadratic.tril(-1).mT
+        return torch.cat([linear, both[..., row, column], (third + fourth).unsqueeze(-1)], -1)
+
+    def _upper(self) -> tuple[Tensor, Tensor]:
+        return tuple(torch.triu_indices(self.dim, self.dim))
+
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2
 
