@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import zlib
 
 import pyro
@@ -10,6 +11,14 @@ import torch
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _hears_ctrl_c():
+    """A shell that starts the suite in the background has it ignore the interrupts it sends."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)
