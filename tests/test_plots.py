@@ -535,9 +535,10 @@ class TestCalibration:
 
 
 def test_pyplot_keeps_no_figure(deep):
+    before = plt.get_fignums()
     plot_history(deep)
     plot_partition(np.zeros((3, 2)), [0, 1, 2])
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == before
 
 
 def test_importing_the_plots_does_not_import_matplotlib():
