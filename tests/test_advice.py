@@ -36,6 +36,7 @@ def test_only_a_budget_cuts_training_short(stop_reason):
         history = pd.DataFrame({"elbo": np.arange(20.0)})
         clusters = pd.DataFrame({"assigned_items": [5, 0]})
         data = cluster(FEATURES, num_clusters=2, epochs=1, progress=False).data
+        guide = None
 
     Result.stop_reason = stop_reason
     assert advice(Result) == []

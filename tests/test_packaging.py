@@ -87,6 +87,13 @@ def test_wheel_holds_every_file_of_every_package(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_wheel_declares_the_command(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+    line = "pyro-crowdclust = pyro_crowdclust.interface.command_line:main"
+    assert line in archive.read(name).decode().splitlines()
+
+
 def test_every_folder_with_code_is_packaged():
     folders = {
         file.parent.relative_to(ROOT).as_posix()

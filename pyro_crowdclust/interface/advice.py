@@ -27,11 +27,12 @@ def advice(result: Fitted) -> list[str]:
     ['all 2 clusters hold items: there may be more, so raise their number']
     """
     found = []
-    assigned = result.clusters["assigned_items"]
-    if len(assigned) > 1 and (assigned > 0).all():
-        found.append(
-            f"all {len(assigned)} clusters hold items: there may be more, so raise their number"
-        )
+    if hasattr(result.guide, "mixture"):
+        assigned = result.clusters["assigned_items"]
+        if len(assigned) > 1 and (assigned > 0).all():
+            found.append(
+                f"all {len(assigned)} clusters hold items: there may be more, so raise their number"
+            )
     if result.data.num_pairs and _unheard_share(result) > 0.5:
         found.append(
             "most answers come from workers who seem to guess: clusters may be much coarser than "

@@ -12,7 +12,8 @@ import pandas as pd
 
 from pyro_crowdclust import __version__
 from pyro_crowdclust.interface.advice import advice
-from pyro_crowdclust.interface.labels import cluster_table, labels_of
+from pyro_crowdclust.interface.labels import labels_of
+from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.result import Fitted
 
@@ -56,20 +57,10 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
     >>> page.startswith("<!doctype html>"), "<h2>Clusters</h2>" in page
     (True, True)
     """
+    found = tables(result)
     sections = [
         _summary(result),
-        _section(
-            "Clusters",
-            "Those with items, numbered from the largest. Expected items are sums of "
-            "probabilities; the weight is the posterior mean of the cluster's share.",
-            _table(cluster_table(result).query("assigned_items > 0")),
-        ),
-        _section(
-            "Items",
-            "By cluster; a ring marks items that somebody was asked about.",
-            _picture("items by cluster", lambda: _plot_items(result)),
-        ),
-        *_worker_sections(result),
+        *(_cluster_sections(result, found) if has_clusters(result) else _class_sections(found)),
         _section(
             "Training",
             "The bound on the evidence should rise and level off; if it still rises at the end, "
@@ -104,10 +95,8 @@ def _plot_items(result: Fitted) -> Any:
 
 
 def _summary(result: Fitted) -> str:
-    in_use = int((result.clusters["assigned_items"] > 0).sum())
     rows = {
         "data": str(result.data).removeprefix("CrowdData(").removesuffix(")"),
-        "clusters with items": f"{in_use} of {len(result.clusters)}",
         "model": f"{type(result.model).__name__}, {type(result.guide).__name__}",
         "evidence lower bound": f"{result.elbo:,.1f} nats",
         "training": f"{result.stop_reason}; {result.seconds:.1f} s, seed {result.seed}",
@@ -122,19 +111,43 @@ def _summary(result: Fitted) -> str:
     return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
 
 
-def _worker_sections(result: Fitted) -> Iterable[str]:
-    try:
-        workers = result.workers
-    except ValueError:
-        return
+def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
+    yield _section(
+        "Clusters",
+        f"Of {len(found['clusters'])} those with items, numbered from the largest. Expected items "
+        "are sums of probabilities; the weight is the posterior mean of the cluster's share.",
+        _table(found["clusters"].query("assigned_items > 0")),
+    )
+    yield _section(
+        "Items",
+        "By cluster; a ring marks items that somebody was asked about.",
+        _picture("items by cluster", lambda: _plot_items(result)),
+    )
+    if "workers" in found:
+        yield _section(
+            "Workers",
+            "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: "
+            "how often “different” of items of two. The weight is what an answer counts, in nats: "
+            "near zero for guessing, below it for saying the opposite. Intervals hold 90 %.",
+            _table(_with_intervals(found["workers"].sort_values("weight", ascending=False))),
+            _picture("weights of workers", lambda: plot_worker_weights(result)),
+            _picture("rates of workers", lambda: plot_workers(result)),
+        )
+
+
+def _class_sections(found: dict[str, pd.DataFrame]) -> Iterable[str]:
+    yield _section(
+        "Classes",
+        "Expected items are sums of probabilities.",
+        _table(found["classes"]),
+    )
+    unsure = found["items"].sort_values("probability", kind="stable").head(20)
+    yield _section("Items", "The twenty that the workers left most in doubt.", _table(unsure))
     yield _section(
         "Workers",
-        "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: how "
-        "often “different” of items of two. The weight is what an answer counts, in nats: near "
-        "zero for guessing, below it for saying the opposite. Intervals hold 90 %.",
-        _table(_with_intervals(workers.sort_values("weight", ascending=False))),
-        _picture("weights of workers", lambda: plot_worker_weights(result)),
-        _picture("rates of workers", lambda: plot_workers(result)),
+        "Accuracy: the probability that the worker names the class of an item, on average over "
+        "the classes by their shares.",
+        _table(found["workers"].sort_values("accuracy", ascending=False)),
     )
 
 

@@ -1,0 +1,8 @@
+"""``python -m pyro_crowdclust.interface``: the command line."""
+
+import sys
+
+from pyro_crowdclust.interface.command_line import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""``pyro-crowdclust``: files in, tables and a page out.
+
+Exit codes: 0 done; 1 something is wrong with a file or a value, said in one line; 2 the command
+itself is not understood; 3 training went bad, and what had been learned before is saved; 130
+interrupted with Ctrl-C, likewise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyro_crowdclust import __version__
+from pyro_crowdclust.interface import commands
+
+_PROGRAM = "pyro-crowdclust"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code.
+
+    Parameters
+    ----------
+    arguments
+        Words of the command line; default those of the process.
+    """
+    options = _parser().parse_args(arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = _show_warning
+        try:
+            return options.run(options)
+        except KeyboardInterrupt:
+            _say("error", "interrupted before there was anything to save")
+            return 130
+        except BrokenPipeError:
+            # The reader of the output, ``head`` say, has seen enough.
+            sys.stderr.close()
+            return 0
+        except (ValueError, OSError) as error:
+            _say("error", str(error))
+            return 1
+
+
+def _say(kind: str, message: str) -> None:
+    print(f"{_PROGRAM}: {kind}: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    _say("warning", str(message))
+
+
+def _count(least: int) -> Callable[[str], int]:
+    """Type of an argument that is an integer of at least ``least``."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is below {least}")
+        return value
+
+    read.__name__ = "integer"
+    return read
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        description="Cluster items by their features and by imperfect human answers about them.",
+        epilog=f"First time? {_PROGRAM} demo",
+    )
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    parsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in (_add_fit, _add_predict, _add_report, _add_simulate, _add_demo):
+        add(parsers)
+    return parser
+
+
+def _add_command(parsers: Any, run: Callable) -> argparse.ArgumentParser:
+    summary = run.__doc__.splitlines()[0]
+    parser = parsers.add_parser(run.__name__, help=summary, description=summary)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_features(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument(
+        "--features",
+        type=Path,
+        required=required,
+        metavar="FILE",
+        help=".npy, .csv, .tsv or .parquet: one row of numbers per item",
+    )
+    parser.add_argument(
+        "--id-column",
+        metavar="NAME",
+        help="column of item ids; default: 'item' or 'id', else a first column of text, else rows "
+        "are numbered from 0",
+    )
+
+
+def _add_training(parser: argparse.ArgumentParser, clusters: int) -> None:
+    parser.add_argument(
+        "--clusters",
+        type=_count(1),
+        default=clusters,
+        metavar="K",
+        help=f"upper bound on the number of clusters (default {clusters})",
+    )
+    parser.add_argument(
+        "--epochs", type=_count(1), help="passes over the data (default: as the data need)"
+    )
+    parser.add_argument(
+        "--starts", type=_count(1), default=1, help="fits to choose the best of (default 1)"
+    )
+    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same answer")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
+    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
+
+
+def _add_fit(parsers: Any) -> None:
+    parser = _add_command(parsers, commands.fit)
+    _add_features(parser, required=False)
+    parser.add_argument(
+        "--ignore", nargs="+", default=[], metavar="NAME", help="columns that are no features"
+    )
+    parser.add_argument(
+        "--pairs",
+        type=Path,
+        metavar="FILE",
+        help="answers: columns left, right, worker, label (1 or same, 0 or different), maybe page",
+    )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="class labels by workers, for dawid-skene: columns item, worker, label",
+    )
+    parser.add_argument(
+        "--model",
+        choices=list(commands.MODELS),
+        default="gaussian",
+        help="gaussian: on the features themselves, for tables; deep-normal: with networks, for "
+        "many real features; deep-bernoulli: with networks, for pixels in [0, 1]; dawid-skene: "
+        "the class of every item from --labels alone (default gaussian)",
+    )
+    parser.add_argument("--dim", type=_count(1), default=8, help="latent dimensions of networks")
+    parser.add_argument(
+        "--hidden", type=_count(1), nargs="+", default=[128, 128], help="hidden layers of networks"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _add_training(parser, clusters=10)
+
+
+def _add_predict(parsers: Any) -> None:
+    parser = _add_command(parsers, commands.predict)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
+    _add_features(parser, required=True)
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help=".csv to write (default: standard output)"
+    )
+
+
+def _add_report(parsers: Any) -> None:
+    parser = _add_command(parsers, commands.report)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help=".html to write (default: DIR/report.html)"
+    )
+
+
+def _add_simulate(parsers: Any) -> None:
+    parser = _add_command(parsers, commands.simulate)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _add_crowd(parser)
+    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same data")
+    parser.add_argument("--quiet", action="store_true", help="no summary")
+    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
+
+
+def _add_demo(parsers: Any) -> None:
+    parser = _add_command(parsers, commands.demo)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("pyro-crowdclust-demo"),
+        metavar="DIR",
+        help="where to write (default ./pyro-crowdclust-demo)",
+    )
+    _add_crowd(parser)
+    _add_training(parser, clusters=10)
+
+
+def _add_crowd(parser: argparse.ArgumentParser) -> None:
+    for name, default, least, text in (
+        ("items", 300, 10, "items"),
+        ("true-clusters", 4, 2, "true clusters"),
+        ("workers", 8, 1, "workers, of whom the last guesses"),
+        ("pages", 2, 1, "pages of 12 items that every worker answers"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=_count(least),
+            default=default,
+            metavar="N",
+            help=f"number of {text} (default {default})",
+        )

@@ -1,0 +1,279 @@
+"""What the commands of the command line do, on options that it has parsed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.labels import largest_first
+from pyro_crowdclust.interface.mixtures import mixture_for
+from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
+from pyro_crowdclust.interface.reading import FeatureTable, read_answers, read_features
+from pyro_crowdclust.interface.report import report_page
+from pyro_crowdclust.interface.summary import has_clusters, tables
+from pyro_crowdclust.metrics import clustering_report
+from pyro_crowdclust.simulation import simulate_pages
+
+MODELS = {
+    "gaussian": None,
+    "deep-normal": DeepNormal,
+    "deep-bernoulli": DeepBernoulli,
+    "dawid-skene": None,
+}
+
+RESULT = "result.safetensors"
+SETTINGS = "settings.json"
+_PAIR_IDS = ("left", "right", "worker", "page")
+_LABEL_IDS = ("item", "worker", "label")
+
+
+def fit(options: Namespace) -> int:
+    """Fit a model to items and answers, and write what it found to a folder."""
+    _check_files(options)
+    _new_folder(options.out, options.force)
+    table = None
+    settings = {
+        "pyro_crowdclust": __version__,
+        "model": options.model,
+        **{name: _absolute(getattr(options, name)) for name in ("features", "pairs", "labels")},
+        "ignore": options.ignore,
+    }
+    if options.model == "dawid-skene":
+        result = _fit_labels(options)
+    else:
+        table, data = _read_data(options.features, options.pairs, options.id_column, options.ignore)
+        result = _fit_clusters(data, options)
+    settings |= {
+        "id_column": None if table is None else table.ids.name,
+        "columns": None if table is None else table.columns,
+        "seed": result.seed,
+        "stop_reason": result.stop_reason,
+        "elbo": result.elbo,
+    }
+    for name, frame in tables(result).items():
+        frame.to_csv(options.out / f"{name}.csv")
+    result.save(options.out / RESULT)
+    text = json.dumps(settings, indent=2) + "\n"
+    (options.out / SETTINGS).write_text(text, encoding="utf-8")
+    if not options.quiet:
+        print(_summary(result, options.out))
+    if result.stop_reason.startswith("interrupted"):
+        return 130
+    return 3 if result.stop_reason.startswith("not finite") else 0
+
+
+def _check_files(options: Namespace) -> None:
+    """Refuse files that the model does not take, before anything is read."""
+    of_labels = options.model == "dawid-skene"
+    takes = ("labels",) if of_labels else ("features", "pairs")
+    for name in ("features", "pairs", "labels"):
+        if getattr(options, name) is not None and name not in takes:
+            remedy = "choose another --model" if of_labels else "--model dawid-skene does"
+            raise ValueError(f"--model {options.model} does not use --{name}: {remedy}")
+    if getattr(options, takes[0]) is None:
+        raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
+
+
+def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
+    networks = MODELS[options.model]
+    if networks is not None:
+        networks = networks(options.dim, tuple(options.hidden))
+    recipe = mixture_for(data, num_clusters=options.clusters, networks=networks)
+    return recipe.fit(num_starts=options.starts, **_training(options))
+
+
+def _fit_labels(options: Namespace) -> Fitted:
+    labels = read_answers(options.labels, _LABEL_IDS)
+    return infer_classes(CrowdData(None, labels=labels), **_training(options))
+
+
+def _training(options: Namespace) -> dict:
+    changes = {} if options.epochs is None else {"epochs": options.epochs}
+    return {"seed": options.seed, "progress": not options.quiet, **changes}
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.resolve())
+
+
+def predict(options: Namespace) -> int:
+    """Cluster new items by their features, with what 'fit' learned."""
+    result, settings = _read_result(options.folder)
+    if not has_clusters(result):
+        raise ValueError(
+            f"{options.folder} is of labels without features, which say nothing of new items: "
+            "collect labels of the new items and fit all of them"
+        )
+    table = read_features(options.features, id_column=options.id_column or settings["id_column"])
+    values = _columns_of_the_fit(table, settings["columns"], options.features)
+    probabilities = result.predict_proba(values)[:, largest_first(result)]
+    found = pd.DataFrame(
+        {"cluster": probabilities.argmax(1), "probability": probabilities.max(1)},
+        index=table.ids.rename("item"),
+    )
+    found.to_csv(sys.stdout if options.out is None else options.out)
+    return 0
+
+
+def report(options: Namespace) -> int:
+    """Write a page with the tables and pictures of what 'fit' learned."""
+    result, settings = _read_result(options.folder, with_features=True)
+    path = options.out or options.folder / "report.html"
+    title = (
+        f"Clusters of {Path(settings['features']).name}"
+        if has_clusters(result)
+        else (f"Classes of {Path(settings['labels']).name}")
+    )
+    path.write_text(report_page(result, title), encoding="utf-8")
+    print(path)
+    return 0
+
+
+def simulate(options: Namespace) -> int:
+    """Write items, answers of a simulated crowd and the truth, as files to try things on."""
+    _new_folder(options.out, options.force)
+    features, pairs, truth = _crowd(options)
+    features.to_csv(options.out / "features.csv")
+    pairs.to_csv(options.out / "answers.csv", index=False)
+    truth.to_csv(options.out / "truth.csv")
+    if not options.quiet:
+        print(f"{options.out}: features.csv, answers.csv, truth.csv ({len(pairs)} answers)")
+    return 0
+
+
+def demo(options: Namespace) -> int:
+    """Simulate a crowd, fit it, write the page, and compare with the truth."""
+    simulate(options)
+    folder = options.out
+    code = fit(
+        Namespace(
+            **vars(options)
+            | {
+                "features": folder / "features.csv",
+                "pairs": folder / "answers.csv",
+                "out": folder / "fit",
+                "id_column": None,
+                "ignore": [],
+                "labels": None,
+                "model": "gaussian",
+            }
+        )
+    )
+    report(Namespace(folder=folder / "fit", out=None))
+    truth = pd.read_csv(folder / "truth.csv", index_col="item")["cluster"]
+    found = pd.read_csv(folder / "fit" / "items.csv", index_col="item")["cluster"]
+    scores = clustering_report(truth.to_numpy(), found.loc[truth.index].to_numpy())
+    print(f"accuracy against the truth {scores['accuracy']:.3f}, NMI {scores['nmi']:.3f}")
+    return code
+
+
+def _new_folder(path: Path, force: bool) -> None:
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _read_data(
+    features: Path, pairs: Path | None, id_column: str | None, ignore: Sequence[str]
+) -> tuple[FeatureTable, CrowdData]:
+    table = read_features(features, id_column=id_column, ignore=ignore)
+    answers = None if pairs is None else read_answers(pairs, _PAIR_IDS)
+    return table, CrowdData(table.values, answers, item_ids=table.ids)
+
+
+def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
+    """What 'fit' wrote; with the features where they are still what and where they were."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        features, pairs = settings["features"], settings["pairs"]
+        id_column, ignore = settings["id_column"], settings["ignore"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
+            f"{SETTINGS}"
+        ) from None
+    result = load(folder / RESULT)
+    if with_features and features is not None:
+        try:
+            pairs = None if pairs is None else Path(pairs)
+            _, data = _read_data(Path(features), pairs, id_column, ignore)
+            result = load(folder / RESULT, data=data)
+        except ValueError as error:
+            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
+    return result, settings
+
+
+def _columns_of_the_fit(
+    table: FeatureTable, columns: list[str] | None, path: Path
+) -> np.ndarray | pd.DataFrame:
+    """The features in the order of the fit, where they have names."""
+    if columns is None or table.columns is None:
+        return table.values
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{path} lacks the columns {missing} that the fit was on; it has {table.columns}"
+        )
+    return table.values[columns]
+
+
+def _summary(result: Fitted, folder: Path) -> str:
+    found = tables(result)
+    kind = "clusters" if has_clusters(result) else "classes"
+    sizes = found[kind]["assigned_items"]
+    lines = [
+        f"{result.data}",
+        f"{int((sizes > 0).sum())} {kind} with {', '.join(map(str, sizes[sizes > 0]))} items; "
+        f"{result.stop_reason}",
+    ]
+    if "workers" in found:
+        measure = "weight" if has_clusters(result) else "accuracy"
+        of_workers = found["workers"][measure]
+        lines.append(
+            f"most reliable worker {of_workers.idxmax()} ({measure} {of_workers.max():.2f}), "
+            f"least {of_workers.idxmin()} ({of_workers.min():.2f})"
+        )
+    lines += [f"advice: {sentence}" for sentence in advice(result)]
+    names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))
+    return "\n".join([*lines, f"{folder}: {names}"])
+
+
+def _crowd(options: Namespace) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Overlapping Gaussians with string ids, answers about a third of them, and the truth."""
+    rng = np.random.default_rng(options.seed)
+    kinds = rng.integers(options.true_clusters, size=options.items)
+    centers = rng.normal(scale=2.5, size=(options.true_clusters, 4))
+    names = pd.Index([f"item-{i:04d}" for i in range(options.items)], name="item")
+    features = pd.DataFrame(
+        centers[kinds] + rng.normal(size=(options.items, 4)), names, list("abcd")
+    )
+    good = rng.uniform(0.8, 0.98, (2, options.workers - 1))
+    sensitivity, specificity = np.column_stack([good, [0.5, 0.5]])
+    page_size = min(12, options.items)
+    asked = rng.choice(options.items, max(options.items // 3, page_size), replace=False)
+    pairs = simulate_pages(
+        kinds,
+        sensitivity,
+        specificity,
+        pages_per_worker=options.pages,
+        page_size=page_size,
+        items=asked,
+        seed=options.seed,
+    )
+    named = pairs.assign(
+        left=names[pairs["left"]],
+        right=names[pairs["right"]],
+        worker="worker-" + pairs["worker"].astype(str),
+        page="page-" + pairs["page"].astype(str),
+    )
+    return features.round(4), named, pd.DataFrame({"cluster": kinds}, index=names)

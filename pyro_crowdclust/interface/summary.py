@@ -1,0 +1,71 @@
+"""A result as a few tables: what the command line writes and the report shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust.interface.labels import cluster_table, item_table
+from pyro_crowdclust.result import Fitted
+
+
+def has_clusters(result: Fitted) -> bool:
+    """Whether the fit is of clusters, and not of classes that workers named."""
+    return hasattr(result.guide, "mixture")
+
+
+def tables(result: Fitted) -> dict[str, pd.DataFrame]:
+    """Tables by name, with the user's ids.
+
+    Of clusters: ``items``, ``clusters``, and ``workers`` where there are answers. Of classes:
+    ``items``, ``classes``, ``workers`` and ``confusion``. Of both ``history``.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.interface import infer_classes
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> found = tables(infer_classes(CrowdData(None, labels=said), num_communities=[1]))
+    >>> found["items"]["class"].tolist(), found["classes"]["assigned_items"].tolist()
+    (['x', 'y'], [1, 1])
+    """
+    if has_clusters(result):
+        found = {"items": item_table(result), "clusters": cluster_table(result)}
+        if result.data.num_pairs:
+            found["workers"] = result.workers
+    else:
+        found = _tables_of_classes(result)
+    return found | {"history": result.history.set_index("epoch")}
+
+
+def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:
+    probabilities = result.class_probabilities
+    items = pd.DataFrame(
+        {"class": probabilities.idxmax(axis=1), "probability": probabilities.max(axis=1)}
+    )
+    classes = pd.DataFrame(
+        {
+            "expected_items": probabilities.sum(),
+            "assigned_items": items["class"].value_counts().reindex(probabilities.columns),
+        }
+    ).fillna({"assigned_items": 0})
+    classes["assigned_items"] = classes["assigned_items"].astype(np.int64)
+    classes["share"] = classes["expected_items"] / classes["expected_items"].sum()
+    confusion = result.confusion
+    right = confusion[
+        confusion.index.get_level_values("class") == confusion.index.get_level_values("label")
+    ]["mean"]
+    right = right.droplevel("label").unstack("class")
+    workers = pd.DataFrame(
+        {
+            "accuracy": right @ classes["share"],
+            "labels": result.data.labels["worker"].value_counts(),
+        }
+    )
+    workers = workers.loc[result.data.worker_ids].rename_axis("worker")
+    return {
+        "items": items,
+        "classes": classes.rename_axis("class"),
+        "workers": workers,
+        "confusion": confusion,
+    }
