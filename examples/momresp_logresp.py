@@ -32,8 +32,8 @@ from sklearn.preprocessing import StandardScaler
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.class_annotators import ConfusionMatrices
-from pyro_crowdclust.components import Components, DiagonalGaussianComponents, MultinomialComponents
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.mixture import Components, DiagonalGaussianComponents, MultinomialComponents
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
 from pyro_crowdclust.softmax_regression import SoftmaxRegression

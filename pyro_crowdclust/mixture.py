@@ -7,17 +7,15 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.components import (
+from pyro_crowdclust.components import Components, ComponentSummary
+from pyro_crowdclust.discrete_components import (
     BernoulliComponents,
     CategoricalComponents,
-    Components,
-    ComponentSummary,
-    DiagonalGaussianComponents,
-    GaussianComponents,
-    MixedComponents,
     MultinomialComponents,
     PoissonComponents,
 )
+from pyro_crowdclust.gaussian_components import DiagonalGaussianComponents, GaussianComponents
+from pyro_crowdclust.mixed_components import MixedComponents
 from pyro_crowdclust.weights import (
     DirichletWeights,
     PitmanYorWeights,

@@ -11,8 +11,8 @@ from scipy.special import gammaln, logsumexp
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.class_annotators import ConfusionMatrices
-from pyro_crowdclust.components import GaussianComponents, MultinomialComponents
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.mixture import GaussianComponents, MultinomialComponents
 from pyro_crowdclust.models import DawidSkene, MomResp
 from pyro_crowdclust.optim import NaturalGradient, robbins_monro
 
