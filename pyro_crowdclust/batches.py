@@ -20,9 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.answers import Answers
 from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.class_labels import LabelMatrix
-from pyro_crowdclust.data import Answers, CrowdData
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.partial_labels import Links, Neighbors
 
 

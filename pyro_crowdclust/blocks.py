@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.data import Answers
+from pyro_crowdclust.answers import Answers
 
 
 class BlockMaker(Protocol):

@@ -6,8 +6,6 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +16,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.answers import Answers, read_answers, warn_about_repeats
 from pyro_crowdclust.class_labels import (
     ClassLabels,
     read_class_labels,
     warn_about_repeated_labels,
 )
+from pyro_crowdclust.features import read_features
 from pyro_crowdclust.partial_labels import (
     Links,
     count_contradictions,
@@ -33,48 +33,14 @@ from pyro_crowdclust.partial_labels import (
 from pyro_crowdclust.tables import (
     codes_and_ids,
     count,
-    item_positions,
     read_table,
-    reject,
     show,
     to_index,
     unknown,
-    where,
 )
 
-# Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
-_CHUNK_ELEMENTS = 2**22
 _PAIR_COLUMNS = ["left", "right", "worker", "label"]
 _LABEL_COLUMNS = ["item", "worker", "label"]
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Pairwise answers in positions and codes, one row per answer.
-
-    Attributes
-    ----------
-    left, right
-        Positions of the two items in the data.
-    worker
-        Code of the worker, an index into `CrowdData.worker_ids`.
-    label
-        1 where the worker said "same", 0 where "different".
-    page
-        Code of the task in which the answer was given, an index into `CrowdData.page_ids`; None
-        where the answers have no page.
-    """
-
-    left: Int[Tensor, " pair"]
-    right: Int[Tensor, " pair"]
-    worker: Int[Tensor, " pair"]
-    label: Float[Tensor, " pair"]
-    page: Int[Tensor, " pair"] | None = None
-
-    @property
-    def num_pairs(self) -> int:
-        """Number of answers."""
-        return len(self.left)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -185,14 +151,14 @@ class CrowdData:
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         if features is not None:
-            features = _read_features(features)
+            features = read_features(features)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
             item_ids = _ids_in_tables(pairs, labels)
         ids = _read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
         (of_pairs, of_labels), worker_ids = _read_workers(pairs, labels)
-        answers, pages = (None, nobody) if pairs is None else _read_answers(pairs, ids, of_pairs)
+        answers, pages = (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs)
         class_labels, class_ids = (
             (None, nobody)
             if labels is None
@@ -217,7 +183,7 @@ class CrowdData:
             _labels_index=None if labels is None else labels.index,
         )
         if answers is not None:
-            _warn_about_repeats(answers, pairs.index)
+            warn_about_repeats(answers, pairs.index)
         if class_labels is not None:
             warn_about_repeated_labels(class_labels, labels.index)
         warn_about_contradictions(self.num_contradictions)
@@ -368,66 +334,6 @@ class CrowdData:
         return f"CrowdData({', '.join(parts)})"
 
 
-def _read_features(features: Any) -> np.ndarray | Tensor:
-    columns = None
-    if isinstance(features, pd.DataFrame):
-        columns, dtypes = features.columns, features.dtypes
-        for name, dtype in dtypes.items():
-            if not pd.api.types.is_numeric_dtype(dtype):
-                raise ValueError(
-                    f"feature column {show(name)} is not numeric (dtype {dtype}); encode it as "
-                    "numbers or drop it"
-                )
-        # pandas' own dtypes mark missing values with NA, which would make an array of objects.
-        has_own = any(isinstance(dtype, pd.api.extensions.ExtensionDtype) for dtype in dtypes)
-        features = (
-            features.to_numpy(np.float64, na_value=np.nan) if has_own else features.to_numpy()
-        )
-    if isinstance(features, Tensor):
-        features = features.detach()
-        is_numeric = features.layout == torch.strided and not features.is_complex()
-    elif isinstance(features, np.ndarray):
-        is_numeric = features.dtype.kind in "biuf"
-    else:
-        raise ValueError(
-            f"features are a {type(features).__name__}; pass an array, a tensor or a data frame "
-            "(`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
-        )
-    if not is_numeric:
-        raise ValueError(
-            f"features of dtype {features.dtype} are not dense real numbers; convert them"
-        )
-    if features.ndim == 0 or 0 in features.shape:
-        raise ValueError(
-            f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
-            "number per row"
-        )
-    _check_finite(features, columns)
-    return features
-
-
-def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> None:
-    is_tensor = isinstance(features, Tensor)
-    if not (features.is_floating_point() if is_tensor else features.dtype.kind == "f"):
-        return
-    first, number = (), 0
-    step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
-    for start in range(0, len(features), step):
-        chunk = features[start : start + step]
-        bad = ~(torch.isfinite(chunk).cpu().numpy() if is_tensor else np.isfinite(chunk))
-        if not first and bad.any():
-            row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
-            first = (start + row, *column)
-        number += int(bad.sum())
-    if first:
-        row, *column = first
-        name = ", ".join(map(str, column)) if columns is None else show(columns[column[0]])
-        raise ValueError(
-            f"features row {row}{', column ' if column else ''}{name} is NaN or infinite "
-            f"({count(number, 'such value')} in all); fill in or drop"
-        )
-
-
 def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
     index = to_index(item_ids, "item_ids")
     if len(index) == 0:
@@ -465,44 +371,3 @@ def _read_workers(
     name = "labels" if tables[0] is None else "pairs"
     codes, ids = codes_and_ids(pd.concat(columns).rename("worker"), name)
     return list(codes.split(lengths)), ids
-
-
-def _read_answers(
-    table: pd.DataFrame, item_ids: pd.Index, worker: Int[Tensor, " pair"]
-) -> tuple[Answers, pd.Index]:
-    """The answers in codes, and the page ids."""
-    left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
-    reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
-
-    labels = table["label"].to_numpy()
-    if labels.dtype.kind in "biuf":
-        valid = (labels == 0) | (labels == 1)
-    else:
-        valid = np.array([isinstance(v, (numbers.Real, np.bool_)) and v in (0, 1) for v in labels])
-    reject("pairs", table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
-
-    page, page_ids = None, pd.Index([], dtype=object)
-    if "page" in table:
-        page, page_ids = codes_and_ids(table["page"], "pairs")
-    answers = Answers(
-        left=left,
-        right=right,
-        worker=worker,
-        label=torch.from_numpy(labels.astype(np.float64)),
-        page=page,
-    )
-    return answers, page_ids
-
-
-def _warn_about_repeats(answers: Answers, index: pd.Index) -> None:
-    ends = torch.stack([answers.left, answers.right], dim=1).sort(dim=1).values
-    codes = [ends, answers.worker[:, None], answers.label[:, None].long()]
-    codes += [] if answers.page is None else [answers.page[:, None]]
-    repeated = pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
-    if repeated.any():
-        warnings.warn(
-            f"{where('pairs', index, repeated)}: repeats an earlier answer (same items, worker and "
-            "label); all are kept, remove them if they are copies",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import data as data_module
+from pyro_crowdclust import features as features_module
 from pyro_crowdclust.data import CrowdData
 
 IDS = ["ant", "bee", "cat", "dog"]
@@ -211,7 +211,7 @@ def test_arrays_and_tensors_are_not_copied():
 @pytest.mark.parametrize("chunk", [1, 4, 2**20])
 @pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy])
 def test_features_that_are_not_finite(monkeypatch, chunk, convert):
-    monkeypatch.setattr(data_module, "_CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(features_module, "_CHUNK_ELEMENTS", chunk)
     array = np.zeros((6, 2))
     array[3, 1], array[5, 0] = np.nan, -np.inf
     with pytest.raises(ValueError, match=r"features row 3, column 1 is NaN or infinite \(2 such"):
