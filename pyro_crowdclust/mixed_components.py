@@ -27,6 +27,7 @@ class MixedComponents(Components):
 
     Examples
     --------
+    >>> from pyro_crowdclust.mixture import BernoulliComponents, DiagonalGaussianComponents
     >>> components = MixedComponents(
     ...     [DiagonalGaussianComponents(3, 2), BernoulliComponents(3, 1)], columns=[[0, 2], [1]]
     ... )
