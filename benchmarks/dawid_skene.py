@@ -29,7 +29,7 @@ import scipy.sparse
 import torch
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.batches import full_batch
+from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.class_annotators import ConfusionMatrices
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -54,7 +54,7 @@ def simulate(num_items: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame({"item": item, "worker": worker, "label": label}), truth
 
 
-def make_trainer(data: CrowdData) -> Trainer:
+def make_trainer(data: CrowdData, batch: Batch) -> Trainer:
     """A run of coordinate ascent."""
     model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
     guide = ClassLabelGuide(model)
@@ -63,7 +63,7 @@ def make_trainer(data: CrowdData) -> Trainer:
         model,
         guide,
         data,
-        None,
+        batch,
         optim=adam,
         step_size=1.0,
         elbo=default_elbo(enumerates=False),
@@ -141,7 +141,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         return result.assignments
 
     data = CrowdData(None, labels=frame)
-    trainer, floor, batch = make_trainer(data), make_floor(frame), full_batch(data)
+    batch = full_batch(data)
+    trainer, floor = make_trainer(data, batch), make_floor(frame)
     trainer.step(batch)  # the first one is validated
     steps, floors = [], []
     for _ in range(options.iterations):

@@ -179,8 +179,9 @@ def fit(
         for part in (model, guide):
             if isinstance(part, nn.Module):
                 part.to(device)
-        batches = None
-        if batch_size is not None:
+        if batch_size is None:
+            first = batches = full_batch(data).to(device, dtype)
+        else:
             batches = MinibatchSampler(
                 data,
                 batch_size=batch_size,
@@ -188,9 +189,9 @@ def fit(
                 blocks=blocks,
                 generator=generator,
             )
-        first = next(iter(batches)) if batches is not None else full_batch(data)
+            first = next(iter(batches)).to(device, dtype)
         # Autoguides create their parameters at the first call.
-        enumerates = check_sites(model, guide, first.to(device, dtype))
+        enumerates = check_sites(model, guide, first)
         trainer = Trainer(
             model,
             guide,

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch, item_batches
+from pyro_crowdclust.batches import Batch, MinibatchSampler, item_batches
 from pyro_crowdclust.checks import find_not_finite
 from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
@@ -66,7 +66,7 @@ class Trainer:
     data
         What to learn from.
     batches
-        A ``MinibatchSampler``, or None for the full data in every step.
+        A ``MinibatchSampler``, or the batch of every step: ``full_batch(data)``.
     optim, step_size, elbo, device, dtype, validate
         As in ``fit``.
     """
@@ -76,7 +76,7 @@ class Trainer:
         model: Callable[[Batch], Any],
         guide: Callable[[Batch], Any],
         data: CrowdData,
-        batches: MinibatchSampler | None,
+        batches: MinibatchSampler | Batch,
         *,
         optim: Optimizer,
         step_size: float | StepSize,
@@ -86,14 +86,15 @@ class Trainer:
         validate: bool,
     ) -> None:
         self.model, self.guide, self.data, self.elbo = model, guide, data, elbo
-        self.batches = batches
+        sampled = isinstance(batches, MinibatchSampler)
+        self.batches = batches if sampled else None
+        self._full = None if sampled else batches.to(device, dtype)
         self.device, self.dtype, self.validate = device, dtype, validate
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
         self.position: Position | None = None
         self.annealed_to: float | None = None
-        self._full = None if batches is not None else full_batch(data).to(device, dtype)
         self._modules = [part for part in (model, guide) if isinstance(part, nn.Module)]
         posteriors = [
             module
