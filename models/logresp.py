@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
+import torch
 from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
@@ -68,8 +69,17 @@ class LogResp(nn.Module):
         check_features(data, self.regression.num_features)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """A lower bound of ``E[log p(y_i = k | x_i)]``."""
-        return self.regression.log_classes(values["coefficients"], batch.features)
+        """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself.
+
+        The class of an item without labels is a leaf: ``q(y_i | phi) = p(y_i | x_i, phi)`` is
+        exact, and its term in the ELBO is zero. The bound of a free q(y_i) would be negative
+        there, the more so the wider q(phi) is, and many such items would shrink phi to nothing.
+        """
+        joint = self.regression.log_classes(values["coefficients"], batch.features)
+        prediction = joint.detach().log_softmax(-1)
+        if batch.class_labels is None:
+            return prediction
+        return torch.where(batch.class_labels.counts.unsqueeze(-1) > 0, joint, prediction)
 
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""

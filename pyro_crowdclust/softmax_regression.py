@@ -94,11 +94,13 @@ class SoftmaxRegression(nn.Module):
         K and F. Memory grows with ``K F^2``: reduce features to a few hundred, and standardize
         them, since one prior scale serves all.
     scale
-        s, the prior deviation of a weight. It is learned by the ELBO, from here on.
+        s, the prior deviation of a weight; ``2 F^-1/2`` by default, so that scores of standardized
+        features deviate by 2.
     intercept_scale
         s_0, fixed.
     learn_scale
-        False keeps ``scale``.
+        Learn s by the ELBO, from ``scale`` on. With few answers the ELBO prefers a smaller scale
+        than the one that predicts best.
     """
 
     def __init__(
@@ -107,13 +109,13 @@ class SoftmaxRegression(nn.Module):
         num_features: int,
         scale: float | None = None,
         intercept_scale: float = 3.0,
-        learn_scale: bool = True,
+        learn_scale: bool = False,
     ) -> None:
         super().__init__()
         self.num_classes, self.num_features = num_classes, num_features
         self.intercept_scale = intercept_scale
         self.family = Gaussian(num_features + 1)
-        scale = num_features**-0.5 if scale is None else scale
+        scale = 2 * num_features**-0.5 if scale is None else scale
         log_scale = torch.tensor(math.log(scale), dtype=torch.float64)
         self.log_scale = nn.Parameter(log_scale, requires_grad=learn_scale)
         precision = torch.diag(self.precision().detach())

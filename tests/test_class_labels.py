@@ -139,6 +139,11 @@ def test_rows_of_the_matrix_are_the_items_asked_for():
     whole = data.class_labels.of_items(torch.arange(12)).votes()
     some = torch.tensor([11, 4, 0, 8, 9])
     assert torch.equal(data.class_labels.of_items(some).votes(), whole[some])
+    for first, stop in ((0, 9), (3, 7), (5, 12)):
+        in_a_row = torch.arange(first, stop)
+        assert torch.equal(data.class_labels.of_items(in_a_row).votes(), whole[first:stop])
+    up_and_down = torch.tensor([2, 5, 3, 4, 6])
+    assert torch.equal(data.class_labels.of_items(up_and_down).votes(), whole[up_and_down])
     assert data.class_labels.of_items(torch.empty(0, dtype=torch.int64)).num_items == 0
 
 

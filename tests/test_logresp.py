@@ -173,7 +173,26 @@ def test_it_predicts_items_without_labels_and_new_ones():
     frame = result.predict_class_probabilities(pd.DataFrame(x[200:], index=range(900, 1000)))
     assert frame.index.tolist() == list(range(900, 1000))
     assert frame.columns.tolist() == [0, 1, 2]
-    assert result.model.regression.log_scale.item() != model.regression.log_scale.item()
+
+
+@pytest.mark.parametrize("learn_scale", [False, True])
+def test_items_without_labels_teach_nothing(learn_scale):
+    """They once pulled all weights to zero, and a learned scale with them."""
+    x, truth, labels = classification(600, seed=2)
+    labels = labels[labels["item"] < 30]
+    regression = SoftmaxRegression(3, 4, learn_scale=learn_scale)
+    model = LogResp(regression, ConfusionMatrices(6, 3))
+    options = {"step_size": 0.5, "epochs": 40, "optim": partial(torch.optim.Adam, lr=0.1)}
+    few, many = (
+        fit(model, ClassLabelGuide(model), data, batch_size=None, progress=False, **options)
+        for data in (CrowdData(x[:30], labels=labels), CrowdData(x, labels=labels))
+    )
+    assert many.elbo == pytest.approx(few.elbo, abs=1e-5)
+    scales = [one.model.regression.log_scale.exp().item() for one in (few, many)]
+    assert scales[1] == pytest.approx(scales[0], rel=1e-5)
+    assert (scales[0] != 1.0) == learn_scale
+    assert (many.assignments[30:] == truth[30:]).mean() > 0.6
+    np.testing.assert_allclose(many.probabilities[:30], few.probabilities, atol=1e-5)
 
 
 def test_minibatches_reach_the_elbo_of_the_full_batch():
