@@ -181,7 +181,7 @@ def test_ids_of_every_kind(ids, path):
     pairs = pairs.assign(
         left=pd.Series(list(index[pairs["left"]]), dtype=object),
         right=pd.Series(list(index[pairs["right"]]), dtype=object),
-        worker=pairs["worker"].map({0: "zoë", 1: "ann", 2: "\ud800"}),
+        worker=pairs["worker"].map({0: "zoë", 1: "ann", 2: "李"}),
     )
     data = CrowdData(features, pairs, item_ids=ids)
     result = quiet_fit(*plain_pair(), data, epochs=1)
