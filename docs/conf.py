@@ -38,3 +38,5 @@ autodoc_default_options = {
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autosummary_generate = True
+# Plain names in backquotes, as numpydoc writes them, need not be links.
+suppress_warnings = ["ref.python"]

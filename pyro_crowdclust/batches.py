@@ -178,11 +178,12 @@ class MinibatchSampler:
         answer                 B / p
         item with answers      (B / p) (drawn blocks that hold it) / (blocks that hold it)
         item without answers   U / size of the part
-    two items without answers, as a pair that shares a label or a link
-                           U (U - 1) / (u (u - 1)), with u the size of the part
+        pair without answers   U (U - 1) / (u (u - 1))
 
-    with p = answers_per_step over the mean number of answers in a block, rounded. One pass over the
-    items without answers is an epoch, or one over the blocks where every item has answers.
+    with p = answers_per_step over the mean number of answers in a block, rounded, and u the size of
+    the part; the last weight is that of two items without answers that share a label or a link. One
+    pass over the items without answers is an epoch, or one over the blocks where every item has
+    answers.
 
     Parameters
     ----------

@@ -53,8 +53,8 @@ class ConnectedBlocks:
     """Blocks of connected answers, for answers that have no pages.
 
     A block grows breadth first from a random item, along answers that are in no block yet, until
-    it has `num_items` items or nothing is left to reach; it then takes all remaining answers among
-    its items. This repeats until every answer has a block. An item may be in several blocks.
+    it has ``num_items`` items or nothing is left to reach; it then takes all remaining answers
+    among its items. This repeats until every answer has a block. An item may be in several blocks.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ class LocalConditionals:
     """
 
     family: NormalInverseWishart
-    log_weights: Float[Tensor, "*item cluster"]
+    log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
     potential: Float[Tensor, "item natural"] | None
     observed: Float[Tensor, "item moments"] | None = None

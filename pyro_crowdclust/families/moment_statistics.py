@@ -27,6 +27,7 @@ class MomentStatistics(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch size"]:
+        """Return (m, vec(m m^T + R R^T), 1, 1) of each value."""
         ctx.save_for_backward(value)
         mean, root = Moments.of(value)
         second = torch.addcmul(root @ root.mT, mean.unsqueeze(-1), mean.unsqueeze(-2))
