@@ -115,7 +115,7 @@ class BernoulliEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``; a ``SkipMLP`` takes part in the PCA start.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` takes part in the PCA start.
     event_shape
         Shape of one item's features, if it is not a vector.
     """
@@ -161,7 +161,7 @@ class NormalEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``; a ``SkipMLP`` takes part in the PCA start.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` takes part in the PCA start.
     num_features
         Number of features of an item.
     initial_scale

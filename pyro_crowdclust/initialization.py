@@ -11,9 +11,10 @@ from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
+from pyro_crowdclust.convolutional_networks import ConvolutionalClassifier
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
+from pyro_crowdclust.networks import AmortizedRecognition, SkipNetwork
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,15 @@ class PrincipalComponentStart:
     reset_networks
         Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
         them; False keeps them, e.g. if they have been trained before.
+    partition_steps
+        Steps on 256 items in which an ``AmortizedRecognition`` learns the partition; fewer for
+        networks that are large.
     """
 
     latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
+    partition_steps: int = 300
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
@@ -100,7 +105,9 @@ class PrincipalComponentStart:
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         if hasattr(recognition, "start_at_partition"):
             with torch.enable_grad():
-                recognition.start_at_partition(features, partition, generator)
+                recognition.start_at_partition(
+                    features, partition, generator, steps=self.partition_steps
+                )
 
     @staticmethod
     def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
@@ -123,7 +130,7 @@ def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Gene
 
 def _own_networks(*roots: Any) -> list[nn.Module]:
     """The library's own networks in these modules, parts before the whole."""
-    own = (SkipMLP, AmortizedRecognition, NormalEmission)
+    own = (SkipNetwork, ConvolutionalClassifier, AmortizedRecognition, NormalEmission)
     modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
     return [module for module in dict.fromkeys(reversed(modules)) if isinstance(module, own)]
 

@@ -1,4 +1,4 @@
-"""Networks: a multilayer perceptron with a linear skip path, and recognition networks."""
+"""Networks with a linear skip path, the multilayer perceptron, and recognition networks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,51 @@ from pyro_crowdclust.description import described
 from pyro_crowdclust.families import Gaussian, Moments
 
 
-@described
-class SkipMLP(nn.Module):
-    """``f(x) = A x + b + MLP(x)``, where the last layer of the MLP starts at zero.
+class SkipNetwork(nn.Module):
+    """``f(x) = A x + b + B h(x)``, where the last layer B starts at zero.
 
     The network therefore starts as the linear map ``A x + b``, which a data-dependent start sets
     to PCA: with default initial networks the posterior of the latents collapses and one cluster
     takes all.
+
+    Parameters
+    ----------
+    hidden
+        h.
+    output
+        B, without a bias.
+    skip
+        ``A x + b``.
+    """
+
+    def __init__(self, hidden: nn.Module, output: nn.Module, skip: nn.Linear) -> None:
+        super().__init__()
+        self.hidden, self.output, self.skip = hidden, output, skip
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.output.weight)
+        self.skip.reset_parameters()
+
+    def set_linear(
+        self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
+    ) -> None:
+        """Set the linear path to ``A x + b``, for the first rows of the output."""
+        with torch.no_grad():
+            self.skip.weight[: len(weight)] = weight.to(self.skip.weight)
+            self.skip.bias[: len(bias)] = bias.to(self.skip.bias)
+
+    def residual(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        """``B h(x)``."""
+        return self.output(self.hidden(x))
+
+    def forward(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        return self.skip(x) + self.residual(x)
+
+
+@described
+class SkipMLP(SkipNetwork):
+    """``f(x) = A x + b + MLP(x)``, where the last layer of the MLP starts at zero.
 
     Parameters
     ----------
@@ -36,35 +74,20 @@ class SkipMLP(nn.Module):
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__()
         if len(sizes) < 2:
             raise ValueError(f"sizes {tuple(sizes)} must name at least an input and an output size")
         layers: list[nn.Module] = []
         for size_in, size_out in pairwise(sizes[:-1]):
             layers += [nn.Linear(size_in, size_out), nn.ReLU()]
-        self.hidden = nn.Sequential(*layers)
-        self.output = nn.Linear(sizes[-2], sizes[-1], bias=False)
-        self.skip = nn.Linear(sizes[0], sizes[-1])
-        self.reset_parameters()
+        output = nn.Linear(sizes[-2], sizes[-1], bias=False)
+        super().__init__(nn.Sequential(*layers), output, nn.Linear(sizes[0], sizes[-1]))
 
     def reset_parameters(self) -> None:
         for layer in self.hidden:
             if isinstance(layer, nn.Linear):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)
-        nn.init.zeros_(self.output.weight)
-        self.skip.reset_parameters()
-
-    def set_linear(
-        self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
-    ) -> None:
-        """Set the linear path to ``A x + b``, for the first rows of the output."""
-        with torch.no_grad():
-            self.skip.weight[: len(weight)] = weight.to(self.skip.weight)
-            self.skip.bias[: len(bias)] = bias.to(self.skip.bias)
-
-    def forward(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
-        return self.skip(x) + self.output(self.hidden(x))
+        super().reset_parameters()
 
 
 def _check_features(found: int, needed: int) -> None:
@@ -93,7 +116,7 @@ class GaussianRecognition(nn.Module):
     Parameters
     ----------
     network
-        Maps features to ``2 dim`` numbers; a ``SkipMLP`` takes part in the PCA start.
+        Maps features to ``2 dim`` numbers; a ``SkipNetwork`` takes part in the PCA start.
     dim
         Dimension d of the latent.
     initial_precision
@@ -111,10 +134,10 @@ class GaussianRecognition(nn.Module):
     def check(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
 
-        Of a network that is not a ``SkipMLP`` the sizes are not known.
+        Of a network that is not a ``SkipNetwork`` the sizes are not known.
         """
         _check_latent(self.family.dim, dim)
-        if isinstance(self.network, SkipMLP):
+        if isinstance(self.network, SkipNetwork):
             _check_features(self.network.skip.in_features, num_features)
             returned = self.network.skip.out_features
             if returned != 2 * dim:
@@ -130,8 +153,8 @@ class GaussianRecognition(nn.Module):
         return self.family.pack(precision * raw_mean, -precision.diag_embed() / 2)
 
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
-        """Start a ``SkipMLP`` with mean ``A o + b`` and constant precision."""
-        if not isinstance(self.network, SkipMLP):
+        """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision."""
+        if not isinstance(self.network, SkipNetwork):
             return
         skip = self.network.skip
         with torch.no_grad():
@@ -158,17 +181,33 @@ class AmortizedRecognition(nn.Module):
         K.
     initial_scale
         Standard deviation of q(x | z, o) before training.
+    trunk
+        Network from ``sizes[0]`` to ``sizes[-1]`` numbers, in place of the perceptron.
+    assignment_network
+        Network from features to K logits of q(z | o), which then does not share the trunk.
     """
 
     def __init__(
-        self, sizes: Sequence[int], dim: int, num_clusters: int, initial_scale: float = 0.2
+        self,
+        sizes: Sequence[int],
+        dim: int,
+        num_clusters: int,
+        initial_scale: float = 0.2,
+        trunk: nn.Module | None = None,
+        assignment_network: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for size_in, size_out in pairwise(sizes):
-            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
-        self.trunk = nn.Sequential(*layers)
-        self.logits = nn.Linear(sizes[-1], num_clusters)
+        if trunk is None:
+            layers: list[nn.Module] = []
+            for size_in, size_out in pairwise(sizes):
+                layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+            trunk = nn.Sequential(*layers)
+        self.trunk = trunk
+        self.shares_trunk = assignment_network is None
+        self.num_clusters = num_clusters
+        self.logits = (
+            nn.Linear(sizes[-1], num_clusters) if self.shares_trunk else assignment_network
+        )
         self.hidden = nn.Linear(sizes[-1], sizes[-1])
         self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
         self.moments = nn.Linear(sizes[-1], 2 * dim)
@@ -177,9 +216,11 @@ class AmortizedRecognition(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                module.reset_parameters()
+        of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
+        own = self.logits, self.hidden, self.assignment, self.moments, self.skip
+        for layer in [*of_trunk, *own]:
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()
         nn.init.zeros_(self.moments.weight)
         nn.init.zeros_(self.moments.bias)
 
@@ -187,9 +228,9 @@ class AmortizedRecognition(nn.Module):
         """Raise a ``ValueError`` unless the sizes fit the features and the model."""
         _check_features(self.skip.in_features, num_features)
         _check_latent(self.skip.out_features, dim)
-        if self.logits.out_features != num_clusters:
+        if self.num_clusters != num_clusters:
             raise ValueError(
-                f"the recognition network knows {self.logits.out_features} clusters, the model "
+                f"the recognition network knows {self.num_clusters} clusters, the model "
                 f"{num_clusters}: give both the same number"
             )
 
@@ -209,7 +250,7 @@ class AmortizedRecognition(nn.Module):
         """Train q(z | o) on a given partition, so that no cluster is lost before training."""
         parameters = [*self.trunk.parameters(), *self.logits.parameters()]
         optimizer = torch.optim.Adam(parameters, lr=3e-3)
-        features = features.to(self.logits.weight.dtype)
+        features = features.to(self.skip.weight.dtype)
         for _ in range(steps):
             rows = torch.randint(len(features), (256,), generator=generator)
             logits, _ = self.assignment_logits(features[rows])
@@ -224,7 +265,8 @@ class AmortizedRecognition(nn.Module):
     ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
         """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
         trunk = self.trunk(features.flatten(1))
-        return self.logits(trunk), trunk
+        seen = trunk if self.shares_trunk else features.flatten(1)
+        return self.logits(seen), trunk
 
     def latent(
         self,
