@@ -1,11 +1,12 @@
 """Run experiments as commands, read their last line as JSON, and write what they measured.
 
-A section of ``docs/results.md`` is a table between two marker lines; running its experiments
-replaces the table and leaves the rest of the page alone.
+Every experiment has a table of its own in ``docs/results.md``, between two marker lines. It is
+written as soon as its command has ended, so that nothing is lost when a later one fails.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -33,11 +34,33 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A command and its figures; ``needs_data`` if it reads the folder PYRO_CROWDCLUST_DATA."""
+    """A command and its figures.
 
+    Attributes
+    ----------
+    name
+        Of its table in ``docs/results.md``, and on the command line.
+    command
+        What follows ``python``. Its last line is a JSON object.
+    figures
+        The rows of the table.
+    needs_data
+        Whether it reads the folder PYRO_CROWDCLUST_DATA; then ``--data FOLDER`` is added.
+    seeds
+        Run once for each, with ``--seed SEED`` added; the figures then see lists of values.
+    """
+
+    name: str
     command: Sequence[str]
     figures: Sequence[Figure]
     needs_data: bool = False
+    seeds: Sequence[int] = ()
+
+    @property
+    def shown_command(self) -> str:
+        """The command as a reader would type it."""
+        seed = [f"--seed {{{','.join(map(str, self.seeds))}}}"] if self.seeds else []
+        return " ".join(["python", *self.command, *seed])
 
 
 def data_folder() -> Path:
@@ -45,12 +68,62 @@ def data_folder() -> Path:
     return Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
 
 
-def run(experiment: Experiment) -> tuple[dict[str, Any], float]:
-    """The JSON of the command's last line, and its seconds."""
+def main(experiments: Sequence[Experiment]) -> None:
+    """Run the experiments that the command line names, or all, and write a table for each."""
+    names = [experiment.name for experiment in experiments]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        help="folder of NAME.log, or NAME_SEED.log: output of the commands, which then do not run",
+    )
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(names):
+        parser.error(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    for experiment in experiments:
+        if not args.names or experiment.name in args.names:
+            write(experiment, args.logs)
+
+
+def write(experiment: Experiment, logs: Path | None) -> None:
+    """Measure one experiment and replace its table; one that lacks its data stays as it is."""
+    if logs is None and experiment.needs_data and not data_folder().is_dir():
+        print(f"skipped {experiment.name}: no folder {data_folder()}")
+        return
+    started, found = time.perf_counter(), []
+    for seed in experiment.seeds or [None]:
+        if logs is None:
+            lines = _run(experiment, seed)
+        else:
+            stem = experiment.name if seed is None else f"{experiment.name}_{seed}"
+            lines = (logs / f"{stem}.log").read_text(encoding="utf-8").splitlines()
+        found.append(json.loads(lines[-1]))
+    if experiment.seeds:
+        measured = {key: [one[key] for one in found] for key in found[0]}
+    else:
+        measured = found[0]
+    rows = ["| figure | asked | measured |", "| --- | --- | --- |"]
+    rows += [
+        f"| {figure.name} | {figure.asked} | {figure.measured(measured)} |"
+        for figure in experiment.figures
+    ]
+    when = f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores"
+    if logs is None:
+        load = os.getloadavg()[0]
+        when += f", load {load:.1f}, {time.perf_counter() - started:.0f} s"
+    _replace(
+        experiment.name, "\n".join([*rows, "", f"`{experiment.shown_command}`", "", f"({when})"])
+    )
+
+
+def _run(experiment: Experiment, seed: int | None) -> list[str]:
+    """The lines that the command prints, which are shown as they come."""
     command = [sys.executable, *experiment.command]
     if experiment.needs_data:
         command += ["--data", str(data_folder())]
-    started = time.perf_counter()
+    if seed is not None:
+        command += ["--seed", str(seed)]
     lines: list[str] = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -58,34 +131,15 @@ def run(experiment: Experiment) -> tuple[dict[str, Any], float]:
             lines.append(line)
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(experiment.command)} ended with {process.returncode}")
-    return json.loads(lines[-1]), time.perf_counter() - started
+    return lines
 
 
-def table(experiments: Sequence[Experiment]) -> str:
-    """Run everything; a Markdown table of the figures."""
-    rows = ["| figure | asked | measured | seconds | command |", "| --- | --- | --- | --- | --- |"]
-    for experiment in experiments:
-        command = f"`python {' '.join(experiment.command)}`"
-        if experiment.needs_data and not data_folder().is_dir():
-            print(f"skipped {command}: no folder {data_folder()}")
-            rows.append(f"| all of the command | | not run: the data are absent | | {command} |")
-            continue
-        measured, seconds = run(experiment)
-        rows += [
-            f"| {figure.name} | {figure.asked} | {figure.measured(measured)} | {seconds:.0f} "
-            f"| {command} |"
-            for figure in experiment.figures
-        ]
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    return "\n".join([*rows, "", f"Measured {datetime.date.today()} on {machine}."])
-
-
-def write_section(name: str, text: str) -> None:
-    """Replace the text between the markers of a section."""
+def _replace(name: str, text: str) -> None:
+    """Replace the text between the markers of a table."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    page = RESULTS.read_text()
+    page = RESULTS.read_text(encoding="utf-8")
     if begin not in page or end not in page:
         raise SystemExit(f"{RESULTS} needs the lines {begin} and {end}")
     head, rest = page.split(begin, 1)
     _, tail = rest.split(end, 1)
-    RESULTS.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
+    RESULTS.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")

@@ -1,6 +1,7 @@
 """``make bench``: run the benchmarks and write their figures to ``docs/results.md``.
 
-python benchmarks/run_all.py
+python benchmarks/run_all.py             # all of them
+python benchmarks/run_all.py step
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from report import Experiment, Figure, table, write_section
+from report import Experiment, Figure, main
 
 STEP = Experiment(
+    "step",
     ["benchmarks/step.py", "--threads", "1", "--steps", "200"],
     [
         Figure(
@@ -49,6 +51,7 @@ def times(key: str) -> Callable[[dict[str, Any]], str]:
 
 
 DAWID_SKENE = Experiment(
+    "dawid_skene",
     ["benchmarks/dawid_skene.py"],
     [
         Figure(
@@ -73,6 +76,7 @@ DAWID_SKENE = Experiment(
 )
 
 SWEEP = Experiment(
+    "sweep",
     ["benchmarks/mixture_sweep.py", "--threads", "1"],
     [
         Figure(
@@ -112,4 +116,4 @@ SWEEP = Experiment(
 )
 
 if __name__ == "__main__":
-    write_section("bench", table([STEP, SWEEP, DAWID_SKENE]))
+    main([STEP, SWEEP, DAWID_SKENE])

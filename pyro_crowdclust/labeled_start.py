@@ -1,4 +1,4 @@
-"""Starts for models with few labels: k-means inside every class, and the paper's soft k-means."""
+"""Starts for few labels: k-means inside every class, soft k-means, and any partition."""
 
 from __future__ import annotations
 
@@ -168,6 +168,74 @@ class KMeansStart:
         partition = nn.functional.pad(near, (0, model.num_clusters - number))
         observed = model.components.observe(features)
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionStart:
+    """``phi`` as given: the assignments of another fit, of another library, or a guess of yours.
+
+    After a fit without labels (``PartitionStart(result.probabilities)``) labels name the clusters
+    that the features make and then move them, which is the better order where labels are too few to
+    place clusters in many dimensions, as in text.
+
+    Attributes
+    ----------
+    responsibilities
+        Soft assignments of all items, rows of sum 1; or hard ones, the number of a cluster each.
+
+    Raises
+    ------
+    ValueError
+        When called on data or a model of other sizes, with numbers that are no probabilities, on
+        data without features, or on a model with latents.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.guides import MessagePassingGuide
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> model = SemiCrowdsourcedMixture(
+    ...     DirichletWeights(2, 1.0), GaussianComponents(2, 1), Identity()
+    ... )
+    >>> guide = MessagePassingGuide(model)
+    >>> data = CrowdData(np.array([[-1.0], [-2.0], [1.0]]))
+    >>> PartitionStart([0, 0, 1])(model, guide, data, torch.Generator())
+    >>> guide.posteriors["weights"].standard().concentration.tolist()
+    [3.0, 2.0]
+    """
+
+    responsibilities: Any
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posterior at these assignments."""
+        features, _ = _points(model, data)
+        partition = self._partition(data.num_items, model.num_clusters)
+        observed = model.components.observe(features)
+        guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
+
+    def _partition(self, num_items: int, num_clusters: int) -> Float[Tensor, "item cluster"]:
+        given = torch.as_tensor(np.array(self.responsibilities))
+        if given.dim() == 1 and not given.is_floating_point():
+            if len(given) and not 0 <= int(given.min()) <= int(given.max()) < num_clusters:
+                raise ValueError(
+                    f"the start has clusters {int(given.min())} to {int(given.max())}, the model 0 "
+                    f"to {num_clusters - 1}: give the model more clusters, or the start fewer"
+                )
+            given = nn.functional.one_hot(given.long(), num_clusters)
+        given = given.double()
+        if given.shape != (num_items, num_clusters):
+            raise ValueError(
+                f"the start has assignments of shape {tuple(given.shape)}, but the data and the "
+                f"model need {(num_items, num_clusters)}: a row for every item, or a number each"
+            )
+        total = given.sum(1)
+        if not (given >= 0).all() or not torch.allclose(total, torch.ones_like(total), atol=1e-4):
+            raise ValueError(
+                "the rows of the start's assignments must be probabilities that sum to 1"
+            )
+        return given
 
 
 def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:

@@ -95,16 +95,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "examples/text_mixture.py": (
         [
-            "--data",
-            str(DATA),
-            "--sets",
-            "w1000",
-            "--posts",
-            "400",
-            "--share",
-            "0.1",
-            "--sweeps",
-            "2",
+            *("--data", str(DATA), "--sets", "w1000"),
+            *("--posts", "400", "--share", "0.1", "--sweeps", "2"),
         ],
         {"w1000"},
     ),

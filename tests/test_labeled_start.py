@@ -10,7 +10,12 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.labeled_start import KMeansStart, LabeledStart, within_class_covariance
+from pyro_crowdclust.labeled_start import (
+    KMeansStart,
+    LabeledStart,
+    PartitionStart,
+    within_class_covariance,
+)
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -103,9 +108,25 @@ def test_responsibilities_fall_with_the_distance():
     assert (table > 0).all()
 
 
+def test_a_partition_is_taken_as_it_is():
+    x, known = iris()
+    data = CrowdData(x, known=known)
+    soft = np.random.default_rng(1).dirichlet(np.ones(CLUSTERS), 150)
+    guide = started(PartitionStart(soft), data)
+    np.testing.assert_allclose(counts(guide).numpy(), soft.sum(0))
+    expected = [[soft[known == c, k].sum() for c in range(3)] for k in range(CLUSTERS)]
+    np.testing.assert_allclose(labels(guide).numpy(), expected)
+    hard = soft.argmax(1)
+    guide = started(PartitionStart(hard), data)
+    assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
+
+
 @pytest.mark.parametrize(
     ("start", "given", "message"),
     [
+        (PartitionStart([5] * 150), {}, "clusters 5 to 5, the model 0 to 4"),
+        (PartitionStart(np.ones((150, 4)) / 4), {}, r"shape \(150, 4\), but .* need \(150, 5\)"),
+        (PartitionStart(np.ones((150, 5))), {}, "probabilities that sum to 1"),
         (LabeledStart(), {}, "no known labels to start from"),
         (LabeledStart(), {"known": range(150)}, "150 classes, more than the 5 clusters"),
     ],
