@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from report import Experiment, Figure, main
+from report import Experiment, Figure, measure
 
 
 def value(key: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
@@ -267,4 +267,4 @@ PAIRS = Experiment(
 
 
 if __name__ == "__main__":
-    main([PINWHEEL, DIGITS, MNIST, UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS])
+    measure([PINWHEEL, DIGITS, MNIST, UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS])

@@ -68,7 +68,7 @@ def data_folder() -> Path:
     return Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
 
 
-def main(experiments: Sequence[Experiment]) -> None:
+def measure(experiments: Sequence[Experiment]) -> None:
     """Run the experiments that the command line names, or all, and write a table for each."""
     names = [experiment.name for experiment in experiments]
     parser = argparse.ArgumentParser()

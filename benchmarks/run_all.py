@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from report import Experiment, Figure, main
+from report import Experiment, Figure, measure
 
 STEP = Experiment(
     "step",
@@ -116,4 +116,4 @@ SWEEP = Experiment(
 )
 
 if __name__ == "__main__":
-    main([STEP, SWEEP, DAWID_SKENE])
+    measure([STEP, SWEEP, DAWID_SKENE])
