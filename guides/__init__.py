@@ -3,5 +3,6 @@
 from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
+from pyro_crowdclust.guides.structured import StructuredGuide
 
-__all__ = ["AmortizedGuide", "ClassLabelGuide", "MessagePassingGuide"]
+__all__ = ["AmortizedGuide", "ClassLabelGuide", "MessagePassingGuide", "StructuredGuide"]

@@ -1,8 +1,9 @@
 """The generative side: one file per model, readable beside its paper."""
 
 from pyro_crowdclust.models.dawid_skene import DawidSkene
+from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 
-__all__ = ["DawidSkene", "LogResp", "MomResp", "SemiCrowdsourcedMixture"]
+__all__ = ["DawidSkene", "DeepLatentMixture", "LogResp", "MomResp", "SemiCrowdsourcedMixture"]

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.answer_sites import check_workers, sample_answers
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.collapsed import Design, MixtureObservation
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import ComponentObservation, SameCluster
+from pyro_crowdclust.distributions import ComponentObservation
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
 from pyro_crowdclust.mixture import Components, Weights
@@ -141,23 +142,9 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
-        self._check_workers(data)
+        check_workers(self.annotators, data)
         self.supervision.check(data)
         self._check_features(data)
-
-    def _check_workers(self, data: CrowdData) -> None:
-        if data.answers is None:
-            return
-        if self.annotators is None:
-            raise ValueError(
-                f"the data have {data.num_pairs} answers, but the model has no annotators: build "
-                "it with TwoCoin(data.num_workers), or pass CrowdData without pairs"
-            )
-        if self.annotators.num_workers != data.num_workers:
-            raise ValueError(
-                f"the model has {self.annotators.num_workers} workers, but the answers come from "
-                f"{data.num_workers}: build it with TwoCoin(data.num_workers)"
-            )
 
     @torch.no_grad()
     def _check_features(self, data: CrowdData) -> None:
@@ -242,7 +229,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.supervision.joint_sites(z, batch)
 
         if self.annotators is not None:
-            self._answers(z, batch)
+            sample_answers(self.annotators, z, batch)
         return z
 
     def _features(self, theta: Tensor, z: Tensor, batch: Batch) -> None:
@@ -262,20 +249,6 @@ class SemiCrowdsourcedMixture(nn.Module):
     @staticmethod
     def _component(family: ExponentialFamily, theta: Tensor, z: Tensor) -> ComponentObservation:
         return ComponentObservation(family, theta, z, family.observation_size)
-
-    def _answers(self, z: Tensor, batch: Batch) -> None:
-        with pyro.plate("workers", self.annotators.num_workers, dim=-1):
-            rates = {
-                name: pyro.sample(name, prior.distribution())
-                for name, prior in self.annotators.priors().items()
-            }
-        if not batch.num_pairs:
-            return
-        pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
-        with poutine.scale(scale=batch.pair_weight), pairs:
-            ends = batch.left, batch.right, batch.num_paired
-            same = pyro.sample("same", SameCluster(z, *ends))
-            pyro.sample("label", self.annotators.answer(same, rates, batch.worker), obs=batch.label)
 
 
 __all__ = ["SemiCrowdsourcedMixture"]

@@ -8,10 +8,11 @@ works in place of the ones here; what a model asks beyond that has defaults in `
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyro.distributions as dist
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributions import constraints
 
@@ -118,6 +119,8 @@ class BernoulliEmission(Emission):
         f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` takes part in the PCA start.
     event_shape
         Shape of one item's features, if it is not a vector.
+
+    What else ``forward`` is given, such as the cluster of every latent, goes on to the network.
     """
 
     def __init__(self, network: nn.Module, event_shape: tuple[int, ...] | None = None) -> None:
@@ -125,8 +128,8 @@ class BernoulliEmission(Emission):
         self.network = network
         self.event_shape = event_shape
 
-    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
-        logits = self.network(latent)
+    def forward(self, latent: Float[Tensor, "*batch dim"], *given: Any) -> dist.TorchDistribution:
+        logits = self.network(latent, *given)
         if self.event_shape is not None:
             logits = logits.unflatten(-1, self.event_shape)
         return SoftBernoulli(logits).to_event(len(self.event_shape or (1,)))
@@ -166,22 +169,41 @@ class NormalEmission(Emission):
         Number of features of an item.
     initial_scale
         sigma before training.
+    num_clusters
+        Where features depend on the cluster: a sigma for each of so many clusters. ``forward`` is
+        then also given ``Rows``, which go on to the network.
     """
 
-    def __init__(self, network: nn.Module, num_features: int, initial_scale: float = 0.5) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        num_features: int,
+        initial_scale: float = 0.5,
+        num_clusters: int | None = None,
+    ) -> None:
         super().__init__()
         self.network = network
         self.initial_scale = initial_scale
-        self.log_scale = nn.Parameter(torch.empty(num_features))
+        shape = (num_features,) if num_clusters is None else (num_clusters, num_features)
+        self.log_scale = nn.Parameter(torch.empty(shape))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.constant_(self.log_scale, torch.tensor(self.initial_scale).log().item())
 
-    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+    def forward(self, latent: Float[Tensor, "*batch dim"], *given: Any) -> dist.TorchDistribution:
         # The floor keeps a feature that is constant from driving the density to infinity.
         scale = self.log_scale.exp() + 1e-3
-        return dist.Normal(self.network(latent), scale).to_event(1)
+        if scale.dim() > 1:
+            (rows,) = given
+            scale = scale.index_select(0, rows.cluster)
+        return dist.Normal(self.network(latent, *given), scale).to_event(1)
+
+    @torch.no_grad()
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Put the clusters in another order."""
+        if self.log_scale.dim() > 1:
+            self.log_scale.copy_(self.log_scale[order])
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]

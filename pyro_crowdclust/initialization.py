@@ -11,6 +11,8 @@ from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
+from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
+from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.convolutional_networks import ConvolutionalClassifier
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
@@ -102,6 +104,7 @@ class PrincipalComponentStart:
             partition = self._partition(model, points, generator)
         observed = model.components.observe(points)
         known = None if data.known is None else data.known[chosen.sort().values]
+        partition = model.supervision.start_partition(partition, points, known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         if hasattr(recognition, "start_at_partition"):
             with torch.enable_grad():
@@ -130,7 +133,8 @@ def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Gene
 
 def _own_networks(*roots: Any) -> list[nn.Module]:
     """The library's own networks in these modules, parts before the whole."""
-    own = (SkipNetwork, ConvolutionalClassifier, AmortizedRecognition, NormalEmission)
+    images = SkipNetwork, ConvolutionalClassifier
+    own = (*images, AmortizedRecognition, NormalEmission, CodedMLP, ClusterMLP, ClusterRecognition)
     modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
     return [module for module in dict.fromkeys(reversed(modules)) if isinstance(module, own)]
 

@@ -276,7 +276,17 @@ class LocalSolver:
         for iteration in range(self.message_iterations):
             if iteration > 0:
                 alone = paired.logits(paired.latent(softmax_without_denormals(logits)))
-            for _ in range(self.exchanges):
-                target = alone + coupling.messages(softmax_without_denormals(logits))
-                logits = torch.lerp(target, logits, self.damping)
+            logits = self.exchange(alone, logits, coupling)
         return softmax_without_denormals(logits)
+
+    def exchange(
+        self,
+        alone: Float[Tensor, "paired cluster"],
+        logits: Float[Tensor, "paired cluster"],
+        coupling: PairCoupling | SumCoupling,
+    ) -> Float[Tensor, "paired cluster"]:
+        """Rounds of messages among the z: log q(z), where ``alone`` is what it is without any."""
+        for _ in range(self.exchanges):
+            target = alone + coupling.messages(softmax_without_denormals(logits))
+            logits = torch.lerp(target, logits, self.damping)
+        return logits

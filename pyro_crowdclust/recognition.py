@@ -1,4 +1,4 @@
-"""What the recognition network learns from the answers."""
+"""What networks learn from answers and labels beside the bound."""
 
 from __future__ import annotations
 
@@ -58,6 +58,53 @@ class RecognitionTerm:
         same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
         weight = -self.current_weight() * batch.pair_weight * ratio.detach()
         return torch.dot(weight.to(same.dtype), same)
+
+
+@dataclass
+class LabelTerm:
+    """``-c sum_n log p(y_n | q(z_n | o_n))``: known labels under the *label-free* q(z | o).
+
+    With its label an item is in the right cluster at once, so networks learn what items of each
+    cluster look like, and nothing of what tells clusters apart. This term is the log loss of what
+    would be predicted of the labelled items (Kingma et al. 2014, eq. 9, for a q(z | o) that is not
+    a network but the optimum of the bound). It is added to the training loss, never to the
+    reported ELBO, and reaches networks alone. It is never negative, so what training climbs stays
+    below the ELBO, hence below the log evidence: a bound, but a loose one.
+
+    Attributes
+    ----------
+    weight
+        c, as a number or a function of the epoch; 0 is the model of the paper.
+    epoch
+        Where training is.
+    """
+
+    weight: float | Callable[[float], float]
+    epoch: float = 0.0
+
+    def current_weight(self) -> float:
+        """c at the current epoch."""
+        return self.weight(self.epoch) if callable(self.weight) else self.weight
+
+    def loss(
+        self,
+        alone: Float[Tensor, "labelled cluster"],
+        heard: Float[Tensor, "labelled cluster"],
+        item_weight: Float[Tensor, " labelled"],
+    ) -> Float[Tensor, ""]:
+        """The term for the labelled items of a batch, scaled to all data.
+
+        Parameters
+        ----------
+        alone
+            Unnormalized log q(z | o) without the labels.
+        heard
+            The same plus the log probability of the item's label in every cluster.
+        item_weight
+            Inverse inclusion rates.
+        """
+        log_loss = alone.logsumexp(-1) - heard.logsumexp(-1)
+        return self.current_weight() * torch.dot(item_weight.to(log_loss.dtype), log_loss)
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,15 @@ class Supervision(nn.Module):
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
         """Told of q(theta) before every step of a full pass through guide and model."""
 
+    def start_partition(
+        self,
+        partition: Float[Tensor, "item cluster"],
+        points: Float[Tensor, "item dim"],
+        known: Int[Tensor, " item"] | None,
+    ) -> Float[Tensor, "item cluster"]:
+        """The partition that training starts at, given one that does not know the labels."""
+        return partition
+
     def start_statistics(
         self,
         responsibilities: Float[Tensor, "item cluster"],

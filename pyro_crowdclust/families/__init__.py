@@ -16,7 +16,12 @@ from pyro_crowdclust.families.dirichlet_categorical import DirichletCategorical
 from pyro_crowdclust.families.dirichlet_multinomial import DirichletMultinomial
 from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 from pyro_crowdclust.families.gamma_poisson import GammaParameters, GammaPoisson
-from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
+from pyro_crowdclust.families.gaussian import (
+    Gaussian,
+    GaussianParameters,
+    IndependentMoments,
+    Moments,
+)
 from pyro_crowdclust.families.normal_gamma import (
     IndependentNormals,
     NormalGamma,
@@ -58,6 +63,7 @@ __all__ = [
     "GammaPoisson",
     "Gaussian",
     "GaussianParameters",
+    "IndependentMoments",
     "IndependentNormals",
     "Moments",
     "NormalGamma",

@@ -1,0 +1,157 @@
+"""What guides with a conjugate posterior for every global site of a mixture have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import RateSummary, summarize_beta
+from pyro_crowdclust.initialization import MixtureStart
+from pyro_crowdclust.merge import evidence_change
+from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.priors import ConjugatePosterior
+
+_OF_MIXTURE = "weights", "components"
+
+
+class ConjugateGuide(nn.Module):
+    """q(Theta) of a mixture, site by site, and all that can be asked and done about it.
+
+    Guides that derive from it add the local sites.
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is, with weights, components, perhaps annotators and
+        supervision.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.posteriors = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
+
+    def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Run the global sites: weights, components, the workers' rates, and supervision's own."""
+        with self.model.weights.prior.plate("weights_plate"):
+            weights = pyro.sample("weights", self.posteriors["weights"].distribution())
+        with self.model.components.prior.plate("components_plate"):
+            theta = pyro.sample("components", self.posteriors["components"].distribution())
+        rates = {}
+        if self.model.annotators is not None:
+            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+                for name in self.model.annotators.priors():
+                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        supervision = self.model.supervision
+        labels = {}
+        for name, prior in supervision.priors().items():
+            with prior.plate(f"{name}_plate"):
+                labels[name] = pyro.sample(name, self.posteriors[name].distribution())
+        components = self.posteriors["components"]
+        supervision.refresh(components.family, components.natural_parameters)
+        return weights, theta, rates, labels
+
+    def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """The values of the same sites, outside of Pyro."""
+        means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
+        weights, theta = (means.pop(name) for name in _OF_MIXTURE)
+        labels = {name: means.pop(name) for name in self.model.supervision.priors()}
+        return weights, theta, means, labels
+
+    @torch.no_grad()
+    def start_at(self, start: MixtureStart) -> None:
+        """Move the posteriors of the mixture to where the given statistics put them."""
+        for name, counts in start.statistics(self.model).items():
+            prior = self.posteriors[name], self.model.priors()[name]
+            prior[0].set_natural_parameters(prior[1].natural_parameters + counts)
+
+    @torch.no_grad()
+    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
+        """Posterior of every worker's sensitivity and specificity."""
+        if self.model.annotators is None:
+            return {}
+        return {
+            name: summarize_beta(self.posteriors[name].standard(), interval)
+            for name in self.model.annotators.priors()
+        }
+
+    @torch.no_grad()
+    def mixture(self) -> MixtureSummary:
+        """Posterior means of the weights and of what the components look like."""
+        weights, theta = (self.posteriors[name].natural_parameters for name in _OF_MIXTURE)
+        components = self.model.components.summary(theta)
+        return MixtureSummary(self.model.weights.mean(weights), *components)
+
+    @torch.no_grad()
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """E[t] of the workers' rates."""
+        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+
+    @torch.no_grad()
+    def merge_change(self, first: int, second: int, counts: Tensor) -> float:
+        """Change of the log evidence of components and weights if two components were one."""
+        priors = self.model.priors()
+        components = self.posteriors["components"]
+        change = evidence_change(
+            components.family,
+            priors["components"].natural_parameters,
+            components.natural_parameters,
+            first,
+            second,
+        )
+        weights = self.posteriors["weights"]
+        joined = self.model.weights.merged(weights.natural_parameters, first, second)
+        return change + self._weights_change(joined)
+
+    def _weights_change(self, natural_parameters: Tensor) -> float:
+        """Change of the log evidence of the weights at other natural parameters."""
+        weights = self.posteriors["weights"]
+        pair = torch.stack([natural_parameters, weights.natural_parameters])
+        after, before = weights.family.log_normalizer(pair).reshape(2, -1).sum(-1)
+        return float(after - before)
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Give the statistics of two components to the larger; returns the other, emptied."""
+        weights = self.posteriors["weights"]
+        counts = self.model.weights.posterior_counts(weights.natural_parameters)
+        if counts[second] > counts[first]:
+            first, second = second, first
+        eta = self.posteriors["components"].natural_parameters
+        prior = self.model.components.prior.natural_parameters
+        # Natural parameters add up, less the prior that was counted twice.
+        eta[first] += eta[second] - prior[second]
+        eta[second] = prior[second]
+        joined = self.model.weights.merged(weights.natural_parameters, first, second)
+        weights.set_natural_parameters(joined)
+        return second
+
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Return a component to its prior, and take its items from the weights."""
+        prior = self.model.components.prior.natural_parameters
+        self.posteriors["components"].natural_parameters[cluster] = prior[cluster]
+        weights = self.posteriors["weights"]
+        left = self.model.weights.emptied(weights.natural_parameters, cluster)
+        weights.set_natural_parameters(left)
+
+    @torch.no_grad()
+    def preferred_order(self) -> tuple[Tensor, float]:
+        """An order of the clusters that suits the weights, and what it adds to their evidence."""
+        eta = self.posteriors["weights"].natural_parameters
+        order = self.model.weights.preferred_order(self.model.weights.posterior_counts(eta))
+        return order, self._weights_change(self.model.weights.reordered(eta, order))
+
+    @torch.no_grad()
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Put the clusters in another order."""
+        weights, components = (self.posteriors[name] for name in _OF_MIXTURE)
+        reordered = self.model.weights.reordered(weights.natural_parameters, order)
+        weights.set_natural_parameters(reordered)
+        components.set_natural_parameters(components.natural_parameters[order])

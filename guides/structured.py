@@ -1,0 +1,252 @@
+"""The structured guide of deep latent mixtures; Echraibi et al. 2020, section 3.
+
+    q = prod_sites q(theta) prod_n q(z_n) prod_l N(h_n^(l) | mu_k^(l)(o_n), diag sigma_k^(l)(o_n)^2)
+
+Latents depend on the cluster, through a recognition network that is told it. q(z) is where the
+bound is highest (eq. 5): ``log q(z_n=k) = E[log pi_k] + E_{q(h | o_n, k)}[log p(o_n, h | k) -
+log q(h | o_n, k)] + const``. Global sites are conjugate (eq. 3, 4, 7, 8), stepped by natural
+gradients; networks learn by reparameterized draws of h given each cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pyro
+import torch
+from jaxtyping import Float, Int
+from pyro import poutine
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import AtMean, SameCluster
+from pyro_crowdclust.families import Categorical, IndependentMoments
+from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
+from pyro_crowdclust.recognition import LabelTerm
+from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean
+from pyro_crowdclust.rows import Rows
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.models import DeepLatentMixture
+
+# Rows that one pass through the networks holds when all clusters of many items are scored.
+_ROWS = 8192
+
+
+@described
+class StructuredGuide(ConjugateGuide):
+    """q(Theta) q(z) q(h | z) for a ``DeepLatentMixture``.
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is.
+    recognition
+        q(h | o, z), with the layers of the model.
+    threshold
+        Probabilities q(z) below this are set to zero, and the networks are not trained on them.
+        Any q gives a bound; with most of them zero, a step costs little more than one pass forward
+        per cluster.
+    num_draws
+        Draws of h for the importance-weighted estimate of ``p(o | z=k)`` in predictions.
+    label_term
+        What the networks also learn from known labels; see ``LabelTerm``.
+    solver
+        Rounds of messages between the items that workers compared.
+    """
+
+    def __init__(
+        self,
+        model: DeepLatentMixture,
+        recognition: ClusterRecognition,
+        *,
+        threshold: float = 1e-3,
+        num_draws: int = 10,
+        label_term: LabelTerm | None = None,
+        solver: LocalSolver = LocalSolver(exchanges=10),  # noqa: B008, frozen
+    ) -> None:
+        super().__init__(model)
+        if not 0 <= threshold < 1 / model.num_clusters:
+            raise ValueError(
+                f"threshold is {threshold}, but must be in [0, 1/{model.num_clusters}), so that "
+                "every item keeps a cluster"
+            )
+        if len(recognition.dims) != len(model.latent_names()):
+            raise ValueError(
+                f"the recognition network has {len(recognition.dims)} layers of latents, the model "
+                f"{len(model.latent_names())}: give both the same number"
+            )
+        self.recognition = recognition
+        self.threshold = threshold
+        self.num_draws = num_draws
+        self.label_term = label_term
+        self.solver = solver
+        self.auxiliary_loss: Tensor | None = None
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        sites = self.sample_globals()
+        seen = self.recognition.trunk(batch.features.flatten(1))
+        logits = self._logits(batch, seen, *(_detached(part) for part in sites))
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with poutine.scale(scale=self.model.supervision.item_weight(batch)), items:
+            z = pyro.sample("z", AtMean(Categorical(self.model.num_clusters), logits))
+            rows = Rows.of(z)
+            latents = self.recognition.latents(seen, rows)
+            for name, moments in zip(self.model.latent_names(), latents, strict=True):
+                pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
+        if self.model.annotators is not None and batch.num_pairs:
+            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            with poutine.scale(scale=batch.pair_weight), pairs:
+                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+
+    def log_ratios(
+        self,
+        theta: Float[Tensor, "cluster size"],
+        features: Float[Tensor, "item ..."],
+        seen: Float[Tensor, "item width"],
+        *,
+        at_draws: bool = False,
+    ) -> Float[Tensor, "item cluster"]:
+        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of all items and clusters.
+
+        With one draw of h for the emission (and for all layers but the top), the others in closed
+        form; or, ``at_draws``, of one draw throughout: a log importance weight.
+
+        Parameters
+        ----------
+        theta
+            E[t(theta_k)].
+        features
+            Of the items.
+        seen
+            What the trunk of the recognition network returns of them.
+        """
+        rows = Rows.every(len(features), self.model.num_clusters, seen)
+        latents = self.recognition.latents(seen, rows)
+        values, total = {}, seen.new_zeros(())
+        for name, moments in zip(self.model.latent_names(), latents, strict=True):
+            value = IndependentMoments.point(moments.draw()) if at_draws else moments
+            values[name] = value.flat()
+            total = total - RowNormalAtMean(*moments).log_prob(values[name])
+        values["o"] = features.index_select(0, rows.item)
+
+        def sample(name: str, distribution: pyro.distributions.TorchDistribution) -> Tensor:
+            nonlocal total
+            total = total + distribution.log_prob(values[name])
+            return values[name]
+
+        self.model.generate(theta, rows, seen.dtype, sample)
+        return total.unflatten(0, (len(features), -1))
+
+    def _in_parts(
+        self, theta: Tensor, features: Tensor, seen: Tensor, *, at_draws: bool = False
+    ) -> Tensor:
+        """``log_ratios`` with bounded memory."""
+        size = max(1, _ROWS // self.model.num_clusters)
+        table = seen.new_empty(len(seen), self.model.num_clusters)
+        for part in torch.arange(len(seen), device=seen.device).split(size):
+            ratios = self.log_ratios(theta, features[part], seen[part], at_draws=at_draws)
+            table[part] = ratios.to(table.dtype)
+        return table
+
+    def _logits(
+        self,
+        batch: Batch,
+        seen: Tensor,
+        weights: Tensor,
+        theta: Tensor,
+        rates: dict[str, Tensor],
+        labels: dict[str, Tensor],
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z) of training; sets ``auxiliary_loss``."""
+        supervision, self.auxiliary_loss = self.model.supervision, None
+        log_weights = self.model.weights.log_weights(weights)
+        local = supervision.local_log_weights(log_weights, labels, batch)
+        learns = torch.zeros(len(seen), dtype=torch.bool, device=seen.device)
+        if self.label_term is not None and batch.known is not None:
+            learns = batch.known >= 0
+        ratios = seen.new_empty(len(seen), self.model.num_clusters)
+        if bool(learns.any()):
+            own = self.log_ratios(theta, batch.features[learns], seen[learns])
+            weight = supervision.item_weight(batch)[learns]
+            heard = local[learns] + own
+            self.auxiliary_loss = self.label_term.loss(log_weights + own, heard, weight)
+            ratios[learns] = own.detach()
+        with torch.no_grad():
+            others = ~learns
+            ratios[others] = self._in_parts(theta, batch.features[others], seen[others])
+            logits = self._joined((local + ratios).to(seen.dtype), rates, batch)
+            return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
+
+    def _joined(
+        self, alone: Float[Tensor, "item cluster"], rates: dict[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z) once items have heard the answers and each other."""
+        couplings = [self.model.supervision.coupling(batch)]
+        if rates and batch.num_pairs:
+            ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+            ends = batch.left, batch.right, ratio.to(alone.dtype), batch.num_paired
+            couplings.append(PairCoupling(*ends))
+        couplings = [coupling for coupling in couplings if coupling is not None]
+        if not couplings:
+            return alone
+        coupling = SumCoupling(*couplings)
+        first, others = alone[: coupling.num_items], alone[coupling.num_items :]
+        return torch.cat([self.solver.exchange(first, first, coupling), others])
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch by importance weights, and the top layer in the likeliest cluster.
+
+        ``p(z=k | o)`` is proportional to ``E[pi_k] (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``
+        with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling.
+        """
+        _, theta, rates, labels = self.mean_globals()
+        features = batch.features.flatten(1)
+        seen = self.recognition.trunk(features)
+        total = None
+        for _ in range(self.num_draws):
+            ratios = self._in_parts(theta, batch.features, seen, at_draws=True)
+            total = ratios if total is None else torch.logaddexp(total, ratios)
+        log_likelihood = total - math.log(self.num_draws)
+        eta = self.posteriors["weights"].natural_parameters
+        log_weights = self.model.weights.mean(eta).log()
+        local = self.model.supervision.local_log_weights(log_weights, labels, batch)
+        logits = self._joined((local + log_likelihood).to(seen.dtype), rates, batch)
+        best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
+        top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
+        return LocalPosterior(logits, top.full())
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
+        num_features = math.prod(data.features.shape[1:])
+        self.recognition.check(num_features, self.model.components.dim)
+
+    def set_epoch(self, epoch: float) -> None:
+        """Tell the guide how far training is, for what it anneals."""
+        if self.label_term is not None:
+            self.label_term.epoch = epoch
+        self.model.supervision.set_epoch(epoch)
+
+    @torch.no_grad()
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Put the clusters, with their networks, in another order."""
+        super().reorder(order)
+        for emission in (*self.model.layers, self.model.emission):
+            emission.network.reorder(order)
+            if hasattr(emission, "reorder"):
+                emission.reorder(order)
+        self.recognition.reorder(order)
+
+
+def _detached(part: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:
+    """The same values, from which no gradient goes back."""
+    if isinstance(part, Tensor):
+        return part.detach()
+    return {name: value.detach() for name, value in part.items()}

@@ -1,0 +1,46 @@
+"""What all models of clusters share about workers' answers: the sites, and the check."""
+
+from __future__ import annotations
+
+import pyro
+from jaxtyping import Float
+from pyro import poutine
+from torch import Tensor
+
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.distributions import SameCluster
+
+
+def sample_answers(
+    annotators: TwoCoin, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
+) -> None:
+    """Run the sites of the workers' rates, and ``same`` and ``label`` of every pair."""
+    with pyro.plate("workers", annotators.num_workers, dim=-1):
+        rates = {
+            name: pyro.sample(name, prior.distribution())
+            for name, prior in annotators.priors().items()
+        }
+    if not batch.num_pairs:
+        return
+    pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+    with poutine.scale(scale=batch.pair_weight), pairs:
+        same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+        pyro.sample("label", annotators.answer(same, rates, batch.worker), obs=batch.label)
+
+
+def check_workers(annotators: TwoCoin | None, data: CrowdData) -> None:
+    """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
+    if data.answers is None:
+        return
+    if annotators is None:
+        raise ValueError(
+            f"the data have {data.num_pairs} answers, but the model has no annotators: build "
+            "it with TwoCoin(data.num_workers), or pass CrowdData without pairs"
+        )
+    if annotators.num_workers != data.num_workers:
+        raise ValueError(
+            f"the model has {annotators.num_workers} workers, but the answers come from "
+            f"{data.num_workers}: build it with TwoCoin(data.num_workers)"
+        )

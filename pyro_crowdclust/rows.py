@@ -1,0 +1,87 @@
+"""Rows: the pairs of an item and a cluster that assignments give weight to.
+
+Whatever an item has once for every cluster that it may be in (its latents, what a network makes of
+them) has a row for each such pair. Under a one-hot z there is a row per item; under probabilities
+with zeros only as many as are not zero, so that work follows the clusters that matter and not all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Pairs of an item and a cluster, item by item, each with a weight.
+
+    Attributes
+    ----------
+    item, cluster
+        Of every row.
+    weight
+        Of every row: the probability that the item is in the cluster.
+    num_items, num_clusters
+        How many there are, with rows or without.
+
+    Examples
+    --------
+    >>> import torch
+    >>> rows = Rows.of(torch.tensor([[0.0, 1.0], [0.25, 0.75]]))
+    >>> rows.item.tolist(), rows.cluster.tolist(), rows.weight.tolist()
+    ([0, 1, 1], [1, 0, 1], [1.0, 0.25, 0.75])
+    >>> rows.total(torch.tensor([3.0, 4.0, 8.0]))
+    tensor([3., 7.])
+    """
+
+    item: Int[Tensor, " row"]
+    cluster: Int[Tensor, " row"]
+    weight: Float[Tensor, " row"]
+    num_items: int
+    num_clusters: int
+
+    @staticmethod
+    def of(assignments: Float[Tensor, "item cluster"]) -> Rows:
+        """The rows of all assignments that are not zero."""
+        item, cluster = assignments.nonzero(as_tuple=True)
+        return Rows(item, cluster, assignments[item, cluster], *assignments.shape)
+
+    @staticmethod
+    def every(num_items: int, num_clusters: int, like: Tensor) -> Rows:
+        """All rows, with weight 1, in the dtype and on the device of ``like``."""
+        return Rows.of(like.new_ones(num_items, num_clusters))
+
+    def total(self, values: Float[Tensor, " row"]) -> Float[Tensor, " item"]:
+        """``sum_k z_nk v_nk`` of every item."""
+        weighted = self.weight.to(values.dtype) * values
+        return values.new_zeros(self.num_items).index_add(0, self.item, weighted)
+
+    @cached_property
+    def _counts(self) -> Int[Tensor, " cluster"]:
+        return torch.bincount(self.cluster, minlength=self.num_clusters)
+
+    @cached_property
+    def _places(self) -> Int[Tensor, " row"]:
+        """Where each row stands among equally many places for every cluster."""
+        order = self.cluster.argsort(stable=True)
+        first = self._counts.cumsum(0) - self._counts
+        places = torch.empty_like(order)
+        places[order] = torch.arange(len(order), device=order.device)
+        return places + self.cluster * self._longest - first[self.cluster]
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(int(self._counts.max()), 1)
+
+    def by_cluster(self, values: Float[Tensor, "row size"]) -> Float[Tensor, "cluster place size"]:
+        """The rows of every cluster together, filled up with zeros to the longest."""
+        empty = values.new_zeros(self.num_clusters * self._longest, values.shape[-1])
+        return empty.index_copy(0, self._places, values).unflatten(0, (self.num_clusters, -1))
+
+    def by_row(self, values: Float[Tensor, "cluster place size"]) -> Float[Tensor, "row size"]:
+        """Inverse of ``by_cluster``."""
+        return values.flatten(0, 1).index_select(0, self._places)

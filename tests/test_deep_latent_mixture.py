@@ -1,0 +1,545 @@
+"""The deep latent mixture: its bound against loops, its parts against closed forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import torch
+from pyro import poutine
+from pyro.infer import Trace_ELBO
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+from torch import nn
+
+from pyro_crowdclust import CrowdData, fit, load
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.batches import Batch, full_batch
+from pyro_crowdclust.class_table import ClassTable
+from pyro_crowdclust.cluster_networks import ClusterMLP
+from pyro_crowdclust.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
+from pyro_crowdclust.families import IndependentMoments
+from pyro_crowdclust.guides import StructuredGuide
+from pyro_crowdclust.known_clusters import KnownClusters
+from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import (
+    DiagonalGaussianComponents,
+    GaussianComponents,
+    StickBreakingWeights,
+)
+from pyro_crowdclust.models import DeepLatentMixture
+from pyro_crowdclust.networks import SkipMLP
+from pyro_crowdclust.optim import NaturalGradient, robbins_monro
+from pyro_crowdclust.recognition import LabelTerm
+from pyro_crowdclust.reorder import SortMoves
+from pyro_crowdclust.rows import Rows
+
+from .deep_twin import NOISE, DeepTwin
+from .looped_twin import BetaTwin
+from .mixture_parts import CLUSTERS, WEIGHTS
+from .oracles import random_natural
+from .problems import some_batch, weighted, without_answers
+from .test_cluster_networks import NETWORKS, alone
+
+DIM, FEATURES = 2, 4
+COMPONENTS = {
+    "full": lambda: GaussianComponents(CLUSTERS, DIM, location=torch.tensor([0.3, -0.5])),
+    "diagonal": lambda: DiagonalGaussianComponents(CLUSTERS, DIM, location=0.2, degrees=3.0),
+}
+EMISSIONS = {
+    "bernoulli": lambda network: BernoulliEmission(network),
+    "normal": lambda network: NormalEmission(network, FEATURES, num_clusters=CLUSTERS),
+}
+ELBO = Trace_ELBO(max_plate_nesting=1)
+
+
+def make_guide(
+    weights: str = "stick-breaking",
+    components: str = "diagonal",
+    emission: str = "normal",
+    network: str = "coded",
+    num_layers: int = 1,
+    annotators: TwoCoin | None = None,
+    supervision: nn.Module | None = None,
+    **options: object,
+) -> StructuredGuide:
+    make, dims = NETWORKS[network], [DIM, 3][:num_layers]
+    layers = [NormalEmission(make((DIM, 5, 3), CLUSTERS), 3, num_clusters=CLUSTERS)]
+    model = DeepLatentMixture(
+        WEIGHTS[weights](),
+        COMPONENTS[components](),
+        EMISSIONS[emission](make((dims[-1], 6, FEATURES), CLUSTERS)),
+        layers[: num_layers - 1],
+        annotators,
+        supervision,
+    )
+    head = make((5, 6, 2 * sum(dims)), CLUSTERS)
+    recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, dims, initial_scale=0.5)
+    return StructuredGuide(model, recognition, **options)
+
+
+def randomize(guide: StructuredGuide) -> StructuredGuide:
+    for posterior in guide.posteriors.values():
+        plate = posterior.natural_parameters.shape[:-1]
+        posterior.set_natural_parameters(random_natural(posterior.family, *plate))
+    natural = {id(p) for p in guide.posteriors.parameters()}
+    for parameter in guide.parameters():
+        if id(parameter) not in natural:
+            nn.init.normal_(parameter, std=0.4)
+    return guide
+
+
+@pytest.fixture
+def known_noise(monkeypatch):
+    """Every draw is its mean and NOISE deviations."""
+    monkeypatch.setattr(IndependentMoments, "draw", lambda m: m.mean + NOISE * m.scale)
+
+
+def q_of(guide: StructuredGuide, batch: Batch) -> np.ndarray:
+    return poutine.trace(guide).get_trace(batch).nodes["z"]["value"].detach().numpy()
+
+
+def elbo(guide: StructuredGuide, batch: Batch) -> torch.Tensor:
+    return -ELBO.differentiable_loss(guide.model, guide, batch)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        dict(zip(("weights", "components", "network"), names, strict=True))
+        for names in itertools.product(WEIGHTS, COMPONENTS, NETWORKS)
+    ],
+    ids=lambda parts: "-".join(parts.values()),
+)
+@pytest.mark.parametrize(("emission", "num_layers"), [("bernoulli", 1), ("normal", 2)])
+def test_elbo_and_assignments_equal_the_looped_twin(parts, emission, num_layers, known_noise):
+    guide = make_guide(**parts, emission=emission, num_layers=num_layers, threshold=0.0)
+    randomize(guide)
+    batch = without_answers(weighted(some_batch(torch.rand(5, FEATURES).round())))
+    twin = DeepTwin(guide, batch, alone)
+    assignments = q_of(guide, batch)
+    expected = twin.log_weights() + twin.log_ratios()
+    np.testing.assert_allclose(assignments, scipy.special.softmax(expected, 1), atol=1e-12)
+    assert elbo(guide, batch).item() == pytest.approx(twin.elbo(assignments), rel=1e-9)
+
+
+def test_elbo_of_sparse_assignments_is_a_lower_bound_of_that_of_all(known_noise):
+    """The best q(z) without some clusters is worse than the best of all."""
+    guide = randomize(make_guide(threshold=0.0))
+    batch = without_answers(some_batch(torch.randn(5, FEATURES)))
+    best = elbo(guide, batch).item()
+    guide.threshold = 0.1
+    sparse = q_of(guide, batch)
+    assert ((sparse == 0) | (sparse >= 0.1)).all()
+    assert (sparse == 0).any()
+    assert elbo(guide, batch).item() < best
+    twin = DeepTwin(guide, batch, alone)
+    assert elbo(guide, batch).item() == pytest.approx(twin.elbo(sparse), rel=1e-9)
+
+
+def test_answers_add_the_terms_of_the_workers(known_noise):
+    guide = make_guide(annotators=TwoCoin(2, (2.0, 1.0), (1.5, 0.7)), threshold=0.0)
+    randomize(guide)
+    batch = weighted(some_batch(torch.randn(5, FEATURES)))
+    q = q_of(guide, batch)
+    expected = DeepTwin(guide, batch, alone).elbo(q)
+    prior = guide.model.priors()
+    for name in ("sensitivity", "specificity"):
+        eta = prior[name].natural_parameters
+        for ours, theirs in zip(
+            zip(*guide.posteriors[name].standard(), strict=True),
+            zip(*prior[name].family.standard(eta), strict=True),
+            strict=True,
+        ):
+            one, two = (BetaTwin(np.array([float(v) for v in row])) for row in (ours, theirs))
+            expected -= (one.natural() - two.natural()) @ one.mean()
+            expected += one.log_normalizer() - two.log_normalizer()
+    rates = {name: guide.posteriors[name].mean().numpy() for name in guide.posteriors}
+    rows = (batch.left, batch.right, batch.worker, batch.label, batch.pair_weight)
+    for i, j, m, label, weight in zip(*(row.tolist() for row in rows), strict=True):
+        same, answer = q[i] @ q[j], np.array([label, 1 - label])
+        expected += weight * same * (rates["sensitivity"][m] @ answer)
+        expected += weight * (1 - same) * (rates["specificity"][m] @ answer[::-1])
+    assert elbo(guide, batch).item() == pytest.approx(expected, rel=1e-9)
+    alone_q = q_of(guide, without_answers(batch))
+    assert not np.allclose(q, alone_q)
+
+
+def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> StructuredGuide:
+    """``h ~ N(m_k, v_k)``, ``o ~ N(a_k h + b_k, s_k^2)`` with its exact posterior as q(h | o, k).
+
+    The components are as good as known: their posteriors are those of 10^10 items.
+    """
+    components = DiagonalGaussianComponents(CLUSTERS, 1, degrees=3.0)
+    emission = NormalEmission(
+        ClusterMLP((1, 2, FEATURES), CLUSTERS), FEATURES, num_clusters=CLUSTERS
+    )
+    model = DeepLatentMixture(WEIGHTS["dirichlet"](), components, emission, supervision=supervision)
+    head = ClusterMLP((FEATURES, 2, 2), CLUSTERS)
+    recognition = ClusterRecognition(SkipMLP((FEATURES, 2, FEATURES)), head, [1], initial_scale=1.0)
+    guide = StructuredGuide(model, recognition, threshold=0.0, **options)
+    guide.posteriors["weights"].set_natural_parameters(
+        random_natural(guide.posteriors["weights"].family)
+    )
+    mean, variance = torch.randn(CLUSTERS, 1), 0.5 + torch.rand(CLUSTERS, 1)
+    many = torch.full_like(mean, 1e10)
+    eta = components.family.natural(mean, many, many / 2, many / 2 * variance)
+    guide.posteriors["components"].set_natural_parameters(eta)
+    slope, offset = torch.randn(CLUSTERS, 1, FEATURES), torch.randn(CLUSTERS, 1, FEATURES)
+    with torch.no_grad():
+        network = emission.network
+        network.skip_weight.copy_(slope)
+        network.skip_bias.copy_(offset)
+        emission.log_scale.copy_((0.5 + torch.rand(CLUSTERS, FEATURES)).log())
+        noise = (emission.log_scale.exp() + 1e-3).square()
+        # The trunk shows the features as they are; p(h | o, k) is Gaussian with this precision.
+        recognition.start_at_linear(torch.eye(FEATURES), torch.zeros(FEATURES))
+        slope, offset = slope[:, 0], offset[:, 0]
+        precision = (slope.square() / noise).sum(1) + 1 / variance[:, 0]
+        gain = slope / noise / precision[:, None]
+        constant = mean[:, 0] / variance[:, 0] / precision - (gain * offset).sum(1)
+        head.skip_weight.zero_()
+        head.skip_weight[:, :, 0] = gain
+        head.skip_bias[:, 0, 0] = constant
+        head.skip_bias[:, 0, 1] = -precision.log() / 2
+    guide.exact = mean, variance, slope, offset, noise.detach()
+    return guide
+
+
+def exact_log_likelihoods(guide: StructuredGuide, features: torch.Tensor) -> np.ndarray:
+    """log p(o | k), each a Gaussian of the features."""
+    columns = []
+    for mean, variance, slope, offset, noise in zip(*guide.exact, strict=True):
+        center = slope * mean + offset
+        covariance = variance * torch.outer(slope, slope) + noise.diag()
+        columns.append(scipy.stats.multivariate_normal(center, covariance).logpdf(features))
+    return np.stack(columns, 1)
+
+
+def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypatch):
+    """One deviation up and one down integrate a quadratic function exactly."""
+    guide = linear_gaussian()
+    features = 2 * torch.randn(6, FEATURES)
+    batch = without_answers(full_batch(CrowdData(features)))
+    seen = guide.recognition.trunk(features)
+    theta = guide.posteriors["components"].mean()
+    ratios = []
+    for sign in (1.0, -1.0):
+        monkeypatch.setattr(IndependentMoments, "draw", lambda m, s=sign: m.mean + s * m.scale)
+        ratios.append(guide.log_ratios(theta, features, seen).detach().numpy())
+    expected = exact_log_likelihoods(guide, features)
+    np.testing.assert_allclose(np.mean(ratios, 0), expected, atol=1e-6)
+    monkeypatch.undo()
+    # Importance weights under the exact posterior do not depend on the draw.
+    eta = guide.posteriors["weights"].natural_parameters.detach()
+    weights = guide.model.weights.mean(eta).numpy()
+    posterior = scipy.special.softmax(np.log(weights) + expected, 1)
+    np.testing.assert_allclose(guide.infer(batch).assignments.numpy(), posterior, atol=1e-6)
+
+
+def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
+    guide = linear_gaussian()
+    with torch.no_grad():
+        guide.recognition.head.skip_bias[:, 0, 1] += 0.6  # q(h | o) twice as wide
+    features = 2 * torch.randn(3, FEATURES)
+    seen, theta = guide.recognition.trunk(features), guide.posteriors["components"].mean()
+    exact = exact_log_likelihoods(guide, features)
+    with torch.no_grad():
+        draws = [guide.log_ratios(theta, features, seen, at_draws=True) for _ in range(1000)]
+    draws = torch.stack(draws)
+    by_ten = (draws.unflatten(0, (100, 10)).logsumexp(1) - np.log(10)).mean(0).numpy()
+    by_one = draws.mean(0).numpy()
+    assert (by_one < by_ten).all()
+    assert (by_ten < exact + 0.02).all()
+    np.testing.assert_allclose(draws.logsumexp(0) - np.log(1000), exact, atol=0.1)
+
+
+def natural_step(guide: StructuredGuide, batch: Batch) -> None:
+    """One natural step at rate 1 on all data."""
+    elbo(guide, batch).neg().backward()
+    NaturalGradient(guide.posteriors.values(), 1.0).step()
+
+
+def sigma_points(guide: StructuredGuide, batch: Batch, q: np.ndarray) -> tuple:
+    """Points with exactly the moments of q(h | o_n, k), and their weights in every cluster."""
+    rows = Rows.of(torch.ones(len(batch.items), CLUSTERS))
+    (top,) = guide.recognition.latents(guide.recognition.trunk(batch.features), rows)
+    mean, scale = (part.detach().numpy() for part in top)
+    points, responsibilities = [], []
+    for row, (n, k) in enumerate(zip(rows.item.tolist(), rows.cluster.tolist(), strict=True)):
+        for j, sign in itertools.product(range(DIM), (-1, 1)):
+            away = np.zeros(DIM)
+            away[j] = sign * np.sqrt(DIM) * scale[row, j]
+            points.append(mean[row] + away)
+            responsibilities.append(q[n, k] / (2 * DIM) * np.eye(CLUSTERS)[k])
+    return np.array(points), np.array(responsibilities)
+
+
+def test_top_layer_update_is_the_maximization_step_of_sklearn(known_noise):
+    """Full covariances and a conjugate prior: ``BayesianGaussianMixture``."""
+    guide = randomize(make_guide(components="full", weights="dirichlet", threshold=0.0))
+    batch = without_answers(some_batch(torch.randn(5, FEATURES)))
+    points, responsibilities = sigma_points(guide, batch, q_of(guide, batch))
+    natural_step(guide, batch)
+    prior = guide.model.components.prior
+    location, kappa, scale, degrees = (
+        part[0].numpy() for part in prior.family.standard(prior.natural_parameters)
+    )
+    theirs = BayesianGaussianMixture(
+        n_components=CLUSTERS,
+        weight_concentration_prior_type="dirichlet_distribution",
+        weight_concentration_prior=1.0,
+        mean_prior=location,
+        mean_precision_prior=float(kappa),
+        covariance_prior=scale,
+        degrees_of_freedom_prior=float(degrees),
+        reg_covar=0.0,
+    )
+    theirs._check_parameters(points)
+    theirs._m_step(points, np.log(np.maximum(responsibilities, 1e-300)))
+    ours = guide.posteriors["components"].standard()
+    np.testing.assert_allclose(ours.location, theirs.means_, rtol=1e-6)
+    np.testing.assert_allclose(ours.concentration, theirs.mean_precision_, rtol=1e-6)
+    np.testing.assert_allclose(ours.degrees, theirs.degrees_of_freedom_, rtol=1e-6)
+    covariance = ours.scale / ours.degrees[:, None, None]
+    np.testing.assert_allclose(covariance, theirs.covariances_, rtol=1e-6)
+    alpha = guide.posteriors["weights"].standard().concentration
+    np.testing.assert_allclose(alpha, theirs.weight_concentration_, rtol=1e-6)
+
+
+def test_without_a_prior_the_top_layer_update_is_that_of_the_paper(known_noise):
+    """Eq. 7 and 8, the M-step of an ordinary Gaussian mixture, and eq. 3 and 4 of the sticks."""
+    guide = make_guide(threshold=0.0)
+    components = DiagonalGaussianComponents(
+        CLUSTERS, DIM, concentration=1e-9, scale=1e-9, degrees=1e-9
+    )
+    guide.model.components = components
+    randomize(guide)
+    batch = without_answers(some_batch(torch.randn(5, FEATURES)))
+    q = q_of(guide, batch)
+    points, responsibilities = sigma_points(guide, batch, q)
+    natural_step(guide, batch)
+    theirs = GaussianMixture(n_components=CLUSTERS, covariance_type="diag", reg_covar=0.0)
+    theirs._m_step(points, np.log(np.maximum(responsibilities, 1e-300)))
+    location, _, shape, rate = guide.posteriors["components"].standard()
+    np.testing.assert_allclose(location, theirs.means_, rtol=1e-5)
+    np.testing.assert_allclose(rate / shape, theirs.covariances_, rtol=1e-5)
+    counts = q.sum(0)
+    first, second = guide.posteriors["weights"].standard()
+    np.testing.assert_allclose(first, 1 + counts[:-1])
+    np.testing.assert_allclose(second, 2.0 + counts[::-1].cumsum()[::-1][1:])
+
+
+def two_moons_of_four(count: int = 240, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
+    """Four clusters on curves in four dimensions."""
+    rng = np.random.default_rng(seed)
+    cluster, along = rng.integers(4, size=count), rng.uniform(-1, 1, count)
+    centers = 2.5 * np.array([[1, 1, 0, 0], [-1, 1, 0, 0], [1, -1, 0, 0], [-1, -1, 0, 0]])
+    curve = np.stack([along, along**2, np.sin(2 * along), along], 1)
+    x = centers[cluster] + curve + 0.15 * rng.normal(size=(count, 4))
+    return torch.tensor(x), cluster
+
+
+FAST = partial(torch.optim.Adam, lr=5e-3)
+
+
+def test_minibatches_reach_the_elbo_of_full_data():
+    features, cluster = two_moons_of_four()
+    data = CrowdData(features)
+    per_item = []
+    # As many steps of the networks for both.
+    for options in (
+        {"batch_size": None, "step_size": 1.0, "epochs": 250},
+        {"batch_size": 60, "step_size": robbins_monro(0.5, 40.0, 0.7), "epochs": 62},
+    ):
+        result = _fitted(make_guide(), data, **options)
+        assert clustering_accuracy(cluster, result.assignments) > 0.97
+        draws = [result.elbo_of(full_batch(data)) for _ in range(3)]
+        per_item.append(np.mean(draws) / data.num_items)
+    assert per_item[0] == pytest.approx(per_item[1], abs=0.1)
+
+
+def _fitted(guide: StructuredGuide, data: CrowdData, **options: object):
+    settings = {"optim": FAST, "dtype": torch.float64, "progress": False} | options
+    return fit(guide.model, guide, data, **settings)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_known_labels_are_the_clusters(network, num_layers):
+    features, cluster = two_moons_of_four(160)
+    known = np.where(np.arange(160) < 16, cluster, -1)
+    guide = make_guide(
+        network=network,
+        num_layers=num_layers,
+        supervision=KnownClusters(CLUSTERS),
+        label_term=LabelTerm(2.0),
+    )
+    data = CrowdData(features, known=known)
+    result = _fitted(guide, data, epochs=15, batch_size=40, step_size=0.3)
+    assert (result.probabilities[:16] == np.eye(CLUSTERS)[cluster[:16]]).all()
+    assert (result.assignments == cluster).mean() > 0.95
+    more, truth = two_moons_of_four(200, seed=1)
+    assert (result.predict(more) == truth).mean() > 0.95
+
+
+def test_label_term_is_the_log_loss_of_the_label_free_assignments(known_noise):
+    term = LabelTerm(lambda epoch: 3.0 + epoch)
+    guide = randomize(
+        make_guide(supervision=KnownClusters(CLUSTERS), label_term=term, threshold=0.0)
+    )
+    known = torch.tensor([2, -1, 0, -1, 1])
+    batch = without_answers(weighted(some_batch(torch.randn(5, FEATURES))))
+    free = q_of(guide, batch)
+    batch = dataclasses.replace(batch, known=known)
+    guide.set_epoch(1.5)
+    q_of(guide, batch)
+    value, weights = guide.auxiliary_loss, batch.item_weight.tolist()
+    expected = -4.5 * sum(weights[n] * np.log(free[n, known[n]]) for n in (0, 2, 4))
+    assert value.item() == pytest.approx(expected, rel=1e-9)
+    value.backward()
+    assert all(q.natural_parameters.grad is None for q in guide.posteriors.values())
+    assert guide.model.emission.network.output.weight.grad.abs().sum() > 0
+
+
+def test_label_term_of_a_class_table_sums_over_the_clusters_of_a_class():
+    alone, table = torch.randn(3, 4), torch.rand(4, 2).log()
+    labels = torch.tensor([0, 1, 1])
+    loss = LabelTerm(1.0).loss(alone, alone + table.mT[labels], torch.ones(3))
+    q = alone.softmax(-1)
+    expected = -(q @ table.exp())[torch.arange(3), labels].log().sum()
+    torch.testing.assert_close(loss, expected)
+
+
+def test_class_tables_supervise_deep_mixtures():
+    features, cluster = two_moons_of_four(160)
+    known = np.where(np.arange(160) < 40, cluster % 2, -1)
+    data = CrowdData(features, known=known)
+    guide = make_guide(supervision=ClassTable.of(data, CLUSTERS), label_term=LabelTerm(1.0))
+    result = _fitted(guide, data, epochs=20, batch_size=None, step_size=0.5)
+    table = result.guide.posteriors["class_table"].standard().concentration
+    best = table.argmax(1).numpy()
+    assert (best[result.assignments] == cluster % 2).mean() > 0.9
+
+
+def test_answers_decide_where_features_do_not():
+    """Two clusters that overlap are told apart by a worker who compares them."""
+    cluster = np.arange(40) % 2
+    generator = torch.Generator().manual_seed(3)
+    features = torch.randn(40, FEATURES, generator=generator)
+    features[:, 0] += torch.tensor(2.0 * cluster)
+    pairs = {
+        "left": [i for i in range(40) for _ in range(4)],
+        "right": [(i + step) % 40 for i in range(40) for step in (1, 2, 3, 5)],
+        "worker": ["ann"] * 160,
+    }
+    pairs["label"] = [
+        int(cluster[i] == cluster[j]) for i, j in zip(pairs["left"], pairs["right"], strict=True)
+    ]
+    data = CrowdData(features, pairs)
+    guide = make_guide(weights="dirichlet", annotators=TwoCoin(1))
+    moves = MergeMoves()
+    result = _fitted(guide, data, epochs=20, batch_size=None, step_size=0.5, callbacks=[moves])
+    assert moves.moves
+    assert clustering_accuracy(cluster, result.assignments) > 0.95
+    assert result.workers["sensitivity"].iloc[0] > 0.8
+
+
+def test_model_simulates_one_row_per_item():
+    guide = make_guide(num_layers=2, emission="bernoulli", annotators=TwoCoin(2))
+    batch = dataclasses.replace(some_batch(torch.zeros(5, FEATURES)), features=None, label=None)
+    trace = poutine.trace(guide.model).get_trace(batch)
+    z, top, below = (trace.nodes[name]["value"] for name in ("z", "h2", "h1"))
+    assert (z.sum(1) == 1).all()
+    assert (top.shape, below.shape) == ((5, 2 * DIM), (5, 2 * 3))
+    assert (IndependentMoments.of(top).scale == 0).all()
+    assert trace.nodes["o"]["value"].shape == (5, FEATURES)
+    trace.compute_log_prob()
+    assert all(torch.isfinite(trace.nodes[name]["log_prob"]).all() for name in ("h2", "h1"))
+
+
+def test_sorted_clusters_keep_their_networks():
+    features, _ = two_moons_of_four(80)
+    result = _fitted(make_guide(network="one each"), CrowdData(features), epochs=3, step_size=0.5)
+    order = torch.tensor([2, 0, 3, 1])
+    before = result.predict_proba(features)
+    elbo_before = result.elbo_of(full_batch(result.data))
+    result.guide.reorder(order)
+    # E[pi] of sticks depends on the order through their posterior, the rest does not.
+    after = result.predict_proba(features)
+    assert (after.argmax(1) == order.argsort().numpy()[before.argmax(1)]).mean() > 0.98
+    assert result.elbo_of(full_batch(result.data)) != elbo_before
+    moved = _fitted(
+        make_guide(), CrowdData(features), epochs=2, step_size=0.5, callbacks=[SortMoves()]
+    )
+    assert "sorted" in moved.history
+
+
+def test_a_saved_result_is_the_same(tmp_path):
+    features, cluster = two_moons_of_four(60)
+    data = CrowdData(features, known=np.where(np.arange(60) < 8, cluster, -1))
+    guide = make_guide(num_layers=2, supervision=KnownClusters(CLUSTERS), label_term=LabelTerm(1.0))
+    result = _fitted(guide, data, epochs=2, batch_size=20)
+    result.save(tmp_path / "deep.safetensors")
+    loaded = load(tmp_path / "deep.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(features), result.predict_proba(features))
+    assert loaded.guide.label_term == result.guide.label_term
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: make_guide(threshold=0.5), r"threshold is 0.5, but must be in \[0, 1/4\)"),
+        (
+            lambda: StructuredGuide(make_guide(num_layers=2).model, make_guide().recognition),
+            "has 1 layers of latents, the model 2",
+        ),
+        (
+            lambda: DeepLatentMixture(
+                StickBreakingWeights(3), COMPONENTS["full"](), EMISSIONS["bernoulli"](None)
+            ),
+            "weights have 3 clusters, components 4",
+        ),
+        (lambda: make_guide(supervision=KnownClusters(7)), "the supervision 7"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (CrowdData(np.zeros((3, 5))), {}, "makes 4 features, but every item has 5"),
+        (CrowdData(np.full((3, 4), 7.0)), {"emission": "bernoulli"}, "row 0 holds 7"),
+        (CrowdData(np.zeros((3, 4))), {"supervision": KnownClusters(4)}, "no known labels"),
+        (
+            CrowdData(np.zeros((5, 4)), known=[0, 1, 2, 3, 4]),
+            {"supervision": KnownClusters(4)},
+            "5 classes, more than the 4 clusters",
+        ),
+        (
+            CrowdData(np.zeros((2, 4)), {"left": [0], "right": [1], "worker": [0], "label": [1]}),
+            {},
+            "the model has no annotators",
+        ),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        _fitted(make_guide(**options), data, epochs=1)
+
+
+def test_features_are_not_drawn_given_many_clusters():
+    guide = make_guide()
+    batch = without_answers(some_batch(torch.zeros(5, FEATURES)))
+    empty = dataclasses.replace(batch, features=None)
+    with pytest.raises(ValueError, match="one cluster per item"):
+        poutine.condition(guide.model, {"z": torch.full((5, CLUSTERS), 1 / CLUSTERS)})(empty)
