@@ -144,6 +144,8 @@ class ConjugateGuide(nn.Module):
     @torch.no_grad()
     def preferred_order(self) -> tuple[Tensor, float]:
         """An order of the clusters that suits the weights, and what it adds to their evidence."""
+        if self.model.supervision.names_clusters:
+            return torch.arange(self.model.num_clusters), 0.0
         eta = self.posteriors["weights"].natural_parameters
         order = self.model.weights.preferred_order(self.model.weights.posterior_counts(eta))
         return order, self._weights_change(self.model.weights.reordered(eta, order))

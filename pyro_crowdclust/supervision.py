@@ -52,9 +52,12 @@ class Supervision(nn.Module):
     ----------
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
+    names_clusters
+        Whether labels are numbers of clusters, which must then keep their order.
     """
 
     couples_items = False
+    names_clusters = False
 
     def __init__(self, unlabeled_weight: float = 1.0) -> None:
         super().__init__()

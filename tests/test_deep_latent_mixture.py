@@ -479,6 +479,10 @@ def test_sorted_clusters_keep_their_networks():
         make_guide(), CrowdData(features), epochs=2, step_size=0.5, callbacks=[SortMoves()]
     )
     assert "sorted" in moved.history
+    named = make_guide(supervision=KnownClusters(CLUSTERS))
+    order, change = named.preferred_order()
+    assert order.tolist() == list(range(CLUSTERS))
+    assert change == 0
 
 
 def test_a_saved_result_is_the_same(tmp_path):
