@@ -3,8 +3,10 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.docs_installed
 BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ARVIZ_VENV := .venv_arviz1
+NEWER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
 
-.PHONY: setup demo test lint docs accuracy bench clean
+.PHONY: setup demo test arviz1 lint docs accuracy bench clean
 
 setup: $(INSTALLED)
 
@@ -25,6 +27,18 @@ demo: setup
 # One thread each, so that the two test processes do not fight over the cores.
 test: setup
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2
+
+# What is written for ArviZ, with ArviZ 1.x in place of the locked 0.2x; 1.x needs Python 3.12.
+$(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
+	$(NEWER_PYTHON) -m venv $(ARVIZ_VENV)
+	grep -v '^arviz==' constraints.txt > $(ARVIZ_VENV)/constraints.txt
+	$(ARVIZ_VENV)/bin/python -m pip install -c $(ARVIZ_VENV)/constraints.txt \
+	    -e . 'arviz>=1' h5netcdf h5py hypothesis pytest
+	touch $@
+
+arviz1: $(ARVIZ_VENV)/.installed
+	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/test_diagnostics.py \
+	    tests/test_label_diagnostics.py tests/test_restarts.py
 
 lint: setup
 	$(PYTHON) -m ruff check .

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
+from pyro_crowdclust import diagnostics
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.class_annotators import ClassAnnotators
 from pyro_crowdclust.data import CrowdData
@@ -70,6 +71,13 @@ class DawidSkene(nn.Module):
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         return {"weights": self.weights.prior, **self.annotators.priors()}
+
+    def describe(
+        self, draws: dict[str, diagnostics.SiteDraws]
+    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+        """Draws of the global sites under the names that diagnostics give them."""
+        weights = diagnostics.by_site("weights", draws["weights"], ("class",))
+        return {"weights": weights, **diagnostics.of_annotators(self.annotators, draws)}
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
+from pyro_crowdclust import diagnostics
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.class_annotators import ClassAnnotators
 from pyro_crowdclust.data import CrowdData
@@ -62,6 +63,20 @@ class LogResp(nn.Module):
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         return {"coefficients": self.regression.prior, **self.annotators.priors()}
+
+    def describe(
+        self, draws: dict[str, diagnostics.SiteDraws]
+    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+        """Draws of the global sites under the names that diagnostics give them."""
+        phi = draws["coefficients"].value
+        coefficients = {
+            "coefficients": diagnostics.NamedDraws(phi[..., :-1], ("class", "feature")),
+            "intercept": diagnostics.NamedDraws(phi[..., -1], ("class",)),
+        }
+        return {
+            "coefficients": coefficients,
+            **diagnostics.of_annotators(self.annotators, draws),
+        }
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

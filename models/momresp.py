@@ -17,6 +17,7 @@ from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
+from pyro_crowdclust import diagnostics
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.class_annotators import ClassAnnotators
 from pyro_crowdclust.components import Components
@@ -76,6 +77,26 @@ class MomResp(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return self._of_classes() | self.annotators.priors()
 
+    def describe(
+        self, draws: dict[str, diagnostics.SiteDraws]
+    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+        """Draws of the global sites under the names that diagnostics give them."""
+        log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
+        components = diagnostics.by_site(
+            "component", draws["components"], ("dim", "dim_other"), plates=("class",)
+        )
+        return {
+            "weights": {
+                "weights": diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("class",))
+            },
+            "components": components,
+            **diagnostics.of_annotators(self.annotators, draws),
+        }
+
+    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
+        """Features among the values of a simulation's sites."""
+        return self.components.features(values["x"])
+
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
@@ -101,7 +122,10 @@ class MomResp(nn.Module):
             given_class = ComponentObservation(
                 family, values["components"], y, family.observation_size
             )
-            pyro.sample("x", given_class, obs=self.components.observe(batch.features))
+            observed = None
+            if batch.features is not None:
+                observed = self.components.observe(batch.features)
+            pyro.sample("x", given_class, obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y
 

@@ -12,6 +12,7 @@ simulation, SCDC (points, z enumerated) and BayesSCDC (conjugate posteriors) ali
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pyro
 import torch
@@ -134,11 +135,21 @@ class SemiCrowdsourcedMixture(nn.Module):
     def describe(
         self, draws: dict[str, diagnostics.SiteDraws]
     ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
-        """Draws of weights and components under the names that diagnostics give them."""
+        """Draws of the mixture's sites under the names that diagnostics give them."""
         log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
         weights = diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
         components = diagnostics.by_site("component", draws["components"], ("dim", "dim_other"))
-        return {"weights": {"weights": weights}, "components": components}
+        labels = {
+            name: diagnostics.by_site(name, draws[name], ("known_class",))
+            for name in self.supervision.priors()
+        }
+        return {"weights": {"weights": weights}, "components": components, **labels}
+
+    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
+        """Features among the values of a simulation's sites."""
+        if self.emission.observes_latent:
+            return self.emission.features(self.components.features(values["x"]))
+        return values["o"]
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

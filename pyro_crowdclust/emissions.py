@@ -221,6 +221,10 @@ class Identity(Emission):
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
         return features.flatten(1).double()
 
+    def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
+        """Inverse of ``latent``, for one row of numbers per item."""
+        return latent
+
 
 @described
 class Standardized(Identity):
@@ -255,3 +259,6 @@ class Standardized(Identity):
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
         return (super().latent(features) - self.location) / self.scale
+
+    def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
+        return self.location + self.scale * latent

@@ -5,6 +5,7 @@ ArviZ is imported when a function here is called, not before.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from types import ModuleType
@@ -44,7 +45,14 @@ def as_tree(groups: Mapping[str, xarray.Dataset], attributes: Mapping[str, Any])
 
 
 def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:
-    """Pareto-k of ``log p - log q``; ArviZ 1.x wants the negative, 0.x does not."""
+    """Pareto-k of ``log p - log q``; ArviZ 1.x wants the negative, 0.x does not.
+
+    Where the largest ratios are all the same there is no tail to fit, and k is minus infinity.
+    """
+    count = len(log_ratios)
+    largest = np.sort(log_ratios)[-min(count // 5, int(3 * count**0.5)) :]
+    if largest[0] == largest[-1]:
+        return -math.inf
     module = arviz()
     if not _has_data_tree(module):
         return float(module.psislw(log_ratios.copy())[1])

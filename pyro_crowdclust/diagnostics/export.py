@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
+from pyro_crowdclust.diagnostics.class_labels import label_draws
 from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws
 from pyro_crowdclust.diagnostics.likelihood import (
     answer_log_likelihoods,
@@ -20,7 +22,11 @@ from pyro_crowdclust.diagnostics.likelihood import (
     left_out_answers,
 )
 from pyro_crowdclust.diagnostics.naming import described
-from pyro_crowdclust.diagnostics.predictive import replicated_answers, same_cluster_draws
+from pyro_crowdclust.diagnostics.predictive import (
+    replicated_answers,
+    replicated_features,
+    same_cluster_draws,
+)
 from pyro_crowdclust.training import spaced_items
 
 if TYPE_CHECKING:
@@ -31,6 +37,9 @@ if TYPE_CHECKING:
 # A variable is its dimensions, chain first, and its values.
 _Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 _Groups = dict[str, _Variables]
+
+# Features are drawn anew for as many items as make at most so many numbers (80 MB).
+_MOST_REPLICATED = 10_000_000
 
 
 def to_arviz(
@@ -48,30 +57,39 @@ def to_arviz(
     ==================== ===========================================================================
     group                what it holds
     ==================== ===========================================================================
-    posterior            every global site: of the mixture ``weights`` (cluster), ``component_mean``
+    posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
                          (cluster, dim), ``component_covariance``; of workers ``sensitivity`` and
-                         ``specificity`` (worker); of any other model its sites by name
+                         ``specificity`` (worker), or ``confusion`` (worker, class, label); of any
+                         other model its sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
-                         log p(L_a | theta, all other data)
-    posterior_predictive ``answers`` (answer): answers drawn anew
+                         log p(L_a | theta, all other data); of class labels ``items``
+                         (labelled_item), with all labels of each, and ``labels`` (class_answer),
+                         each left out in turn
+    posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
+                         drawn anew
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
-    observed_data        ``answers`` (answer); ``features`` (item, ...)
-    constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), by the user's ids;
-                         ``probabilities`` (chain, item, cluster): q(z_i = k)
+    observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
+                         what was given, labels as positions in the coordinate ``label``
+    constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
+                         ``worker_of_label`` (class_answer), by the user's ids; ``probabilities``
+                         (chain, item, cluster or class): q(z_i = k)
     ==================== ===========================================================================
 
-    Coordinates ``item``, ``worker`` and ``answer`` are the user's ids and the row index of the
-    pairs.
+    Coordinates ``item``, ``worker``, ``class`` and ``label`` are the user's ids, ``answer`` and
+    ``class_answer`` the row indices of the pairs and of the labels.
 
     Parameters
     ----------
     results
         What ``fit`` returned, or a list of fits of the same data, such as ``fit_restarts`` returns.
-        Each becomes a chain, its clusters in the order that matches those of the first fit best.
+        Each becomes a chain, its clusters in the order that matches those of the first fit best;
+        classes keep theirs.
     num_draws
         Draws from q, of each fit.
     max_items, max_answers
-        Evenly spaced items and answers, at most so many, have a log-likelihood and a prediction.
+        Evenly spaced items, answers and labels, at most so many, have a log-likelihood and a
+        prediction. Features are drawn anew of fewer items where they would be more than ten
+        million numbers.
     latent_draws
         Draws of a latent in each item's log-likelihood; see ``likelihood``.
     log_likelihood
@@ -107,22 +125,14 @@ def to_arviz(
     """
     fits = list(results) if isinstance(results, Sequence) else [results]
     _check(fits, num_draws)
-    data = fits[0].data
-    items = spaced_items(data.num_items, max_items)
-    answers = _spaced(data.num_pairs, max_answers)
-    chains = [
-        _chain(result, num_draws, items, answers, latent_draws, log_likelihood, seed)
-        for result in fits
-    ]
+    rows = _Rows.of(fits[0], num_draws, max_items, max_answers)
+    chains = [_chain(fit, num_draws, rows, latent_draws, log_likelihood, seed) for fit in fits]
     _align(fits, chains)
-    groups = _joined(chains)
-    groups |= {"observed_data": {}, "constant_data": {}}
-    _add_data(groups, fits, items, answers)
-    coordinates = _coordinates(fits, items, answers)
+    groups = _joined(chains) | _data(fits, rows)
     attributes = _attributes(fits, num_draws)
     return as_tree(
         {
-            name: _dataset(variables, coordinates, attributes)
+            name: _dataset(variables, _coordinates(fits, rows, name), attributes)
             for name, variables in groups.items()
             if variables
         },
@@ -170,11 +180,39 @@ def _spaced(count: int, at_most: int) -> Int[Tensor, " row"]:
     return torch.linspace(0, count - 1, at_most, dtype=torch.float64).round().long()
 
 
+class _Rows(NamedTuple):
+    """What of the data is exported: positions of items, and rows of answers and labels.
+
+    ``replicated`` are the items whose features are drawn anew, ``labelled`` those with labels.
+    """
+
+    items: Int[Tensor, " item"]
+    replicated: Int[Tensor, " item"]
+    labelled: Int[Tensor, " labelled_item"]
+    answers: Int[Tensor, " answer"]
+    labels: Int[Tensor, " class_answer"]
+
+    @classmethod
+    def of(cls, result: Fitted, num_draws: int, max_items: int, max_answers: int) -> _Rows:
+        data = result.data
+        items = spaced_items(data.num_items, max_items)
+        numbers = num_draws * math.prod(result.feature_shape or ())
+        labelled = items[:0]
+        if data.class_labels is not None:
+            labelled = items[torch.isin(items, data.class_labels.labelled_items)]
+        return cls(
+            items,
+            items[_spaced(len(items), max(_MOST_REPLICATED // numbers, 1))],
+            labelled,
+            _spaced(data.num_pairs, max_answers),
+            _spaced(data.num_labels, max_answers),
+        )
+
+
 def _chain(
     result: Fitted,
     num_draws: int,
-    items: Int[Tensor, " item"],
-    answers: Int[Tensor, " answer"],
+    rows: _Rows,
     latent_draws: int,
     log_likelihood: bool,
     seed: int | None,
@@ -194,43 +232,62 @@ def _chain(
             },
         }
         if log_likelihood:
-            groups |= _likelihoods(result, draws, items, answers, latent_draws)
+            likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
+            groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
     return groups
 
 
 def _likelihoods(
-    result: Fitted,
-    draws: GlobalDraws,
-    items: Int[Tensor, " item"],
-    answers: Int[Tensor, " answer"],
-    latent_draws: int,
-) -> _Groups:
-    likelihood, predictive = {}, {}
+    result: Fitted, draws: GlobalDraws, rows: _Rows, latent_draws: int
+) -> tuple[_Variables, _Variables]:
+    """Variables of the groups ``log_likelihood`` and ``posterior_predictive``."""
+    likelihood: _Variables = {}
+    predictive: _Variables = {}
     if result.data.features is not None:
-        of_items = item_log_likelihood(result, draws, items, latent_draws)
-        likelihood["features"] = (("draw", "item"), _array(of_items))
-    if len(answers) and hasattr(result.guide, "infer"):
-        # Of every answer both what it could be: the likelihood needs the one that was given.
-        labels = torch.tensor([1.0, 0.0]).repeat_interleave(len(answers))
-        of_labels = answer_log_likelihoods(result, draws, answers.repeat(2), labels)
-        if of_labels is not None:
-            given = result.data.answers.label[answers].bool()
-            yes_no = [log_prob.split(len(answers), 1) for log_prob in of_labels]
-            of_given = [torch.where(given, yes, no) for yes, no in yes_no]
-            ends = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
-            left, right = (result.probabilities[part.numpy()] for part in ends)
-            of_answers = left_out_answers(*of_given, (left * right).sum(1))
-            likelihood["answers"] = (("draw", "answer"), _array(of_answers))
-            same = same_cluster_draws(result, answers, draws.num_draws)
-            log_yes = [yes for yes, _ in yes_no]
-            replicated = replicated_answers(same, *log_yes).to(torch.int8)
-            predictive["answers"] = (("draw", "answer"), _array(replicated))
-    return {"log_likelihood": likelihood, "posterior_predictive": predictive}
+        of_features = item_log_likelihood(result, draws, rows.items, latent_draws)
+        if of_features is not None:
+            likelihood["features"] = (("draw", "item"), _array(of_features))
+        replicated = replicated_features(result, draws, rows.replicated)
+        if replicated is not None:
+            predictive["features"] = (("draw", *_axes(replicated[0])), _array(replicated))
+    if len(rows.answers) and hasattr(result.guide, "infer"):
+        given = _of_answers(result, draws, rows.answers)
+        if given is not None:
+            dims = ("draw", "answer")
+            likelihood["answers"], predictive["answers"] = ((dims, _array(part)) for part in given)
+    if len(rows.labels):
+        labels = label_draws(result, draws, rows.labelled, rows.labels)
+        if labels is not None:
+            likelihood["items"] = (("draw", "labelled_item"), _array(labels.of_items))
+            dims = ("draw", "class_answer")
+            likelihood["labels"] = (dims, _array(labels.of_labels))
+            predictive["labels"] = (dims, _array(labels.replicated))
+    return likelihood, predictive
+
+
+def _of_answers(
+    result: Fitted, draws: GlobalDraws, answers: Int[Tensor, " answer"]
+) -> tuple[Tensor, Tensor] | None:
+    """Log-likelihood of answers, each left out in turn, and answers drawn anew."""
+    # Of every answer both what it could be: the likelihood needs the one that was given.
+    labels = torch.tensor([1.0, 0.0]).repeat_interleave(len(answers))
+    of_labels = answer_log_likelihoods(result, draws, answers.repeat(2), labels)
+    if of_labels is None:
+        return None
+    given = result.data.answers.label[answers].bool()
+    yes_no = [log_prob.split(len(answers), 1) for log_prob in of_labels]
+    of_given = [torch.where(given, yes, no) for yes, no in yes_no]
+    ends = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
+    left, right = (result.probabilities[part.numpy()] for part in ends)
+    of_answers = left_out_answers(*of_given, (left * right).sum(1))
+    same = same_cluster_draws(result, answers, draws.num_draws)
+    replicated = replicated_answers(same, *(yes for yes, _ in yes_no))
+    return of_answers, replicated.to(torch.int8)
 
 
 def _align(fits: list[Fitted], chains: list[_Groups]) -> None:
     """Put the clusters of every fit into the order of the first one's."""
-    if len(fits) == 1 or not hasattr(fits[0].guide, "infer"):
+    if len(fits) == 1 or not _has_clusters(fits):
         return
     for result, groups in zip(fits[1:], chains[1:], strict=True):
         order = aligned_order(fits[0].probabilities, result.probabilities)
@@ -257,43 +314,61 @@ def _joined(chains: list[_Groups]) -> _Groups:
     return joined
 
 
-def _add_data(
-    groups: _Groups,
-    fits: list[Fitted],
-    items: Int[Tensor, " item"],
-    answers: Int[Tensor, " answer"],
-) -> None:
+def _has_clusters(fits: list[Fitted]) -> bool:
+    """Whether z numbers clusters, whose order is arbitrary; classes have ids."""
+    guides = [result.guide for result in fits]
+    return all(hasattr(guide, "infer") and not hasattr(guide, "confusion") for guide in guides)
+
+
+def _data(fits: list[Fitted], rows: _Rows) -> _Groups:
+    """What was observed, and what stays as it is."""
     data = fits[0].data
-    observed, constant = groups["observed_data"], groups["constant_data"]
+    observed: _Variables = {}
+    constant: _Variables = {}
     if data.features is not None:
-        features = _array(data.rows(items))
-        axes = tuple(f"features_dim_{axis}" for axis in range(features.ndim - 1))
-        observed["features"] = (("item", *axes), features)
-    if len(answers):
-        pairs = data.pairs.iloc[answers.numpy()]
+        features = _array(data.rows(rows.items))
+        observed["features"] = (_axes(features), features)
+    if len(rows.answers):
+        pairs = data.pairs.iloc[rows.answers.numpy()]
         observed["answers"] = (("answer",), pairs["label"].to_numpy())
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
-    if all(hasattr(result.guide, "infer") for result in fits):
-        first = fits[0].probabilities
-        probabilities = [first] + [
-            result.probabilities[:, aligned_order(first, result.probabilities)]
-            for result in fits[1:]
-        ]
-        dims = ("chain", "item", "cluster")
-        constant["probabilities"] = (dims, np.stack(probabilities)[:, items.numpy()])
+    if len(rows.labels):
+        labels = data.labels.iloc[rows.labels.numpy()]
+        codes = data.class_labels.label[rows.labels]
+        observed["labels"] = (("class_answer",), _array(codes))
+        for name, column in (("item_of_label", "item"), ("worker_of_label", "worker")):
+            constant[name] = (("class_answer",), _labels(labels[column]))
+    if hasattr(fits[0].guide, "infer"):
+        found = [result.probabilities for result in fits]
+        kind = "class"
+        if _has_clusters(fits):
+            found, kind = [q[:, aligned_order(found[0], q)] for q in found], "cluster"
+        chosen = np.stack(found)[:, rows.items.numpy()]
+        constant["probabilities"] = (("chain", "item", kind), chosen)
+    return {"observed_data": observed, "constant_data": constant}
 
 
-def _coordinates(
-    fits: list[Fitted], items: Int[Tensor, " item"], answers: Int[Tensor, " answer"]
-) -> dict[str, np.ndarray]:
+def _axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
+    return ("item", *(f"features_dim_{axis}" for axis in range(features.ndim - 1)))
+
+
+def _coordinates(fits: list[Fitted], rows: _Rows, group: str) -> dict[str, np.ndarray]:
+    """The user's ids, by dimension; labels and classes in the order of their codes."""
     data = fits[0].data
+    items = rows.replicated if group == "posterior_predictive" else rows.items
     coordinates = {
         "item": _labels(data.item_ids[items.numpy()]),
+        "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
         "worker": _labels(data.worker_ids),
+        "class": _labels(data.class_ids),
+        "label": _labels(data.class_ids),
+        "known_class": _labels(data.known_ids),
     }
-    if len(answers):
-        coordinates["answer"] = _labels(data.pairs.index[answers.numpy()])
+    if len(rows.answers):
+        coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])
+    if len(rows.labels):
+        coordinates["class_answer"] = _labels(data.labels.index[rows.labels.numpy()])
     longest = max((result.history for result in fits), key=len)
     coordinates["epoch"] = longest["epoch"].to_numpy()
     return coordinates

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 def item_log_likelihood(
     result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int = 10
-) -> Float[Tensor, "draw item"]:
+) -> Float[Tensor, "draw item"] | None:
     """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
 
     Parameters
@@ -59,10 +60,17 @@ def item_log_likelihood(
         M, where there are continuous local sites. The same x_m serve every Theta, so that their
         noise is common to all draws. The logarithm of an average is too low on average, the more so
         the narrower q(x) is than the posterior of x.
+
+    Returns
+    -------
+    None if the model does not say what features look like.
     """
     local = local_plates(result)
-    guide_trace = run(result.guide, batch_of_items(result, items[:1]), {})
-    discrete = discrete_sites(result, local, items[:1])
+    first = batch_of_items(result, items[:1])
+    if not _observes(result, first, local):
+        return None
+    guide_trace = run(result.guide, first, {})
+    discrete = discrete_sites(result, first, local)
     continuous = [
         name
         for name, site in sample_sites(guide_trace).items()
@@ -71,23 +79,21 @@ def item_log_likelihood(
     copies = latent_draws if continuous else 1
     batch = batch_of_items(result, items.repeat(copies))
     proposals = sample_sites(run(result.guide, batch, {})) if continuous else {}
-    first_dim = -1 - _plate_nesting(result.model, batch)
+    first_dim = enumeration_dim(result, batch)
     values, log_proposal = _drawn([proposals[name] for name in continuous])
     rows = []
     for draw in range(draws.num_draws):
-        log_density = _log_density_of_items(
+        enumerated = enumerated_log_density(
             result, batch, draws.at(draw) | values, discrete, local, first_dim
         )
-        weights = (log_density - log_proposal).reshape(copies, len(items))
+        weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
     return torch.stack(rows).cpu()
 
 
-def discrete_sites(
-    result: Fitted, local: frozenset[str], items: Int[Tensor, " item"]
-) -> dict[str, Tensor]:
-    """Values that each discrete local site of the model can take, by site."""
-    sites = sample_sites(run(result.model, batch_of_items(result, items), {}))
+def discrete_sites(result: Fitted, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
+    """Values that each discrete local site of the model can take on a batch, by site."""
+    sites = sample_sites(run(result.model, batch, {}))
     return {
         name: _flat_support(site["fn"])
         for name, site in sites.items()
@@ -111,15 +117,40 @@ def _drawn(sites: list[dict[str, Any]]) -> tuple[dict[str, Tensor], Float[Tensor
     return values, log_density
 
 
-def _log_density_of_items(
+def _observes(result: Fitted, batch: Batch, local: frozenset[str]) -> bool:
+    """Whether a model observes anything of the items of a batch."""
+    sites = sample_sites(run(result.model, batch, {})).values()
+    return any(site["is_observed"] and is_local(site, local) for site in sites)
+
+
+def enumerated_log_density(
     result: Fitted,
     batch: Batch,
-    values: dict[str, Tensor],
-    discrete: dict[str, Tensor],
+    values: Mapping[str, Tensor],
+    discrete: Collection[str],
     local: frozenset[str],
     first_dim: int,
-) -> Float[Tensor, " item"]:
-    """Log joint density of each item's sites, the discrete ones summed out."""
+    names: Collection[str] | None = None,
+) -> Float[Tensor, "value item"]:
+    """Log joint density of each item's sites, for every value of the discrete ones.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    batch
+        The items.
+    values
+        Of all other latent sites.
+    discrete
+        Names of the discrete local sites.
+    local
+        Names of the plates of the items.
+    first_dim
+        ``enumeration_dim`` of the batch.
+    names
+        Sites to count; None counts all.
+    """
     model = poutine.infer_config(
         result.model,
         lambda site: {"enumerate": "parallel", "expand": True} if site["name"] in discrete else {},
@@ -127,27 +158,28 @@ def _log_density_of_items(
     with poutine.enum(first_available_dim=first_dim):
         trace = run(model, batch, values)
     total: Tensor | float = 0.0
-    for site in sample_sites(trace).values():
+    for name, site in sample_sites(trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         (axis,) = [frame.dim for frame in frames if frame.name in local] or (None,)
-        if axis is None:
+        if axis is None or (names is not None and name not in names):
             continue
         log_prob = site["fn"].log_prob(site["value"]).double()
         for frame in frames:
             if frame.name not in local:
                 log_prob = log_prob.sum(frame.dim, keepdim=True)
         total = total + log_prob.movedim(axis, -1)
-    return total.flatten(0, -2).logsumexp(0) if total.dim() > 1 else total
+    return total.flatten(0, -2) if total.dim() > 1 else total.unsqueeze(0)
 
 
-def _plate_nesting(model: Any, batch: Batch) -> int:
+def enumeration_dim(result: Fitted, batch: Batch) -> int:
+    """The first dimension to the left of all plates."""
     dims = [
         frame.dim
-        for site in sample_sites(run(model, batch, {})).values()
+        for site in sample_sites(run(result.model, batch, {})).values()
         for frame in site["cond_indep_stack"]
         if frame.vectorized
     ]
-    return -min(dims, default=-1)
+    return min(dims, default=-1) - 1
 
 
 def answer_log_likelihoods(
@@ -176,13 +208,14 @@ def answer_log_likelihoods(
     -------
     None if the model has no discrete site that tells whether two items are the same.
     """
-    local = local_plates(result)
-    discrete = discrete_sites(result, local, torch.arange(1))
-    if result.data.num_items < 2 or len(discrete) != 1:
+    if result.data.num_items < 2:
+        return None
+    batch = _two_items_with(result, answers, label)
+    discrete = discrete_sites(result, batch, local_plates(result))
+    if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
     ends = {"same": support[[0, 0]], "different": support[[0, 1]]}
-    batch = _two_items_with(result, answers, label)
     without = sample_sites(run(result.model, batch_of_items(result, torch.arange(2)), {}))
     rows: dict[str, list[Tensor]] = {end: [] for end in ends}
     for draw in range(draws.num_draws):

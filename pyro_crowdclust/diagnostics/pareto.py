@@ -77,7 +77,7 @@ def pareto_k(
     result
         What ``fit`` returned.
     num_draws
-        Draws from q, at least 25; each costs one evaluation of the ELBO of all data.
+        Draws from q, at least 30; each costs one evaluation of the ELBO of all data.
     sites
         Draw these global sites only and hold the others at their means under q, which shows where
         the guide is wrong. Default: all.
@@ -104,8 +104,8 @@ def pareto_k(
     >>> pareto_k(result, num_draws=100, sites=["weights"]).k < 0.7
     True
     """
-    if num_draws < 25:
-        raise ValueError(f"num_draws is {num_draws}, but a tail needs at least 25 draws")
+    if num_draws < 30:
+        raise ValueError(f"num_draws is {num_draws}, but a tail needs at least 30 draws")
     with result.inside(seed):
         draws = global_draws(result, num_draws)
         random = [name for name, site in draws.sites.items() if site.is_random]

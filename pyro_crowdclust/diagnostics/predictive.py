@@ -1,7 +1,8 @@
-"""Replicated answers, and whether they look like the ones that were given."""
+"""Replicated answers and features, and whether answers look like the ones that were given."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.diagnostics.draws import global_draws
-from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    batch_of_items,
+    global_draws,
+    local_plates,
+    run,
+    sample_sites,
+)
+from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
 
 if TYPE_CHECKING:
     from pyro_crowdclust.result import Fitted
@@ -23,11 +31,52 @@ def same_cluster_draws(
     """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item."""
     left, right = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
-    cumulative = torch.tensor(result.probabilities)[items].cumsum(1)
-    uniform = torch.rand(len(items), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
-    z = torch.searchsorted(cumulative, uniform).mT
+    z = _assignment_draws(result, items, num_draws)
     left, right = rows.split(len(answers))
     return (z[:, left] == z[:, right]).double()
+
+
+def _assignment_draws(
+    result: Fitted, items: Int[Tensor, " item"], num_draws: int
+) -> Int[Tensor, "draw item"]:
+    """``z_i ~ q(z_i)``."""
+    cumulative = torch.tensor(result.probabilities)[items].cumsum(1)
+    uniform = torch.rand(len(items), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, uniform).mT
+
+
+def replicated_features(
+    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"]
+) -> Float[Tensor, "draw item ..."] | None:
+    """Features drawn anew: ``z_i ~ q(z_i)``, then ``x_i`` and ``o_i`` given z_i and each theta.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    items
+        Positions of the items.
+
+    Returns
+    -------
+    None if the model has no ``drawn_features(values)``, or no discrete site of the items.
+    """
+    if not hasattr(result.model, "drawn_features"):
+        return None
+    batch = dataclasses.replace(batch_of_items(result, items), features=None)
+    discrete = discrete_sites(result, batch, local_plates(result))
+    if len(discrete) != 1:
+        return None
+    ((name, support),) = discrete.items()
+    z = _assignment_draws(result, items, draws.num_draws)
+    rows = []
+    for draw in range(draws.num_draws):
+        sites = sample_sites(run(result.model, batch, draws.at(draw) | {name: support[z[draw]]}))
+        values = {name: site["value"] for name, site in sites.items()}
+        rows.append(result.model.drawn_features(values).cpu())
+    return torch.stack(rows).reshape(len(rows), len(items), *result.feature_shape)
 
 
 def replicated_answers(

@@ -1,0 +1,124 @@
+"""Likelihood and replicas of class labels at draws of the global sites; classes are summed out.
+
+Given theta the items are independent, so that nothing here is approximate: of an item with the
+labels a_i, and of one label a of it,
+
+    log p(x_i, a_i | Theta) = log sum_k p(k, x_i | Theta) prod_j p(a_ij | k, Theta)
+    log p(a | Theta, all other data) = log p(x_i, a_i | Theta) - log p(x_i, a_i without a | Theta)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.batches import Batch, item_batches
+from pyro_crowdclust.class_labels import ClassLabels
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    batch_of_items,
+    local_plates,
+    run,
+    sample_sites,
+)
+from pyro_crowdclust.diagnostics.likelihood import (
+    discrete_sites,
+    enumerated_log_density,
+    enumeration_dim,
+)
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.result import Fitted
+
+
+class LabelDraws(NamedTuple):
+    """What draws of theta say of class labels.
+
+    Attributes
+    ----------
+    of_items
+        ``log p(x_i, a_i | Theta)`` of every chosen item that has labels, with all of them.
+    of_labels
+        ``log p(a | Theta, all other data)`` of every chosen label.
+    replicated
+        Codes of labels drawn anew: y_i given all data and Theta, once for all labels of an item,
+        then each label given y_i.
+    """
+
+    of_items: Float[Tensor, "draw item"]
+    of_labels: Float[Tensor, "draw label"]
+    replicated: Int[Tensor, "draw label"]
+
+
+def label_draws(
+    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], rows: Int[Tensor, " label"]
+) -> LabelDraws | None:
+    """Likelihood of items and labels, and labels drawn anew, under each draw of theta.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    items
+        Positions of the items, of which each has a label.
+    rows
+        Rows of the labels.
+
+    Returns
+    -------
+    None if the model does not observe class labels, or not through one discrete site.
+    """
+    labels, local = result.data.class_labels, local_plates(result)
+    every = torch.cat([items, labels.item[rows]]).unique()
+    (batch,) = item_batches(result.data, len(every), every, class_labels=True)
+    batch = batch.to(result.device, result.dtype)
+    one_each = _one_label_each(result, rows)
+    discrete = discrete_sites(result, batch, local)
+    unlabelled = sample_sites(run(result.model, batch_of_items(result, every[:1]), {}))
+    observed = {
+        name
+        for name, site in sample_sites(run(result.model, batch, {})).items()
+        if site["is_observed"] and name not in unlabelled
+    }
+    if len(discrete) != 1 or len(observed) != 1:
+        return None
+    ((name, support),), (label_site,) = discrete.items(), observed
+    at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
+    first_dim = enumeration_dim(result, batch)
+    of_items, of_labels, replicated = [], [], []
+    for draw in range(draws.num_draws):
+        theta = draws.at(draw)
+        joint = enumerated_log_density(result, batch, theta, discrete, local, first_dim)
+        alone = enumerated_log_density(
+            result, one_each, theta, discrete, local, first_dim, observed
+        )
+        total = joint.logsumexp(0)
+        of_items.append(total[at_items].cpu())
+        without = (joint[:, at_labels] - alone).logsumexp(0)
+        of_labels.append((total[at_labels] - without).cpu())
+        chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
+        values = theta | {name: support[chosen[at_labels]]}
+        site = sample_sites(run(result.model, one_each, values))[label_site]
+        replicated.append(site["fn"].sample().cpu())
+    return LabelDraws(torch.stack(of_items), torch.stack(of_labels), torch.stack(replicated))
+
+
+def _one_label_each(result: Fitted, rows: Int[Tensor, " label"]) -> Batch:
+    """A batch with a row for every label: its item, and nobody else's label."""
+    given = result.data.class_labels
+    labels = ClassLabels(
+        torch.arange(len(rows)),
+        given.worker[rows],
+        given.label[rows],
+        given.num_workers,
+        given.num_classes,
+    )
+    batch = batch_of_items(result, given.item[rows])
+    matrix = labels.of_items(torch.arange(len(rows))).to(result.device)
+    return dataclasses.replace(batch, class_labels=matrix)
