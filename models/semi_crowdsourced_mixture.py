@@ -253,8 +253,10 @@ class SemiCrowdsourcedMixture(nn.Module):
         statistics = self.components.latent_statistics(theta)
         x = pyro.sample("x", self._component(self.components.latent_family, statistics, z))
         draw = Moments.of(x).draw()
-        if batch.features is not None:
-            draw = draw.to(batch.features.dtype)
+        # A simulation has no features, but networks of their precision.
+        like = next(self.emission.parameters(), batch.features)
+        if like is not None:
+            draw = draw.to(like.dtype)
         pyro.sample("o", self.emission(draw), obs=batch.features)
 
     @staticmethod

@@ -396,11 +396,17 @@ class HiddenMarkovField(Supervision):
         coupling = self.coupling(batch)
         if coupling is None:
             return alone
+        # Training remembers where it is; reading a result must leave it as it was.
+        remember = torch.is_grad_enabled()
         with torch.no_grad():
-            return replace(alone, logits=self._settle(alone.logits, coupling, batch))
+            return replace(alone, logits=self._settle(alone.logits, coupling, batch, remember))
 
     def _settle(
-        self, alone: Float[Tensor, "item cluster"], coupling: FieldCoupling, batch: Batch
+        self,
+        alone: Float[Tensor, "item cluster"],
+        coupling: FieldCoupling,
+        batch: Batch,
+        remember: bool,
     ) -> Tensor:
         """log phi with messages; a step on all data goes on from where the last one ended."""
         rows, start = coupling.rows, alone[coupling.rows]
@@ -409,7 +415,7 @@ class HiddenMarkovField(Supervision):
             before = self.settled[batch.items[rows]].to(alone)
             start = torch.where(before.isnan(), start, before)
         logits = alone.index_copy(0, rows, coupling.settle(alone[rows], start, self.rounds))
-        if whole:
+        if whole and remember:
             self.settled.index_copy_(0, batch.items, logits.to(self.settled))
         return logits
 

@@ -361,6 +361,13 @@ class TestLikelihood:
         given = fits[name].data.features
         assert np.abs(drawn.mean((0, 1)) - given.mean(0)).max() < 3 * given.std(0).max()
 
+    def test_networks_of_single_precision_simulate(self):
+        torch.set_default_dtype(torch.float32)
+        result = quiet_fit(*message_passing_pair(), crowd(NUM_ITEMS), dtype=torch.float32)
+        tree = to_arviz(result, 3)
+        assert tree["posterior_predictive"]["features"].dtype == np.float32
+        assert np.isfinite(tree["posterior_predictive"]["features"]).all()
+
     def test_features_of_many_numbers_are_drawn_of_fewer_items(self, plain, monkeypatch):
         monkeypatch.setattr("pyro_crowdclust.diagnostics.export._MOST_REPLICATED", 200)
         tree = to_arviz(plain, 5)

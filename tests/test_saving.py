@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import pickle
+import warnings
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -24,6 +26,8 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.batches import full_batch
+from pyro_crowdclust.classes import class_probabilities, cluster_classes
 from pyro_crowdclust.description import build, describe
 from pyro_crowdclust.emissions import NormalEmission, Standardized
 from pyro_crowdclust.files import file_digest
@@ -47,8 +51,18 @@ from .crowds import (
     quiet_fit,
 )
 from .killed_fit import location_guide, location_model
-from .mixture_parts import COMPONENTS, EMISSIONS, WEIGHTS, guide_of, mixture
+from .mixture_parts import (
+    COMPONENTS,
+    EMISSIONS,
+    SUPERVISION,
+    WEIGHTS,
+    guide_of,
+    mixture,
+    simulated,
+)
 from .test_fit import equal, parameters
+from .test_label_diagnostics import MODELS as LABEL_MODELS
+from .test_label_diagnostics import labelled, trained
 
 MAKERS = {
     "plain": plain_pair,
@@ -524,3 +538,74 @@ def test_scaled_features_describe_themselves(path):
     result = quiet_fit(model, MessagePassingGuide(model), data)
     result.save(path)
     check_same(load(path), result)
+
+
+def check_read_alike(path: Path, result: Fitted, new: np.ndarray | None) -> None:
+    """Everything a mixture or a model of class labels says is the same from its file."""
+    result.save(path)
+    for data in (None, result.data):
+        loaded = load(path, data=data)
+        assert equal(parameters(loaded.model, loaded.guide), parameters(result.model, result.guide))
+        assert np.array_equal(loaded.probabilities, result.probabilities)
+        pd.testing.assert_frame_equal(loaded.history, result.history, check_exact=True)
+        assert digest(data_fields(loaded.data)) == digest(data_fields(result.data))
+        if new is not None:
+            assert np.array_equal(loaded.predict_proba(new), result.predict_proba(new))
+    # Nothing that the bound depends on was left behind.
+    batch = full_batch(result.data)
+    assert loaded.elbo_of(batch) == result.elbo_of(batch) == result.elbo
+
+
+def of_prior(model: SemiCrowdsourcedMixture, supervision: str) -> CrowdData:
+    features, clusters = simulated(model)
+    with warnings.catch_warnings():
+        # Simulated pages hold pairs more than once.
+        warnings.filterwarnings("ignore", ".*repeats an earlier answer")
+        return SUPERVISION[supervision].helped(features, clusters)
+
+
+MIXTURES = [
+    *((*parts, "identity", "nobody") for parts in itertools.product(WEIGHTS, COMPONENTS)),
+    *(("dirichlet", "gaussian", emission, "two-coin workers") for emission in EMISSIONS),
+    *(("stick-breaking", "diagonal gaussian", "identity", kind) for kind in SUPERVISION),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("weights", "components", "emission", "supervision"), MIXTURES)
+def test_every_mixture_is_read_as_it_was_written(weights, components, emission, supervision, path):
+    model = mixture(weights, components, emission, supervision)
+    data = of_prior(model, supervision)
+    result = quiet_fit(model, guide_of(model), data, batch_size=None, step_size=0.5)
+    check_read_alike(path, result, data.features[:7])
+    loaded = load(path)
+    for table in ("clusters", "components"):
+        pd.testing.assert_frame_equal(getattr(loaded, table), getattr(result, table))
+    if data.num_pairs:
+        pd.testing.assert_frame_equal(loaded.workers, result.workers, check_exact=True)
+    if data.known is not None:
+        pd.testing.assert_frame_equal(cluster_classes(loaded), cluster_classes(result))
+        assert np.array_equal(class_probabilities(loaded), class_probabilities(result))
+
+
+def test_summed_out_assignments_are_read_as_they_were_written(path):
+    spelled_out = mixture("dirichlet", "gaussian")
+    parts = spelled_out.weights, spelled_out.components, spelled_out.emission
+    model = SemiCrowdsourcedMixture(*parts, sum_out_assignments=torch.float64)
+    features, _ = simulated(spelled_out)
+    result = quiet_fit(model, guide_of(model), CrowdData(features), batch_size=None)
+    check_read_alike(path, result, features[:7])
+    assert load(path).model.sum_out_assignments == torch.float64
+
+
+@pytest.mark.parametrize("kind", LABEL_MODELS)
+def test_models_of_class_labels_are_read_as_they_were_written(kind, path):
+    num_classes = 2 if kind == "two_coin" else 3
+    data = labelled(num_classes)
+    result = trained(LABEL_MODELS[kind](num_classes), data)
+    knows_features = kind in ("momresp", "logresp")
+    check_read_alike(path, result, data.features[:7] if knows_features else None)
+    loaded = load(path)
+    for table in ("confusion", "class_probabilities"):
+        pd.testing.assert_frame_equal(
+            getattr(loaded, table), getattr(result, table), check_exact=True
+        )
