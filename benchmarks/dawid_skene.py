@@ -81,7 +81,8 @@ def make_floor(frame: pd.DataFrame) -> Callable[[], None]:
     answers = scipy.sparse.csr_matrix(
         (np.ones(len(frame)), (frame["item"].to_numpy(), cell)), shape
     )
-    transposed = answers.T.tocsr()
+    # Adding to a table that stays in the cache takes half the time of the transpose by rows.
+    transposed = answers.T
     log_answers = np.random.default_rng(1).normal(size=(shape[1], NUM_CLASSES))
 
     def iteration() -> None:

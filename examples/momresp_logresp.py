@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +51,7 @@ class Features(NamedTuple):
 
 
 def train(model: Any, data: CrowdData, epochs: int) -> Fitted:
-    """Full-batch natural steps; learned prior scales by Adam."""
+    """Full-batch natural steps."""
     return fit(
         model,
         ClassLabelGuide(model),
@@ -61,7 +60,6 @@ def train(model: Any, data: CrowdData, epochs: int) -> Fitted:
         step_size=0.7,
         epochs=epochs,
         tolerance=1e-4,
-        optim=partial(torch.optim.Adam, lr=0.1),
         progress=False,
     )
 

@@ -83,16 +83,9 @@ class DawidSkene(nn.Module):
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
 
-    def log_classes(
-        self, values: Mapping[str, Tensor], batch: Batch
-    ) -> Float[Tensor, "item class"]:
-        """``E[log p(y_i = k)]``, the same for every item."""
-        log_weights = self.weights.log_weights(values["weights"])
-        return log_weights.expand(len(batch.items), -1)
-
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """All that the model knows of a class but the labels."""
-        return self.log_classes(values, batch)
+        """All that the model knows of a class but the labels: ``E[log p(y_i = k)]``."""
+        return self.weights.log_weights(values["weights"]).expand(len(batch.items), -1)
 
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
@@ -101,7 +94,7 @@ class DawidSkene(nn.Module):
             pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=batch.item_weight),
         ):
-            y = pyro.sample("z", Assignment(self.log_classes(values, batch)))
+            y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             sample_labels(self.annotators, values, y, batch)
         return y
 

@@ -261,10 +261,13 @@ class Assignment(_StatisticValued):
 
     def __init__(self, log_weights: Float[Tensor, "*batch cluster"]) -> None:
         self.log_weights = log_weights
+        self._shared: Tensor | None = None
         super().__init__(log_weights.shape[:-1], log_weights.shape[-1:])
 
     def _expanded(self, batch_shape: torch.Size) -> Assignment:
-        return Assignment(self.log_weights.expand(batch_shape + self.event_shape))
+        expanded = Assignment(self.log_weights.expand(batch_shape + self.event_shape))
+        expanded._shared = self.log_weights if self.log_weights.dim() == 1 else None
+        return expanded
 
     def sample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch cluster"]:
         self._one_draw(sample_shape)
@@ -273,6 +276,9 @@ class Assignment(_StatisticValued):
         ).sample()
 
     def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
+        if self._shared is not None and value.shape[:-1] == self.batch_shape:
+            # A matrix-vector product, in less than half the passes over memory.
+            return value @ self._shared
         return (self.log_weights * value).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Float[Tensor, "value *batch cluster"]:

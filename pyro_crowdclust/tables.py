@@ -99,13 +99,29 @@ def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tens
 
 def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd.Index]:
     """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
-    codes, uniques = pd.factorize(to_index(column, f"{name} column '{column.name}'"))
+    index = to_index(column, f"{name} column '{column.name}'")
+    if index.dtype.kind in "iu" and len(index):
+        lowest, highest = int(index.min()), int(index.max())
+        if highest - lowest < 2 * len(index):
+            return _codes_of_near_integers(index, lowest)
+    codes, uniques = pd.factorize(index)
     ids = pd.Index(uniques, tupleize_cols=False)
     try:
         order = np.asarray(ids.argsort())
     except (TypeError, ValueError, RuntimeError):  # of values that cannot be compared
         order = np.arange(len(ids))
     return torch.from_numpy(np.argsort(order)[codes]), ids[order]
+
+
+def _codes_of_near_integers(index: pd.Index, lowest: int) -> tuple[Int[Tensor, " row"], pd.Index]:
+    """The same for integers close to each other, which a table finds faster than a hash."""
+    values = index.to_numpy()
+    # In the integers' own type a narrow one would overflow; a wide unsigned one wraps back.
+    offsets = values.astype(np.int64) - np.array(lowest).astype(np.int64)
+    found = np.bincount(offsets) > 0
+    codes = np.cumsum(found) - 1
+    ids = np.flatnonzero(found).astype(values.dtype) + values.dtype.type(lowest)
+    return torch.from_numpy(codes[offsets]), pd.Index(ids)
 
 
 def to_index(ids: Any, name: str) -> pd.Index:

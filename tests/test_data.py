@@ -10,6 +10,7 @@ import torch
 
 from pyro_crowdclust import features as features_module
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.tables import codes_and_ids
 
 IDS = ["ant", "bee", "cat", "dog"]
 
@@ -112,6 +113,23 @@ def test_any_hashable_id_makes_the_round_trip(ids, workers):
     back = data.pairs
     for column in given:
         assert back[column].tolist() == given[column].tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([-128, 127, 0, 0] * 99, "int8"),
+        ([2**64 - 1, 2**64 - 4] * 5, "uint64"),
+        ([7, 3, 3, 9], "int64"),
+        ([10**15, 0, -(10**15)], "int64"),
+    ],
+)
+def test_integers_near_and_far_are_coded_in_their_order(values, dtype):
+    column = pd.Series(values, dtype=dtype, name="worker")
+    codes, ids = codes_and_ids(column, "labels")
+    expected_ids, expected_codes = np.unique(column, return_inverse=True)
+    pd.testing.assert_index_equal(ids, pd.Index(expected_ids))
+    np.testing.assert_array_equal(codes, expected_codes)
 
 
 def test_categories_and_levels_are_plain_ids():
