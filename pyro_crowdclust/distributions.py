@@ -276,9 +276,14 @@ class Assignment(_StatisticValued):
         ).sample()
 
     def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
-        if self._shared is not None and value.shape[:-1] == self.batch_shape:
+        shared = self._shared
+        if (
+            shared is not None
+            and value.dtype == shared.dtype
+            and value.shape[:-1] == self.batch_shape
+        ):
             # A matrix-vector product, in less than half the passes over memory.
-            return value @ self._shared
+            return value @ shared
         return (self.log_weights * value).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Float[Tensor, "value *batch cluster"]:
