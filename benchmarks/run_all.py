@@ -115,5 +115,27 @@ SWEEP = Experiment(
     ],
 )
 
+DISTRIBUTED = Experiment(
+    "distributed",
+    ["benchmarks/distributed.py"],
+    [
+        Figure(
+            "largest difference of a parameter, two processes against one, float64",
+            "at most 1e-10",
+            lambda figures: f"{figures['max_parameter_difference']:.1e}",
+        ),
+        Figure(
+            "speed-up of two processes, 1,500 items and 5,000 answers a step",
+            "",
+            lambda figures: (
+                "not measured: the cores were not free"
+                if figures["speedup_2"] is None
+                else f"{figures['speedup_2']:.2f} ({1e3 * figures['seconds_1']:.0f} ms over "
+                f"{1e3 * figures['seconds_2']:.0f} ms)"
+            ),
+        ),
+    ],
+)
+
 if __name__ == "__main__":
-    measure([STEP, SWEEP, DAWID_SKENE])
+    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED])

@@ -24,6 +24,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,22 +62,32 @@ def make_data(num_items: int) -> CrowdData:
     return CrowdData(features, pairs)
 
 
-def make_trainer(data: CrowdData, amortized: bool = False) -> Trainer:
-    """A run of BayesSCDC, or of SCDC with the exact sum over z."""
-    generator = torch.Generator().manual_seed(0)
+def build(
+    num_clusters: int = CLUSTERS,
+    dim: int = DIM,
+    hidden: int = HIDDEN,
+    num_workers: int = WORKERS,
+    amortized: bool = False,
+) -> tuple[SemiCrowdsourcedMixture, AmortizedGuide | MessagePassingGuide]:
+    """BayesSCDC, or SCDC, on MNIST shapes."""
     model = SemiCrowdsourcedMixture(
-        DirichletWeights(CLUSTERS),
-        GaussianComponents(CLUSTERS, DIM),
-        BernoulliEmission(SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))),
-        TwoCoin(WORKERS),
+        DirichletWeights(num_clusters),
+        GaussianComponents(num_clusters, dim),
+        BernoulliEmission(SkipMLP((dim, hidden, hidden, PIXELS))),
+        TwoCoin(num_workers),
     )
     term = RecognitionTerm(10.0)
     if amortized:
-        networks = AmortizedRecognition((PIXELS, HIDDEN, HIDDEN), DIM, CLUSTERS)
-        guide = AmortizedGuide(model, networks, recognition_term=term)
-    else:
-        networks = GaussianRecognition(SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM)), DIM)
-        guide = MessagePassingGuide(model, networks, recognition_term=term)
+        networks = AmortizedRecognition((PIXELS, hidden, hidden), dim, num_clusters)
+        return model, AmortizedGuide(model, networks, recognition_term=term)
+    networks = GaussianRecognition(SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim)
+    return model, MessagePassingGuide(model, networks, recognition_term=term)
+
+
+def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
+    """A run of ``build(**sizes)``."""
+    generator = torch.Generator().manual_seed(0)
+    model, guide = build(**sizes)
     PrincipalComponentStart()(model, guide, data, generator)
     return Trainer(
         model,
@@ -85,7 +96,7 @@ def make_trainer(data: CrowdData, amortized: bool = False) -> Trainer:
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
-        elbo=default_elbo(enumerates=amortized),
+        elbo=default_elbo(enumerates=sizes.get("amortized", False)),
         device=None,
         dtype=torch.float32,
         validate=False,

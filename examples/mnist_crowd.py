@@ -5,6 +5,10 @@ with the settings of the paper: K = 50 clusters, d = 8 latent dimensions, 500-50
 
     python examples/mnist_crowd.py --data DIR --epochs 20 --seed 0
 
+In two processes that find the same, on one machine or several:
+
+    torchrun --nproc-per-node 2 examples/mnist_crowd.py --data DIR --epochs 20 --seed 0
+
 DIR holds ``mnist.npz`` and ``mnist_crowd_annotations.npz``; its default is the environment variable
 PYRO_CROWDCLUST_DATA, else ../shared/data. Prints a line per epoch and, last, one JSON object.
 """
@@ -31,6 +35,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.optim import robbins_monro
+from pyro_crowdclust.ranks import joined_ranks
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.training import Trainer
 from pyro_crowdclust.unsupported import DropMoves
@@ -92,6 +97,8 @@ class Scores:
             row |= {f"{part}_{name}": value for name, value in scores.items()}
         for name, rate in trainer.guide.worker_rates().items():
             row[f"mean_{name}"] = float(rate.mean.mean())
+        if not trainer.ranks.is_first:
+            return
         print(
             f"epoch {row['epoch']:3d}  {row['seconds']:5.1f} s  "
             f"ELBO/item {row['elbo'] / trainer.data.num_items:8.2f}  "
@@ -112,6 +119,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
+    parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
@@ -124,21 +132,26 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     options = parser.parse_args(arguments)
 
     data, train_labels, test, test_labels = load(options.data, options.items)
-    print(f"{data}; {torch.get_num_threads()} threads")
     term = RecognitionTerm(exponential_annealing(options.weight, options.decay, options.floor))
     model, guide = build(data, options.clusters, options.dim, options.hidden, term)
     scores = Scores(train_labels, test, test_labels)
     started = time.perf_counter()
-    result = fit(
-        model,
-        guide,
-        data,
-        epochs=options.epochs,
-        step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
-        seed=options.seed,
-        progress=False,
-        callbacks=[MergeMoves(), DropMoves(last_epoch=options.drop_until), scores],
-    )
+    with joined_ranks() as ranks:
+        if ranks.is_first:
+            print(f"{data}; {ranks.count} processes of {torch.get_num_threads()} threads")
+        result = fit(
+            model,
+            guide,
+            data,
+            epochs=options.epochs,
+            step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
+            seed=options.seed,
+            progress=False,
+            callbacks=[MergeMoves(), DropMoves(last_epoch=options.drop_until), scores],
+            checkpoint=options.checkpoint,
+            resume=options.checkpoint is not None,
+            ranks=ranks,
+        )
     last = result.history.iloc[-1]
     figures = {
         "test_accuracy": last["test_accuracy"],
@@ -149,8 +162,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         "mean_specificity": last["mean_specificity"],
         "seconds_per_epoch": float(result.history["seconds"].mean()),
     }
-    print(f"{result.stop_reason}; {time.perf_counter() - started:.0f} s in all")
-    print(json.dumps({name: round(float(value), 4) for name, value in figures.items()}))
+    if ranks.is_first:
+        print(f"{result.stop_reason}; {time.perf_counter() - started:.0f} s in all")
+        print(json.dumps({name: round(float(value), 4) for name, value in figures.items()}))
     return figures
 
 

@@ -252,7 +252,8 @@ class SemiCrowdsourcedMixture(nn.Module):
             return
         statistics = self.components.latent_statistics(theta)
         x = pyro.sample("x", self._component(self.components.latent_family, statistics, z))
-        draw = Moments.of(x).draw()
+        moments = Moments.of(x)
+        draw = moments.draw(batch.noise(moments.mean))
         # A simulation has no features, but networks of their precision.
         like = next(self.emission.parameters(), batch.features)
         if like is not None:

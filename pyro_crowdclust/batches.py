@@ -25,6 +25,8 @@ from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.partial_labels import Links, Neighbors
+from pyro_crowdclust.ranks import Ranks
+from pyro_crowdclust.selection import Part, Selection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +57,8 @@ class Batch:
         in batches of items by their features alone.
     neighbors
         Which items share labels or links; None likewise.
+    part
+        Which rows these are of the batch that several processes share, or None.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -71,6 +75,7 @@ class Batch:
     class_labels: LabelMatrix | None = None
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
+    part: Part | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -87,6 +92,18 @@ class Batch:
     def num_pairs(self) -> int:
         """Number of answers in the batch."""
         return len(self.left)
+
+    def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:
+        """Standard normal numbers in the shape of ``value``.
+
+        A part of a batch gets those of its own items, so that several processes draw together
+        what one would.
+        """
+        if self.part is None:
+            return torch.randn_like(value)
+        shape = *value.shape[:-2], self.part.of, value.shape[-1]
+        whole = torch.randn(shape, dtype=value.dtype, device=value.device)
+        return whole.index_select(-2, self.part.rows.to(value.device))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -244,6 +261,10 @@ class MinibatchSampler:
 
     def __iter__(self) -> Iterator[Batch]:
         """One epoch."""
+        return self.epoch(Ranks())
+
+    def epoch(self, ranks: Ranks) -> Iterator[Batch]:
+        """One epoch, of every minibatch the part that this process has."""
         self._renew_blocks()
         order = torch.randperm(len(self._unpaired), generator=self.generator)
         parts = self._unpaired[order].tensor_split(len(self))
@@ -253,7 +274,7 @@ class MinibatchSampler:
         else:
             draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
         for part, drawn in zip(parts, draws, strict=False):
-            yield self._step(blocks, drawn, part)
+            yield self._step(blocks, drawn, part, ranks)
 
     def _renew_blocks(self) -> None:
         answers = self.data.answers
@@ -268,16 +289,17 @@ class MinibatchSampler:
         mean_size = self.data.num_pairs / self._blocks.count
         return min(max(round(self.answers_per_step / mean_size), 1), self._blocks.count)
 
-    def _step(self, blocks: _Blocks | None, drawn: Tensor, part: Tensor) -> Batch:
+    def _step(self, blocks: _Blocks | None, drawn: Tensor, part: Tensor, ranks: Ranks) -> Batch:
         weight = _weights(len(part), len(self._unpaired) / max(len(part), 1))
-        if blocks is None:
-            batch = _make_batch(self.data, _no_codes(), part, weight)
-            return self._with_neighbors(batch, len(self._unpaired), len(part))
-        paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
-        scale = blocks.count / len(drawn)
-        paired_weight = scale * (num_drawn.double() / blocks.num_holding[paired])
-        weight = torch.cat([paired_weight, weight])
-        batch = _make_batch(self.data, paired, part, weight, blocks.answers.take(drawn), scale)
+        paired, chosen, scale = _no_codes(), _no_codes(), 1.0
+        if blocks is not None:
+            paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
+            scale = blocks.count / len(drawn)
+            paired_weight = scale * (num_drawn.double() / blocks.num_holding[paired])
+            weight = torch.cat([paired_weight, weight])
+            chosen = blocks.answers.take(drawn)
+        selection = Selection.of(self.data, paired, part, weight, chosen, scale)
+        batch = _shared(self.data, selection, ranks)
         return self._with_neighbors(batch, len(self._unpaired), len(part))
 
     def _with_neighbors(self, batch: Batch, of: int, drawn: int) -> Batch:
@@ -286,8 +308,10 @@ class MinibatchSampler:
         return _supervised(self.data, batch, of / max(drawn, 1) * scale, scale)
 
 
-def full_batch(data: CrowdData) -> Batch:
+def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     """All items and all answers with weight 1; items in answers come first.
+
+    With ``ranks``, the part of it that this process has.
 
     Examples
     --------
@@ -297,7 +321,8 @@ def full_batch(data: CrowdData) -> Batch:
     ([1, 3, 0, 2], [1], [0])
     """
     ones, every = _weights(data.num_items, 1.0), torch.arange(data.num_pairs)
-    return _supervised(data, _make_batch(data, data.annotated_items, _others(data), ones, every))
+    selection = Selection.of(data, data.annotated_items, _others(data), ones, every)
+    return _supervised(data, _shared(data, selection, ranks or Ranks()))
 
 
 def answered_batch(data: CrowdData) -> Batch | None:
@@ -316,8 +341,8 @@ def answered_batch(data: CrowdData) -> Batch | None:
         return None
     others = supervised[~torch.isin(supervised, items)]
     weight = _weights(len(items) + len(others), 1.0)
-    every = torch.arange(data.num_pairs)
-    return _supervised(data, _make_batch(data, items, others, weight, every))
+    selection = Selection.of(data, items, others, weight, torch.arange(data.num_pairs))
+    return _supervised(data, _make_batch(data, selection))
 
 
 def item_batches(
@@ -347,7 +372,11 @@ def item_batches(
     _check_size("batch_size", batch_size)
     items = torch.arange(data.num_items) if items is None else items
     parts = items.split(batch_size)
-    batches = (_make_batch(data, _no_codes(), part, _weights(len(part), 1.0)) for part in parts)
+    selections = (
+        Selection.of(data, _no_codes(), part, _weights(len(part), 1.0), _no_codes())
+        for part in parts
+    )
+    batches = (_make_batch(data, selection) for selection in selections)
     if class_labels:
         return batches
     return (dataclasses.replace(batch, class_labels=None) for batch in batches)
@@ -371,35 +400,31 @@ def features_batch(features: Any, num_workers: int = 0) -> Batch:
     return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
 
 
-def _make_batch(
-    data: CrowdData,
-    paired: Tensor,
-    others: Tensor,
-    item_weight: Tensor,
-    chosen: Tensor | None = None,
-    pair_weight: float = 1.0,
-) -> Batch:
-    """The batch of the chosen answers, whose items are `paired`, and of other items."""
-    chosen = _no_codes() if chosen is None else chosen
+def _shared(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
+    """The part of a batch that this process has; all of it where there is one."""
+    if ranks.count > 1:
+        selection = selection.share(ranks.rank, ranks.count)
+    return _make_batch(data, selection)
+
+
+def _make_batch(data: CrowdData, selection: Selection) -> Batch:
+    """The batch of the selected items and answers, which are read here."""
     answers = data.answers or Answers(_no_codes(), _no_codes(), _no_codes(), _weights(0, 1.0))
-    items = torch.cat([paired, others])
-    # Only the entries of paired items are written, and only those are read. `index_select` is
-    # several times faster than indexing with brackets, which counts in every step.
-    row_of_item = torch.empty(data.num_items, dtype=torch.int64)
-    row_of_item[paired] = torch.arange(len(paired))
+    items, chosen = selection.items, selection.answers
     return Batch(
         features=None if data.features is None else data.rows(items),
         items=items,
-        item_weight=item_weight,
-        left=row_of_item.index_select(0, answers.left.index_select(0, chosen)),
-        right=row_of_item.index_select(0, answers.right.index_select(0, chosen)),
+        item_weight=selection.item_weight,
+        left=selection.left,
+        right=selection.right,
         worker=answers.worker.index_select(0, chosen),
         label=answers.label.index_select(0, chosen),
-        pair_weight=_weights(len(chosen), pair_weight),
-        num_paired=len(paired),
+        pair_weight=_weights(len(chosen), selection.pair_weight),
+        num_paired=len(selection.paired),
         num_items=data.num_items,
         num_workers=data.num_workers,
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
+        part=selection.part,
     )
 
 

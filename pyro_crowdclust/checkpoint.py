@@ -40,6 +40,8 @@ class Checkpoint:
         the ends of epochs alone.
     resume
         Go on from the file if there is one.
+    writes
+        Whether this process writes the file, of several that share a fit.
 
     Raises
     ------
@@ -55,11 +57,14 @@ class Checkpoint:
         *,
         every: int | timedelta | None,
         resume: bool,
+        writes: bool = True,
     ) -> None:
         self.path = Path(path)
+        self.writes = writes
         self.fingerprint = fingerprint
         self.every = _checked_interval(every)
-        check_room(self.path, 1)
+        if writes:
+            check_room(self.path, 1)
         if self.path.exists() and not is_own_file(self.path):
             raise ValueError(
                 f"{self.path} is there already and is no checkpoint, or a damaged one: remove it, "
@@ -81,7 +86,8 @@ class Checkpoint:
         self.trainer, self.callbacks = trainer, callbacks
         num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
         # Parameters, two moments of Adam, the parameters at the start of the epoch, and the rest.
-        check_room(self.path, 4 * num_bytes + 2**20)
+        if self.writes:
+            check_room(self.path, 4 * num_bytes + 2**20)
         seconds = 0.0
         if self._state is not None:
             try:
@@ -123,6 +129,8 @@ class Checkpoint:
 
     def write(self) -> None:
         """Write the file; a warning if that is not possible, for training can still go on."""
+        if not self.writes:
+            return
         state = {
             "fingerprint": self.fingerprint,
             "seconds": self.seconds,

@@ -29,6 +29,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fingerprint import fingerprint_of
 from pyro_crowdclust.initialization import cast_networks, default_start
 from pyro_crowdclust.optim import StepSize
+from pyro_crowdclust.ranks import Ranks
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
 
@@ -62,6 +63,7 @@ def fit(
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: int | timedelta | None = FIVE_MINUTES,
     resume: bool = False,
+    ranks: Ranks | None = None,
 ) -> Fitted:
     """Train a guide (and the model's own parameters) on data by stochastic variational inference.
 
@@ -119,7 +121,10 @@ def fit(
     resume
         Go on from the file ``checkpoint`` if it is there, with the same answer, bit for bit, as if
         the run had never been stopped; start anew if it is not. Data and settings must be those
-        of the stopped run, but for the budget.
+        of the stopped run, but for the budget and the number of processes.
+    ranks
+        The processes that share the work, from ``joined_ranks()``; every one calls ``fit`` with
+        the same arguments, and gets the same result. Default: this process alone.
 
     Returns
     -------
@@ -153,6 +158,12 @@ def fit(
     _check_arguments(
         data, step_size, epochs=epochs, steps=steps, batch_size=batch_size, patience=patience
     )
+    ranks = ranks or Ranks()
+    if ranks.count > 1 and (data.known is not None or data.links is not None):
+        raise ValueError(
+            "known labels and links tie items together that may be in different processes: fit "
+            "these data in one process"
+        )
     if epochs is None and steps is None:
         epochs = DEFAULT_EPOCHS
     if resume and checkpoint is None:
@@ -167,7 +178,13 @@ def fit(
             **{"model": model, "guide": guide},
         }
         fingerprint = fingerprint_of(data, callbacks, settings)
-        keeper = Checkpoint(checkpoint, fingerprint, every=checkpoint_every, resume=resume)
+        keeper = Checkpoint(
+            checkpoint,
+            fingerprint,
+            every=checkpoint_every,
+            resume=resume,
+            writes=ranks.is_first,
+        )
     with isolated(seed) as (generator, store):
         model, guide = copied(model, guide)
         for part in (model, guide):
@@ -181,6 +198,8 @@ def fit(
                 part.to(device)
         if batch_size is None:
             first = batches = full_batch(data).to(device, dtype)
+            if ranks.count > 1:
+                batches = full_batch(data, ranks)
         else:
             batches = MinibatchSampler(
                 data,
@@ -189,6 +208,7 @@ def fit(
                 blocks=blocks,
                 generator=generator,
             )
+            # The same in every process, which all see the same random numbers.
             first = next(iter(batches)).to(device, dtype)
         # Autoguides create their parameters at the first call.
         enumerates = check_sites(model, guide, first)
@@ -203,17 +223,19 @@ def fit(
             device=device,
             dtype=dtype,
             validate=validate,
+            ranks=ranks,
         )
         if keeper is not None:
             keeper.begin(trainer, callbacks)
             started = keeper.started
+        trainer.meet()
         stop_reason = _run(
             trainer,
             epochs,
             steps,
             tolerance,
             patience,
-            progress=progress,
+            progress=progress and ranks.is_first,
             callbacks=callbacks,
             keeper=keeper,
         )

@@ -22,6 +22,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
+from pyro_crowdclust.ranks import Ranks
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
@@ -67,8 +68,8 @@ class Trainer:
         What to learn from.
     batches
         A ``MinibatchSampler``, or the batch of every step: ``full_batch(data)``.
-    optim, step_size, elbo, device, dtype, validate
-        As in ``fit``.
+    optim, step_size, elbo, device, dtype, validate, ranks
+        As in ``fit``. ``trainer.ranks.is_first`` says whether a callback should print and write.
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class Trainer:
         device: str | torch.device | None,
         dtype: torch.dtype,
         validate: bool,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model, self.guide, self.data, self.elbo = model, guide, data, elbo
         sampled = isinstance(batches, MinibatchSampler)
         self.batches = batches if sampled else None
         self._full = None if sampled else batches.to(device, dtype)
         self.device, self.dtype, self.validate = device, dtype, validate
+        self.ranks = ranks or Ranks()
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
@@ -105,6 +108,8 @@ class Trainer:
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
         parameters = self._parameters()
         self.optim = optim(parameters) if parameters else None
+        natural = [] if self.natural is None else self.natural.param_groups
+        self._stepped = [*(group["params"][0] for group in natural), *parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
         """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
@@ -135,6 +140,23 @@ class Trainer:
         optimizers = [opt for opt in (self.natural, self.optim) if opt is not None]
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
+        try:
+            elbo = self._backward(batch)
+        except NotFinite:
+            self.ranks.average(self._stepped, math.nan)  # the others wait for a number
+            raise
+        elbo = self.ranks.average(self._stepped, elbo)
+        if not math.isfinite(elbo):
+            raise NotFinite("the loss is not finite in another process, which names the site")
+        if self.natural is not None:
+            self.natural.set_step_size(self.step_size(self.steps_done))
+        for optimizer in optimizers:
+            optimizer.step()
+        self.steps_done += 1
+        return elbo
+
+    def _backward(self, batch: Batch) -> float:
+        """The ELBO of the batch, and the gradients of the loss."""
         loss = self._loss(batch)
         elbo = -loss.item()
         auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
@@ -146,11 +168,6 @@ class Trainer:
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
             )
         loss.backward()
-        if self.natural is not None:
-            self.natural.set_step_size(self.step_size(self.steps_done))
-        for optimizer in optimizers:
-            optimizer.step()
-        self.steps_done += 1
         return elbo
 
     def _loss(self, batch: Batch) -> Tensor:
@@ -186,6 +203,22 @@ class Trainer:
         if hasattr(self.guide, "set_epoch"):
             self.guide.set_epoch(epoch)
 
+    def meet(self) -> None:
+        """Start from the same place in all processes: where the first one stands.
+
+        Raises
+        ------
+        ValueError
+            If some processes go on from a checkpoint that others do not see.
+        """
+        steps_of_first = torch.tensor(self.steps_done)
+        self.ranks.broadcast([steps_of_first, *self.tensors().values()])
+        if int(steps_of_first) != self.steps_done:
+            raise ValueError(
+                f"the first process goes on from a checkpoint of step {int(steps_of_first)}, this "
+                f"one from step {self.steps_done}: keep it in a folder that all processes see"
+            )
+
     def _start_of_epoch(self) -> Position:
         before = {name: tensor.detach().clone() for name, tensor in self.tensors().items()}
         return Position(
@@ -197,7 +230,7 @@ class Trainer:
         if self.batches is None:
             return islice([self._full], len(position.elbos), None)
         self.batches.generator.set_state(position.sampler)
-        return islice(self.batches, len(position.elbos), None)
+        return islice(self.batches.epoch(self.ranks), len(position.elbos), None)
 
     def epoch(self, on_step: Callable[[float], None], max_steps: float = math.inf) -> None:
         """One pass over the data, or the rest of one; adds a row to ``history``.

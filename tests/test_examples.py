@@ -108,6 +108,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             "memory_ratio",
         },
     ),
+    "benchmarks/distributed.py": (
+        [
+            *("--items", "300", "--hidden", "8", "--batch-size", "100", "--answers", "300"),
+            *("--epochs", "2"),
+        ],
+        {"max_parameter_difference", "speedup_2", "seconds_1", "seconds_2"},
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {

@@ -179,9 +179,10 @@ class Moments(NamedTuple):
         """``E[x x^T] = m m^T + R R^T``."""
         return self.mean.unsqueeze(-1) * self.mean.unsqueeze(-2) + self.root @ self.root.mT
 
-    def draw(self) -> Float[Tensor, "*batch dim"]:
-        """A reparameterized draw ``m + R e`` with standard normal e."""
-        noise = torch.randn_like(self.mean)
+    def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
+        """A reparameterized draw ``m + R e`` with standard normal e, drawn if not given."""
+        if noise is None:
+            noise = torch.randn_like(self.mean)
         # For small matrices faster than a batched product, above all on the way back.
         return self.mean + (self.root * noise.unsqueeze(-2)).sum(-1)
 

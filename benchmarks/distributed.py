@@ -1,0 +1,97 @@
+"""Two processes against one on the same minibatches: the same parameters, and the speed-up.
+
+BayesSCDC on MNIST shapes, 784-500-500 networks, K = 50. First both train five steps in float64,
+and their parameters are compared. Then both train in float32 with ``--batch-size`` items and
+``--answers`` answers a step, where networks dominate: the speed-up is the time of an epoch of one
+process over that of two, each on one thread. What two processes do besides is one sum of all
+gradients over the loopback device, and in each of them the draw of the batch and Adam on all
+parameters.
+
+    python benchmarks/distributed.py
+
+Last line: one JSON object with ``max_parameter_difference``, ``speedup_2`` (null unless two cores
+are free), and the seconds of a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from step import build, make_data, two_cores_are_free
+
+from pyro_crowdclust import fit
+from pyro_crowdclust.ranks import joined_ranks
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train in this process, or in those of ``torchrun``, and leave what was found in a file."""
+    torch.set_num_threads(1)
+    data = make_data(options.items)
+    with joined_ranks() as ranks:
+        torch.set_default_dtype(torch.float64)
+        sizes = {"steps": 5, "dtype": torch.float64, "progress": False, "ranks": ranks}
+        exact = fit(*build(hidden=options.hidden), data, **sizes)
+        torch.set_default_dtype(torch.float32)
+        sizes |= {"steps": None, "dtype": torch.float32, "epochs": options.epochs}
+        sizes |= {"batch_size": options.batch_size, "answers_per_step": options.answers}
+        rows = fit(*build(hidden=options.hidden), data, **sizes).history
+    seconds = rows["seconds"] / rows["step"].diff()  # of the first epoch, which is checked, none
+    if ranks.is_first:
+        found = {"state": exact.guide.state_dict(), "seconds": float(seconds.min())}
+        torch.save(found, options.train)
+
+
+def run(processes: int, options: argparse.Namespace) -> dict:
+    """What ``train`` finds in one process, or in several started by ``torchrun``."""
+    launch = [sys.executable]
+    if processes > 1:
+        launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "found.pt"
+        command = [*launch, __file__, "--train", str(file)]
+        for name in ("items", "hidden", "batch_size", "answers", "epochs"):
+            command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        return torch.load(file)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, float | None]:
+    """Run the benchmark; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--items", type=int, default=8000)
+    parser.add_argument("--hidden", type=int, default=500)
+    parser.add_argument("--batch-size", type=int, default=1500)
+    parser.add_argument("--answers", type=int, default=5000)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--train", type=Path, help="train only, and leave the outcome in this file")
+    options = parser.parse_args(arguments)
+    if options.train is not None:
+        train(options)
+        return {}
+
+    free = two_cores_are_free()
+    one, two = run(1, options), run(2, options)
+    states = one["state"], two["state"]
+    figures = {
+        "max_parameter_difference": max(
+            float((states[0][name] - states[1][name]).abs().max()) for name in states[0]
+        ),
+        "speedup_2": one["seconds"] / two["seconds"] if free else None,
+        "seconds_1": one["seconds"],
+        "seconds_2": two["seconds"],
+    }
+    if not free:
+        print(f"no speed-up measured: the load is {os.getloadavg()[0]:.1f}")
+    print(json.dumps({key: one and float(f"{one:.3g}") for key, one in figures.items()}))
+    return figures
+
+
+if __name__ == "__main__":
+    main()
