@@ -34,8 +34,10 @@ class Rank(Ranks):
 def two_processes(tmp_path_factory) -> tuple[Path, int, str]:
     """What two processes left, how their job ended, and what it said."""
     folder = tmp_path_factory.mktemp("ranks")
-    torch.set_default_dtype(torch.float64)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # a fixture of a module comes before those of its tests
     run("message passing", epochs=2, checkpoint=folder / "one process.safetensors")
+    torch.set_default_dtype(before)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", str(ROOT / "tests" / "ranks_fit.py"), str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
