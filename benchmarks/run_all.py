@@ -137,5 +137,34 @@ DISTRIBUTED = Experiment(
     ],
 )
 
+OUT_OF_CORE = Experiment(
+    "out_of_core",
+    ["benchmarks/out_of_core.py"],
+    [
+        Figure(
+            "peak memory of a fit, 1,000,000 items of 64 float32 on disk (256 MB)",
+            "",
+            lambda figures: f"{figures['peak_mb_1e6']:.0f} MB",
+        ),
+        Figure(
+            "the same, 10,000,000 items (2.56 GB)",
+            "does not grow",
+            lambda figures: f"{figures['peak_mb_1e7']:.0f} MB",
+        ),
+        Figure(
+            "items per second of an epoch from an array over those from disk, 1,000,000 items",
+            "at most 1.5",
+            lambda figures: f"{figures['throughput_ratio']:.2f}",
+        ),
+        Figure(
+            "10,000,000 items: seconds of an epoch, and of writing the cluster of each",
+            "",
+            lambda figures: (
+                f"{figures['epoch_seconds_1e7']:.0f} and {figures['write_seconds_1e7']:.0f}"
+            ),
+        ),
+    ],
+)
+
 if __name__ == "__main__":
-    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED])
+    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED, OUT_OF_CORE])

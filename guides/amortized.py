@@ -28,6 +28,7 @@ from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.sparse_assignment import SparseAssignment
 from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class AmortizedGuide(nn.Module):
     recognition_term
         Extra weight of the answers on q(z | o), beyond the one that they have in the bound; see
         ``RecognitionTerm``.
+    num_summed
+        Sum z over so many most probable clusters of an item, and estimate what the others add by
+        one of them, drawn (``SparseAssignment``): bound and gradients are unbiased, and a step
+        decodes ``num_summed + 1`` latents of an item in place of K. None: the exact sum.
 
     Examples
     --------
@@ -76,8 +81,11 @@ class AmortizedGuide(nn.Module):
         maximum_a_posteriori: bool = True,
         initial_rate: float = 0.8,
         recognition_term: RecognitionTerm | None = None,
+        num_summed: int | None = None,
     ) -> None:
         super().__init__()
+        if num_summed is not None and num_summed < 1:
+            raise ValueError(f"num_summed is {num_summed}, but must be at least 1, or None for all")
         if model.emission.observes_latent:
             raise ValueError(
                 "the model's features are its latents, so there is nothing to amortize: use "
@@ -91,6 +99,7 @@ class AmortizedGuide(nn.Module):
         self.model = model
         self.recognition = recognition
         self.recognition_term = recognition_term
+        self.num_summed = num_summed
         self.auxiliary_loss: Tensor | None = None
         self.points = nn.ModuleDict(
             {
@@ -116,6 +125,14 @@ class AmortizedGuide(nn.Module):
         spread = torch.where(members, outputs.unsqueeze(-1), torch.full_like(outputs[0], -300.0))
         return spread.logsumexp(-2), trunk
 
+    def _assignment(self, log_probabilities: Tensor, batch: Batch) -> Assignment:
+        """q(z | o), with all of its values or with some."""
+        if self.num_summed is None or self.num_summed >= self.model.num_clusters - 1:
+            return Assignment(log_probabilities)
+        noise = batch.noise(log_probabilities.detach()[:, :1])
+        uniform = torch.special.ndtr(noise).squeeze(-1)
+        return SparseAssignment(log_probabilities, self.num_summed, uniform)
+
     def _rate_names(self) -> list[str]:
         return [] if self.model.annotators is None else list(self.model.annotators.priors())
 
@@ -134,7 +151,8 @@ class AmortizedGuide(nn.Module):
         log_probabilities, trunk = self._log_probabilities(batch)
         items = pyro.plate("items", len(batch.items), dim=-1)
         with poutine.scale(scale=batch.item_weight), items:
-            z = pyro.sample("z", Assignment(log_probabilities), infer={"enumerate": "parallel"})
+            assignment = self._assignment(log_probabilities, batch)
+            z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
             latent = self.recognition.latent(batch.features, trunk, z)
             pyro.sample("x", GaussianAtMean(latent))
         self.auxiliary_loss = None

@@ -150,8 +150,8 @@ class DeepLatentMixture(nn.Module):
                 f"the emission makes {made} features, but every item has {given}: change the "
                 "output size of its network"
             )
-        for rows in torch.arange(data.num_items).split(_CHECKED_ROWS):
-            self.emission.check(data.rows(rows), first_row=int(rows[0]))
+        for row, features in data.parts(_CHECKED_ROWS):
+            self.emission.check(features, first_row=row)
 
     def generate(
         self, theta: Tensor, rows: Rows, dtype: torch.dtype, sample: Callable[[str, Any], Tensor]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
-import torch
 from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
@@ -101,8 +100,8 @@ class MomResp(nn.Module):
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
         check_features(data, self.components.num_features)
-        for rows in torch.arange(data.num_items).split(4096):
-            self.components.check(data.rows(rows).flatten(1), first_row=int(rows[0]))
+        for row, features in data.parts(4096):
+            self.components.check(features.flatten(1), first_row=row)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """``E[log p(y_i = k) + log p(x_i | k)]`` up to a constant of the item."""

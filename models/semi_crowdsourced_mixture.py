@@ -173,11 +173,10 @@ class SemiCrowdsourcedMixture(nn.Module):
         parameter = next(self.emission.parameters(), None)
         if parameter is not None:
             self._check_emitted_shape(torch.zeros(2, size).to(parameter), shape)
-        for rows in torch.arange(data.num_items).split(_CHECKED_ROWS):
-            features = data.rows(rows)
-            self.emission.check(features, first_row=int(rows[0]))
+        for row, features in data.parts(_CHECKED_ROWS):
+            self.emission.check(features, first_row=row)
             if self.emission.observes_latent:
-                self.components.check(self.emission.latent(features), first_row=int(rows[0]))
+                self.components.check(self.emission.latent(features), first_row=row)
 
     def _check_emitted_shape(self, latent: Tensor, shape: tuple[int, ...]) -> None:
         try:

@@ -24,6 +24,7 @@ from pyro_crowdclust.answers import Answers
 from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.item_order import Others
 from pyro_crowdclust.partial_labels import Links, Neighbors
 from pyro_crowdclust.ranks import Ranks
 from pyro_crowdclust.selection import Part, Selection
@@ -167,7 +168,11 @@ class _Blocks:
         held = torch.cat([codes * num_items + answers.left, codes * num_items + answers.right])
         held = held.unique()
         self.items = _Ragged.group(held % num_items, held // num_items, self.count)
-        self.num_holding = torch.bincount(held % num_items, minlength=num_items)
+        self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
+
+    def num_holding(self, items: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
+        """How many blocks hold each of these items."""
+        return self._num_holding[torch.searchsorted(self._annotated, items)]
 
 
 def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
@@ -247,7 +252,7 @@ class MinibatchSampler:
         self.answers_per_step = answers_per_step
         self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
         self.generator = generator
-        self._unpaired = _others(data)
+        self._unpaired = Others(data)
         self._blocks: _Blocks | None = None
         self._renew_blocks()
         if len(self._unpaired):
@@ -266,8 +271,7 @@ class MinibatchSampler:
     def epoch(self, ranks: Ranks) -> Iterator[Batch]:
         """One epoch, of every minibatch the part that this process has."""
         self._renew_blocks()
-        order = torch.randperm(len(self._unpaired), generator=self.generator)
-        parts = self._unpaired[order].tensor_split(len(self))
+        parts = self._unpaired.shuffled_parts(self.data, len(self), self.generator)
         blocks = self._blocks
         if blocks is None:
             draws = itertools.repeat(_no_codes())
@@ -295,7 +299,7 @@ class MinibatchSampler:
         if blocks is not None:
             paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
             scale = blocks.count / len(drawn)
-            paired_weight = scale * (num_drawn.double() / blocks.num_holding[paired])
+            paired_weight = scale * (num_drawn.double() / blocks.num_holding(paired))
             weight = torch.cat([paired_weight, weight])
             chosen = blocks.answers.take(drawn)
         selection = Selection.of(self.data, paired, part, weight, chosen, scale)
@@ -321,7 +325,7 @@ def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     ([1, 3, 0, 2], [1], [0])
     """
     ones, every = _weights(data.num_items, 1.0), torch.arange(data.num_pairs)
-    selection = Selection.of(data, data.annotated_items, _others(data), ones, every)
+    selection = Selection.of(data, data.annotated_items, Others(data).all(), ones, every)
     return _supervised(data, _shared(data, selection, ranks or Ranks()))
 
 
@@ -370,8 +374,11 @@ def item_batches(
         For a `batch_size` below 1.
     """
     _check_size("batch_size", batch_size)
-    items = torch.arange(data.num_items) if items is None else items
-    parts = items.split(batch_size)
+    if items is None:
+        starts = range(0, data.num_items, batch_size)
+        parts = (torch.arange(at, min(at + batch_size, data.num_items)) for at in starts)
+    else:
+        parts = items.split(batch_size)
     selections = (
         Selection.of(data, _no_codes(), part, _weights(len(part), 1.0), _no_codes())
         for part in parts
@@ -457,13 +464,6 @@ def _no_codes() -> Int[Tensor, " 0"]:
 
 def _weights(count: int, value: float) -> Float[Tensor, " count"]:
     return torch.full((count,), value, dtype=torch.float64)
-
-
-def _others(data: CrowdData) -> Int[Tensor, " other"]:
-    """Sorted positions of the items in no answer."""
-    is_other = torch.ones(data.num_items, dtype=torch.bool)
-    is_other[data.annotated_items] = False
-    return is_other.nonzero().squeeze(1)
 
 
 def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Tensor, " drawn"]]:

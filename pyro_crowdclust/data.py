@@ -6,7 +6,7 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from pyro_crowdclust.answers import Answers, read_answers, warn_about_repeats
 from pyro_crowdclust.class_labels import (
@@ -30,6 +31,7 @@ from pyro_crowdclust.partial_labels import (
     read_links,
     warn_about_contradictions,
 )
+from pyro_crowdclust.stored import StoredFeatures
 from pyro_crowdclust.tables import (
     codes_and_ids,
     count,
@@ -51,7 +53,8 @@ class CrowdData:
     ----------
     features
         Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
-        or a data frame (its index becomes the item ids). None where there are no features;
+        a data frame (its index becomes the item ids), a map-style `torch.utils.data.Dataset`, or
+        other `StoredFeatures`. None where there are no features;
         `item_ids`, `pairs` or `labels` then define the items.
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
@@ -118,7 +121,7 @@ class CrowdData:
     tensor([2])
     """
 
-    features: np.ndarray | Tensor | None
+    features: np.ndarray | Tensor | StoredFeatures | None
     answers: Answers | None
     item_ids: pd.Index
     worker_ids: pd.Index
@@ -134,7 +137,7 @@ class CrowdData:
 
     def __init__(
         self,
-        features: np.ndarray | Tensor | pd.DataFrame | None,
+        features: np.ndarray | Tensor | pd.DataFrame | Dataset | StoredFeatures | None,
         pairs: Any | None = None,
         *,
         known: Any | None = None,
@@ -221,6 +224,8 @@ class CrowdData:
     @property
     def supervised_items(self) -> Int[Tensor, " supervised"]:
         """Sorted positions of the items with a known label or a link."""
+        if self.known is None and self.links is None:
+            return torch.empty(0, dtype=torch.int64)
         supervised = torch.zeros(self.num_items, dtype=torch.bool)
         if self.known is not None:
             supervised |= self.known >= 0
@@ -303,6 +308,11 @@ class CrowdData:
         size = min(rows.dtype.itemsize, 8) if rows.dtype.kind == "f" else 4
         return torch.from_numpy(rows.astype(f"=f{size}", copy=False))
 
+    def parts(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
+        """Features of all items, ``size`` rows at a time, with the position of the first row."""
+        for first in range(0, self.num_items, size):
+            yield first, self.rows(torch.arange(first, min(first + size, self.num_items)))
+
     def __repr__(self) -> str:
         parts = [count(self.num_items, "item")]
         if self.features is None:
@@ -340,6 +350,8 @@ def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
         raise ValueError("item_ids are empty; pass at least one item")
     if num_rows is not None and len(index) != num_rows:
         raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
+    if isinstance(index, pd.RangeIndex):
+        return index
     for bad, reason in ((index.isna(), "which is missing"), (index.duplicated(), "once more")):
         if bad.any():
             row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")

@@ -8,15 +8,26 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
+from pyro_crowdclust.stored import DatasetFeatures, MemmapFeatures, StoredFeatures
 from pyro_crowdclust.tables import count, show
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22
+# Smaller memory maps are read like arrays, and stay in memory once they have been.
+_IN_MEMORY_BYTES = 2**26
 
 
-def read_features(features: Any) -> np.ndarray | Tensor:
-    """Features as an array or tensor with a row per item; a ``ValueError`` if they are not."""
+def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
+    """Features as they are read, with a row per item; a ``ValueError`` if they are not.
+
+    Numbers in memory are checked here, stored ones when they are read.
+    """
+    if isinstance(features, Dataset):
+        features = DatasetFeatures(features)
+    elif isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
+        features = MemmapFeatures(features) if MemmapFeatures.reads(features) else features
     columns = None
     if isinstance(features, pd.DataFrame):
         columns, dtypes = features.columns, features.dtypes
@@ -31,15 +42,17 @@ def read_features(features: Any) -> np.ndarray | Tensor:
         features = (
             features.to_numpy(np.float64, na_value=np.nan) if has_own else features.to_numpy()
         )
-    if isinstance(features, Tensor):
+    if isinstance(features, StoredFeatures):
+        is_numeric = features.dtype.kind in "biuf"
+    elif isinstance(features, Tensor):
         features = features.detach()
         is_numeric = features.layout == torch.strided and not features.is_complex()
     elif isinstance(features, np.ndarray):
         is_numeric = features.dtype.kind in "biuf"
     else:
         raise ValueError(
-            f"features are a {type(features).__name__}; pass an array, a tensor or a data frame "
-            "(`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
+            f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
+            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
         )
     if not is_numeric:
         raise ValueError(
@@ -50,7 +63,8 @@ def read_features(features: Any) -> np.ndarray | Tensor:
             f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
             "number per row"
         )
-    _check_finite(features, columns)
+    if not isinstance(features, StoredFeatures):
+        _check_finite(features, columns)
     return features
 
 

@@ -311,6 +311,7 @@ def _run(
                 trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)
+                trainer.meet()  # callbacks may draw random numbers
                 if keeper is not None:
                     keeper.after_epoch()
             return f"converged: less than {tolerance:g} nats per item in {patience} epochs"

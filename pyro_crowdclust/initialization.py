@@ -16,6 +16,7 @@ from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.convolutional_networks import ConvolutionalClassifier
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.item_order import random_items
 from pyro_crowdclust.networks import AmortizedRecognition, SkipNetwork
 
 
@@ -88,8 +89,8 @@ class PrincipalComponentStart:
             return
         if self.reset_networks:
             _reset_networks(model, guide)
-        chosen = torch.randperm(data.num_items, generator=generator)[: self.sample_size]
-        features = data.rows(chosen.sort().values).flatten(1).double()
+        chosen = random_items(data, self.sample_size, generator)
+        features = data.rows(chosen).flatten(1).double()
         recognition = getattr(guide, "recognition", None)
         if recognition is None:
             points = model.emission.latent(features)
@@ -103,7 +104,7 @@ class PrincipalComponentStart:
             points = features @ weight.mT + bias
             partition = self._partition(model, points, generator)
         observed = model.components.observe(points)
-        known = None if data.known is None else data.known[chosen.sort().values]
+        known = None if data.known is None else data.known[chosen]
         partition = model.supervision.start_partition(partition, points, known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         if hasattr(recognition, "start_at_partition"):

@@ -20,6 +20,7 @@ from torch import Tensor
 from pyro_crowdclust.batches import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.files import check_room, write_file
+from pyro_crowdclust.item_files import write_assignments
 from pyro_crowdclust.saving import content_of
 from pyro_crowdclust.training import PREDICTION_ROWS
 
@@ -185,6 +186,45 @@ class Fitted:
                 f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
             )
         return item_batches(new, PREDICTION_ROWS)
+
+    def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
+        """Write the cluster of every item to a parquet file, some thousand items at a time.
+
+        It is for more items than ``probabilities`` and ``predict_proba`` can hold in memory.
+        Columns: ``item`` (its id, or row number if it is new), ``cluster``, ``probability`` (of
+        that cluster), ``probabilities`` (of all, a list). Needs ``pyarrow``.
+
+        Parameters
+        ----------
+        path
+            The file.
+        features
+            New items, as for ``predict``; default: the training items, all answers heard.
+
+        Raises
+        ------
+        ValueError
+            If ``pyarrow`` is not installed, or the file cannot be written.
+        """
+        parts = self._training_parts() if features is None else self._new_parts(features)
+        write_assignments(path, parts)
+
+    def _new_parts(self, features: Any) -> Iterator[tuple[pd.Index, np.ndarray]]:
+        for batch in self._feature_batches(features):
+            yield pd.Index(batch.items.numpy()), self._infer(iter([batch]))[0].numpy()
+
+    def _training_parts(self) -> Iterator[tuple[pd.Index, np.ndarray]]:
+        """Ids and q(z) of the training items, all answers heard."""
+        answered = answered_batch(self.data)
+        if answered is not None:
+            order = answered.items.argsort()
+            items, heard = answered.items[order], self._infer(iter([answered]))[0][order]
+        for batch in item_batches(self.data, PREDICTION_ROWS, class_labels=True):
+            assignments = self._infer(iter([batch]))[0]
+            if answered is not None:
+                first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
+                assignments[items[first:last] - batch.items[0]] = heard[first:last]
+            yield self.data.item_ids[batch.items.numpy()], assignments.numpy()
 
     def same_cluster_probability(
         self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]

@@ -115,11 +115,19 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"max_parameter_difference", "speedup_2", "seconds_1", "seconds_2"},
     ),
+    "benchmarks/out_of_core.py": (
+        ["--items", "500", "2000", "--folder", "."],
+        {
+            *("peak_mb_1e6", "peak_mb_1e7", "throughput_ratio"),
+            *("epoch_seconds_1e7", "write_seconds_1e7", "peak_mb_array_1e6"),
+        },
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
-            *("ratio_1_thread", "ratio_2_threads", "scdc_over_bayes"),
+            *("ratio_1_thread", "ratio_2_threads"),
+            *("scdc_over_bayes", "scdc_exact_over_bayes"),
         },
     ),
 }

@@ -205,10 +205,10 @@ def _location_and_scale(data: CrowdData) -> tuple[torch.Tensor, torch.Tensor]:
     Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
     far from zero costs no digits.
     """
-    parts = torch.arange(data.num_items).split(_ROWS)
-    rows = [lambda at=at: data.rows(at).flatten(1).double() for at in parts]
-    location = sum(read().sum(0) for read in rows) / data.num_items
-    variance = sum((read() - location).square().sum(0) for read in rows) / data.num_items
+    sums = (features.flatten(1).double().sum(0) for _, features in data.parts(_ROWS))
+    location = sum(sums) / data.num_items
+    away = (features.flatten(1).double() - location for _, features in data.parts(_ROWS))
+    variance = sum(part.square().sum(0) for part in away) / data.num_items
     scale = variance.sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)

@@ -1,0 +1,120 @@
+"""A fit and predictions of more items than fit in memory: peak memory, and speed against arrays.
+
+Items with 64 float32 features around ten centers lie in a ``.npy`` file, which is written in parts
+and removed at the end. A mixture of K = 10 diagonal Gaussians takes one epoch over them in
+minibatches of 8,192, and then writes the cluster of every item to a parquet file. Each size runs in
+a process of its own, whose peak of resident memory is read from the system. One more process has
+as many items as the smaller file in an array.
+
+    python benchmarks/out_of_core.py --folder DIR
+
+Last line: one JSON object: ``peak_mb_1e6`` and ``peak_mb_1e7`` for the two sizes,
+``throughput_ratio``, the items per second of an epoch from an array over those from the smaller
+file, and the seconds of the larger fit and of writing its items.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.stored import MemmapFeatures
+
+FEATURES, CLUSTERS, ROWS = 64, 10, 65_536
+
+
+def write_features(path: Path, num_items: int) -> None:
+    """Ten round clouds, in a ``.npy`` file."""
+    rng = np.random.default_rng(0)
+    centers = 3 * rng.standard_normal((CLUSTERS, FEATURES), np.float32)
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (num_items, FEATURES)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for first in range(0, num_items, ROWS):
+            count = min(ROWS, num_items - first)
+            noise = rng.standard_normal((count, FEATURES), np.float32)
+            (centers[rng.integers(CLUSTERS, size=count)] + noise).tofile(file)
+
+
+def measure(path: Path, in_memory: bool) -> dict[str, float]:
+    """Fit and write the items of one file; seconds of an epoch and of writing, and the peak."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    features = np.load(path) if in_memory else MemmapFeatures(np.load(path, mmap_mode="r"))
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(CLUSTERS), DiagonalGaussianComponents(CLUSTERS, FEATURES), Identity()
+    )
+    result = fit(
+        model,
+        MessagePassingGuide(model),
+        CrowdData(features),
+        epochs=1,
+        batch_size=8192,
+        step_size=0.5,
+        progress=False,
+    )
+    started = time.perf_counter()
+    result.write_items(path.with_suffix(".parquet"))
+    return {
+        "epoch_seconds": float(result.history["seconds"].iloc[-1]),
+        "write_seconds": time.perf_counter() - started,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def run(path: Path, in_memory: bool = False) -> dict[str, float]:
+    """What ``measure`` finds in a process of its own."""
+    command = [sys.executable, __file__, "--measure", str(path)]
+    command += ["--in-memory"] if in_memory else []
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: list[str] | None = None) -> dict[str, float]:
+    """Run the benchmark; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--items", type=int, nargs=2, default=[1_000_000, 10_000_000])
+    parser.add_argument("--folder", type=Path, help="where the files may lie: 3 GB")
+    parser.add_argument("--measure", type=Path, help="fit the items of this file only")
+    parser.add_argument("--in-memory", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.measure is not None:
+        found = measure(options.measure, options.in_memory)
+        print(json.dumps(found))
+        return found
+
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        small, large = (Path(folder) / f"{count}.npy" for count in options.items)
+        for path, count in zip((small, large), options.items, strict=True):
+            write_features(path, count)
+        stored, array, many = run(small), run(small, in_memory=True), run(large)
+    figures = {
+        "peak_mb_1e6": stored["peak_mb"],
+        "peak_mb_1e7": many["peak_mb"],
+        "throughput_ratio": stored["epoch_seconds"] / array["epoch_seconds"],
+        "epoch_seconds_1e7": many["epoch_seconds"],
+        "write_seconds_1e7": many["write_seconds"],
+        "peak_mb_array_1e6": array["peak_mb"],
+    }
+    print(json.dumps({key: round(value, 3) for key, value in figures.items()}))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A file with a row per item, written part by part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+
+def write_assignments(
+    path: str | os.PathLike,
+    parts: Iterable[tuple[pd.Index, Float[np.ndarray, "item cluster"]]],
+) -> None:
+    """Write ids and q(z) of items to a parquet file, of which one part is in memory at a time.
+
+    Columns: ``item``, ``cluster`` (the most probable), ``probability`` (of that), and
+    ``probabilities`` (of all clusters, as a list).
+
+    Raises
+    ------
+    ValueError
+        If ``pyarrow`` is not installed, or the file cannot be written.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ValueError(
+            f"{path} is to be a parquet file, which takes pyarrow to write: pip install "
+            "'pyro-crowdclust[parquet]'"
+        ) from error
+    writer = None
+    try:
+        for ids, probabilities in parts:
+            single = probabilities.astype(np.float32)
+            lists = pyarrow.FixedSizeListArray.from_arrays(single.ravel(), single.shape[1])
+            columns = {
+                "item": pyarrow.array(ids),
+                "cluster": single.argmax(1),
+                "probability": single.max(1),
+                "probabilities": lists,
+            }
+            table = pyarrow.table(columns)
+            if writer is None:
+                writer = parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if writer is not None:
+            writer.close()

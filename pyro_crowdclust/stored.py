@@ -1,0 +1,254 @@
+"""Features that stay where they are stored, and of which only a window is ever in memory.
+
+Stored features come in chunks of consecutive rows. An epoch goes through the chunks in random
+order, ``window`` of them at a time: those are read as a whole, one after the other, and minibatches
+are drawn from all their rows in random order. Every row is in one minibatch of the epoch, and,
+where all chunks have the same size, in each with the same probability, as in a full shuffle. But
+rows of one chunk come near each other in time, so rows that are sorted by kind should be shuffled
+once where they are stored.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.utils.data import Dataset
+
+# A chunk of a memory map holds about so many bytes, and a window so many chunks: 16 MB.
+_CHUNK_BYTES = 2**18
+_WINDOW_CHUNKS = 64
+# So many rows of other stored features are held, or so many row groups if those are larger.
+_WINDOW_ROWS = 2**16
+_FEWEST_GROUPS = 4
+
+
+class StoredFeatures:
+    """Rows of numbers in chunks; other kinds derive from it and read their rows.
+
+    Parameters
+    ----------
+    shape
+        ``[N, ...]``.
+    dtype
+        Of the numbers.
+    bounds
+        Row at which every chunk starts, and, last, N.
+    window
+        How many chunks are held in memory at a time.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, bounds: Int[np.ndarray, " bound"], window: int
+    ) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.window = window
+        self._bounds = np.asarray(bounds, dtype=np.int64)
+        self.hold([])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """The rows from ``start`` to before ``stop``."""
+        raise NotImplementedError
+
+    def hold(self, chunks: Sequence[int]) -> None:
+        """Keep these chunks in memory, in place of those held so far."""
+        self._held = np.sort(np.asarray(chunks, dtype=np.int64))
+        starts, stops = self._bounds[self._held], self._bounds[self._held + 1]
+        self._offsets = np.concatenate([[0], np.cumsum(stops - starts)])
+        self._values = np.empty((self._offsets[-1], *self.shape[1:]), self.dtype)
+        for start, stop, offset in zip(starts, stops, self._offsets, strict=False):
+            self._values[offset : offset + stop - start] = self._checked(start, stop)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """The rows of a slice, or at some positions."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        rows = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        chunk = np.searchsorted(self._bounds, rows, side="right") - 1
+        slot = np.searchsorted(self._held, chunk)
+        slot[slot == len(self._held)] = 0
+        held = self._held[slot] == chunk if len(self._held) else np.zeros(len(rows), dtype=bool)
+        of_held = self._offsets[slot[held]] + rows[held] - self._bounds[chunk[held]]
+        found[held] = self._values[of_held]
+        (left,) = np.nonzero(~held)
+        # Rows that follow each other are read at once.
+        for run in np.split(left, np.nonzero(np.diff(rows[left]) != 1)[0] + 1):
+            if len(run):
+                found[run] = self._checked(rows[run[0]], rows[run[-1]] + 1)
+        return found
+
+    def _checked(self, start: int, stop: int) -> np.ndarray:
+        values = self.read(int(start), int(stop))
+        if self.dtype.kind == "f" and not np.isfinite(values).all():
+            bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
+            raise ValueError(
+                f"features row {start + int(bad.argmax())} holds NaN or infinite numbers: fill in "
+                "or drop"
+            )
+        return values
+
+    def windows(
+        self, generator: torch.Generator
+    ) -> Iterator[tuple[Int[Tensor, " row"], Int[Tensor, " row"]]]:
+        """Go through all chunks in random order; the first and last row of those held now."""
+        order = torch.randperm(len(self._bounds) - 1, generator=generator)
+        for chunks in order.split(self.window):
+            self.hold(chunks.numpy())
+            starts, stops = self._bounds[self._held], self._bounds[self._held + 1]
+            yield torch.from_numpy(starts), torch.from_numpy(stops)
+
+
+def _even_bounds(count: int, size: int) -> Int[np.ndarray, " bound"]:
+    return np.append(np.arange(0, count, size), count)
+
+
+class MemmapFeatures(StoredFeatures):
+    """The rows of a ``numpy.memmap``, read from its file.
+
+    The pages of a mapping count to a process until the machine needs them; rows that are read from
+    the file do not.
+
+    Parameters
+    ----------
+    features
+        A memory map in row order, as ``numpy.memmap`` or ``numpy.load(..., mmap_mode="r")``
+        return it.
+    """
+
+    def __init__(self, features: np.memmap) -> None:
+        if not self.reads(features):
+            raise ValueError("features are a part of a memory map: pass the whole")
+        self._file, self._offset = Path(features.filename), features.offset
+        self._row_size = math.prod(features.shape[1:])
+        row_bytes = max(self._row_size * features.dtype.itemsize, 1)
+        bounds = _even_bounds(len(features), max(_CHUNK_BYTES // row_bytes, 1))
+        super().__init__(features.shape, features.dtype, bounds, _WINDOW_CHUNKS)
+
+    @staticmethod
+    def reads(features: np.memmap) -> bool:
+        """Whether it is a whole map in row order: of a part numpy does not say where it starts."""
+        return isinstance(features.base, mmap.mmap) and features.flags.c_contiguous
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        offset = self._offset + start * self._row_size * self.dtype.itemsize
+        number = (stop - start) * self._row_size
+        values = np.fromfile(self._file, self.dtype, number, offset=offset)
+        return values.reshape(stop - start, *self.shape[1:])
+
+
+class DatasetFeatures(StoredFeatures):
+    """The items of a map-style ``torch.utils.data.Dataset``, each read when it is needed.
+
+    An item is its features, or a tuple of which they are the first part.
+
+    Parameters
+    ----------
+    dataset
+        Has ``len(dataset)`` and ``dataset[i]``.
+
+    Examples
+    --------
+    >>> from torch.utils.data import TensorDataset
+    >>> features = DatasetFeatures(TensorDataset(torch.eye(3), torch.tensor([0, 1, 0])))
+    >>> features.shape, features[[2]].tolist()
+    ((3, 3), [[0.0, 0.0, 1.0]])
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        if not hasattr(dataset, "__len__") or not hasattr(type(dataset), "__getitem__"):
+            raise ValueError(
+                f"the dataset {type(dataset).__name__} cannot be indexed: pass one with len() and "
+                "[i]; an iterable one can be written to a file first"
+            )
+        self._dataset = dataset
+        first = self._item(0)
+        bounds = _even_bounds(len(dataset), _WINDOW_CHUNKS)
+        window = max(_WINDOW_ROWS // _WINDOW_CHUNKS, 1)
+        super().__init__((len(dataset), *first.shape), first.dtype, bounds, window)
+
+    def _item(self, row: int) -> np.ndarray:
+        item = self._dataset[row]
+        return np.asarray(item[0] if isinstance(item, tuple | list) else item)
+
+    def hold(self, chunks: Sequence[int]) -> None:
+        # Every item is needed once in an epoch, and none is cheaper for its neighbour.
+        super().hold([])
+
+    def windows(self, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.randperm(len(self._bounds) - 1, generator=generator)
+        bounds = torch.from_numpy(self._bounds)
+        for chunks in order.split(self.window):
+            yield bounds[chunks], bounds[chunks + 1]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        return np.stack([self._item(row) for row in range(start, stop)])
+
+
+class ParquetFeatures(StoredFeatures):
+    """Numeric columns of a parquet file; its row groups are the chunks. Needs ``pyarrow``.
+
+    Four row groups are held at a time, or as many as have 65,536 rows: write small ones
+    (``row_group_size=10_000``).
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Names of the columns, one per feature; default: all.
+    """
+
+    def __init__(self, path: str | os.PathLike, columns: Sequence[str] | None = None) -> None:
+        from pyarrow import parquet
+
+        self._parquet = parquet.ParquetFile(path)
+        schema = self._parquet.schema_arrow
+        self._columns = list(schema.names if columns is None else columns)
+        unknown = [name for name in self._columns if name not in schema.names]
+        if unknown:
+            raise ValueError(f"{path} has no column {unknown[0]!r}, only {', '.join(schema.names)}")
+        kinds = [schema.field(name).type.to_pandas_dtype() for name in self._columns]
+        for name, kind in zip(self._columns, kinds, strict=True):
+            if np.dtype(kind).kind not in "biuf":
+                raise ValueError(f"column {name!r} of {path} is not numeric: leave it out")
+        metadata = self._parquet.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        bounds = np.concatenate([[0], np.cumsum(sizes)])
+        window = max(_WINDOW_ROWS // max(*sizes, 1), _FEWEST_GROUPS)
+        self._last: tuple[int, np.ndarray] | None = None
+        shape = metadata.num_rows, len(self._columns)
+        super().__init__(shape, np.result_type(*kinds), bounds, window)
+
+    def _group(self, group: int) -> np.ndarray:
+        # Predictions go through a group in several steps.
+        if self._last is None or self._last[0] != group:
+            table = self._parquet.read_row_group(group, columns=self._columns)
+            columns = [table[name].to_numpy() for name in self._columns]
+            self._last = group, np.stack(columns, 1).astype(self.dtype, copy=False)
+        return self._last[1]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        parts = []
+        while self._bounds[first] < stop:
+            base = self._bounds[first]
+            parts.append(self._group(first)[max(start - base, 0) : stop - base])
+            first += 1
+        return np.concatenate(parts)
