@@ -13,8 +13,8 @@ that of their epochs.
 Last line: one JSON object with the medians ``ratio`` (of steps that took turns), ``milliseconds``
 and ``floor_milliseconds`` on the asked number of threads; ``ratio_1_thread``; ``ratio_2_threads``,
 null unless two cores are free (a busy one makes two threads many times slower than one);
-``scdc_over_bayes`` on one thread, with z summed over the four most probable clusters of each
-over the others by an unbiased draw; ``scdc_exact_over_bayes`` with all K values computed.
+``scdc_over_bayes`` on one thread, with z summed over the four most probable clusters of each item
+and over the others by an unbiased draw; ``scdc_exact_over_bayes`` with all K values computed.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ def build(
     term = RecognitionTerm(10.0)
     if amortized:
         networks = AmortizedRecognition((PIXELS, hidden, hidden), dim, num_clusters)
-        return model, AmortizedGuide(
-            model, networks, recognition_term=term, num_summed=num_summed
-        )
+        return model, AmortizedGuide(model, networks, recognition_term=term, num_summed=num_summed)
     networks = GaussianRecognition(SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim)
     return model, MessagePassingGuide(model, networks, recognition_term=term)
 
