@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
+import torch
 from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
