@@ -206,9 +206,13 @@ class SemiCrowdsourcedMixture(nn.Module):
         groups, precision = self.supervision.groups(batch), self.sum_out_assignments
         if groups is None:
             offsets = offsets[:1]
-        arguments = self.components, batch.features, precision, groups, len(offsets)
+
+        def design_of_batch() -> Design:
+            features = self.emission.latent(batch.features)
+            return Design.of(self.components, features, precision, groups, len(offsets))
+
         # The batch keeps its design, which the full data are prepared for once.
-        design = batch.once((self.components.family, precision), lambda: Design.of(*arguments))
+        design = batch.once((self.components.family, precision), design_of_batch)
         with (
             pyro.plate("items", len(batch.items), dim=-1),
             poutine.scale(scale=self.supervision.item_weight(batch)),

@@ -74,6 +74,11 @@ class Components(nn.Module, ABC):
         """Features of an item (or latent dimensions) that the components are on."""
         return self.family.num_features
 
+    @property
+    def is_continuous(self) -> Bool[Tensor, " feature"]:
+        """Which features are real numbers, in units of one's choice."""
+        return torch.full((self.num_features,), self.latent_family is not None)
+
     def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
         """Labels of the columns of ``summary``, from names of the features or their positions."""
         return list(range(self.num_features) if names is None else names)

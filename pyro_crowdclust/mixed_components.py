@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.components import Components, ComponentSummary
@@ -63,6 +63,10 @@ class MixedComponents(Components):
         order = torch.tensor(sum(columns, []))
         self.register_buffer("_order", order)
         self.register_buffer("_place", order.argsort())
+
+    @property
+    def is_continuous(self) -> Bool[Tensor, " feature"]:
+        return torch.cat([part.is_continuous for part in self.parts])[self._place]
 
     def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
         names = super().column_labels(names)

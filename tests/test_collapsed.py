@@ -8,7 +8,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.collapsed import _LogSumExpOfProduct
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -89,6 +89,19 @@ def test_same_fit(supervision, batch_size):
         )
     np.testing.assert_allclose(results[1].probabilities, results[0].probabilities, atol=1e-8)
     np.testing.assert_allclose(results[1].history["elbo"], results[0].history["elbo"], rtol=1e-10)
+    assert results[1].elbo == pytest.approx(results[0].elbo, rel=1e-10)
+
+
+def test_features_in_other_units():
+    features, _ = simulated(mixture("dirichlet", "gaussian"))
+    scaled = CrowdData(100 * features.unflatten(1, (2, 1)) + 7)
+    emission = Standardized(torch.full((2,), 7.0), torch.full((2,), 100.0))
+    results = []
+    for precision in (None, torch.float64):
+        parts = WEIGHTS["dirichlet"](), COMPONENTS["gaussian"](), emission
+        model = SemiCrowdsourcedMixture(*parts, sum_out_assignments=precision)
+        results.append(quiet_fit(model, guide_of(model), scaled, batch_size=None, step_size=1.0))
+    np.testing.assert_allclose(results[1].probabilities, results[0].probabilities, atol=1e-8)
     assert results[1].elbo == pytest.approx(results[0].elbo, rel=1e-10)
 
 

@@ -112,6 +112,69 @@ def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     assert "lacks the columns ['c', 'd'] that the fit was on" in only_error(capsys)
 
 
+def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    kinds = np.arange(60) % 2
+    table = pd.DataFrame(
+        {
+            "height": rng.normal(170 + 20 * kinds, 3),
+            "ill": (rng.random(60) < 0.2 + 0.6 * kinds).astype(int),
+            "visits": rng.poisson(2 + 8 * kinds),
+        },
+        index=pd.Index([f"person {i}" for i in range(60)], name="item"),
+    )
+    table.to_csv(tmp_path / "people.csv")
+    known = pd.DataFrame({"item": table.index[:6], "label": np.where(kinds[:6], "tall", "short")})
+    known.to_csv(tmp_path / "known.csv", index=False)
+    link = pd.DataFrame({"left": [table.index[0]], "right": [table.index[1]]})
+    link.to_csv(tmp_path / "cannot.csv", index=False)
+    words = ["fit", "--features", str(tmp_path / "people.csv"), "--clusters", "4", "--quiet"]
+    words += ["--binary", "ill", "--counts", "visits", "--known", str(tmp_path / "known.csv")]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    items = pd.read_csv(tmp_path / "out" / "items.csv", index_col="item")
+    assert (items["class"] == np.where(kinds, "tall", "short")).mean() > 0.9
+    assert items["class_probability"].between(0.5, 1).all()
+    model = load(tmp_path / "out" / "result.safetensors").model
+    assert [type(part).__name__ for part in model.components.parts] == [
+        "BernoulliComponents",
+        "PoissonComponents",
+        "GaussianComponents",
+    ]
+    assert model.components.columns == [[1], [2], [0]]
+    # The report finds known labels and links again, too.
+    linked = [*words, "--cannot-link", str(tmp_path / "cannot.csv"), "--epochs", "3"]
+    assert main([*linked, "--out", str(tmp_path / "linked")]) == 0
+    assert main(["report", str(tmp_path / "linked")]) == 0
+    assert capsys.readouterr().err == ""
+    for wrong in (["--binary", "age"], ["--binary", "ill", "--counts", "ill"]):
+        files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
+        assert main(["fit", *files, *wrong]) == 1
+        assert "name each column once" in only_error(capsys)
+
+
+@pytest.mark.parametrize("model", ["diagonal-gaussian", "binary", "counts", "words"])
+def test_models_on_the_features_themselves(model, tmp_path):
+    table = np.random.default_rng(0).integers(0, 2, size=(30, 4))
+    np.save(tmp_path / "x.npy", table)
+    words = ["fit", "--features", str(tmp_path / "x.npy"), "--model", model, "--epochs", "2"]
+    assert main([*words, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    settings = json.loads((tmp_path / "out" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["model"] == model
+    words = ["predict", str(tmp_path / "out"), "--features", str(tmp_path / "x.npy")]
+    assert main([*words, "--out", str(tmp_path / "found.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "found.csv")) == 30
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypatch, capsys):
+    def train(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("pyro_crowdclust.interface.mixtures.fit", train)
+    words = fit_words(crowd, Path("/proc/nowhere"))
+    assert main(words) == 1
+    assert "/proc/nowhere" in only_error(capsys)
+
+
 def test_networks_and_arrays(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "images.npy", rng.uniform(size=(40, 3, 3)))
@@ -167,6 +230,14 @@ def test_demo_from_simulation_to_page(tmp_path, capsys):
         (["report", "full"], "full is no folder that .* wrote: it has no readable settings.json"),
         (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
         (["fit", "--features", "full/x.csv", "--out", "full"], "has files in it: name a new one"),
+        (
+            ["fit", "--features", "full/x.csv", "--known", "pairs.csv", "--out", "new"],
+            "pairs.csv has no column 'item'; it has .*'left', 'right', 'worker', 'label'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
+            "column 1 of the features is 2, but Bernoulli components",
+        ),
         (["fit", "--out", "new"], "--model gaussian needs --features FILE"),
         (
             ["fit", "--features", "full/x.csv", "--labels", "l.csv", "--out", "new"],

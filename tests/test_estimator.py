@@ -13,7 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
+from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.simulation import simulate_pairs
 
 CENTERS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -147,6 +149,19 @@ def test_networks_give_latents():
     assert fitted.transform(features).shape == (60, 1)
     assert fitted.get_feature_names_out().tolist() == ["crowdclusterer0"]
     assert np.isfinite(fitted.score(features))
+
+
+def test_components_and_known_labels():
+    features, _, kinds = flowers()
+    counts = np.random.default_rng(0).poisson(1 + 9 * np.eye(3)[kinds])
+    known = np.where(np.arange(60) % 10 == 0, kinds, -1)
+    fitted = clusterer(n_clusters=3, components=PoissonComponents).fit(counts, known=known)
+    assert isinstance(fitted.result_.model.supervision, ClassTable)
+    assert np.array_equal(fitted.labels_, kinds)
+    np.testing.assert_array_equal(fitted.transform(counts), counts)
+    assert fitted.get_feature_names_out().tolist() == [f"crowdclusterer{j}" for j in range(3)]
+    assert fitted.score(counts) > fitted.score(counts + 20)
+    assert clone(fitted).components is PoissonComponents
 
 
 def test_more_starts_never_end_lower():

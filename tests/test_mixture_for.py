@@ -8,13 +8,17 @@ import torch
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.class_table import ClassTable
+from pyro_crowdclust.classes import class_probabilities
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.interface import DeepBernoulli, DeepNormal, cluster, mixture_for
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from .crowds import quiet_fit
+from .mixture_parts import CLUSTERS, COMPONENTS, mixture, simulated
 
 PAIRS = {"left": [0, 1, 0], "right": [2, 3, 1], "worker": list("aab"), "label": [1, 1, 0]}
 
@@ -99,6 +103,66 @@ def test_networks_train_longer_on_few_items():
     assert epochs == [40, 18, 10]
 
 
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_components_of_every_kind(name):
+    features, _ = simulated(mixture("dirichlet", name))
+    made = COMPONENTS[name]()
+
+    def components(num_clusters: int, num_features: int):
+        assert (num_clusters, num_features) == (CLUSTERS, features.shape[1])
+        return made
+
+    recipe = mixture_for(CrowdData(features), num_clusters=CLUSTERS, components=components)
+    emission = recipe.model.emission
+    real = made.is_continuous
+    mean, deviation = features.mean(0), features.std(0, correction=0)
+    torch.testing.assert_close(emission.location, torch.where(real, mean, 0.0))
+    torch.testing.assert_close(emission.scale, torch.where(real, deviation, 1.0))
+    result = recipe.fit(epochs=5, progress=False)
+    assert np.isfinite(result.elbo)
+    assert result.components.shape == (CLUSTERS, len(made.column_labels()))
+
+
+def test_mixed_rows_are_real_in_their_real_columns():
+    made = COMPONENTS["mixed"]()
+    assert made.columns == [[1], [0]]  # a Gaussian and a Poisson
+    assert made.is_continuous.tolist() == [False, True]
+
+
+def test_assignments_are_summed_out_where_nothing_ties_items():
+    features = two_groups()
+    alone, asked = (
+        mixture_for(CrowdData(features, pairs), num_clusters=4) for pairs in (None, PAIRS)
+    )
+    linked = mixture_for(CrowdData(features, must_link=LINK), num_clusters=4)
+    summed = [recipe.model.sum_out_assignments for recipe in (alone, asked, linked)]
+    assert summed == [torch.float64, None, None]
+    data = CrowdData((features - features.mean(0)) / features.std(0))
+    model = SemiCrowdsourcedMixture(DirichletWeights(4), GaussianComponents(4, 3), Identity())
+    long = fit(model, MessagePassingGuide(model), data, progress=False, **alone.options)
+    short = alone.fit(progress=False)
+    np.testing.assert_allclose(short.probabilities, long.probabilities, atol=1e-9)
+
+
+LINK = {"left": [0], "right": [2]}
+KNOWN = ["odd" if i % 2 else "even" for i in range(4)] + [None] * 36
+
+
+def test_known_labels_and_links_are_heard():
+    features = two_groups()
+    by_labels = cluster(features, known=KNOWN, num_clusters=4, progress=False)
+    assert isinstance(by_labels.model.supervision, ClassTable)
+    classes = class_probabilities(by_labels).argmax(1)
+    assert np.array_equal(classes, np.arange(40) % 2)  # "even" comes first
+    by_links = cluster(features, must_link=LINK, num_clusters=4, progress=False)
+    assert isinstance(by_links.model.supervision, HiddenMarkovField)
+    own = ClassTable(4, 2, concentration=0.5)
+    data = CrowdData(features, known=KNOWN)
+    assert mixture_for(data, num_clusters=4, supervision=own).model.supervision is own
+    deep = mixture_for(data, num_clusters=4, networks=DeepNormal(dim=2, hidden=(4,)))
+    assert isinstance(deep.model.supervision, ClassTable)
+
+
 def test_options_of_the_recipe_can_be_changed():
     recipe = mixture_for(CrowdData(two_groups()), num_clusters=2)
     assert len(recipe.fit(epochs=2, progress=False).history) == 2
@@ -120,6 +184,8 @@ def test_bad_input_is_refused():
         mixture_for(CrowdData(None, PAIRS))
     with refuses("features have no second axis: pass a column"):
         mixture_for(CrowdData(np.arange(5.0)))
+    with refuses("pass components or networks, not both"):
+        mixture_for(CrowdData(two_groups()), components=GaussianComponents, networks=DeepNormal())
     with refuses("num_starts is 0, but must be at least 1"):
         mixture_for(CrowdData(two_groups())).fit(num_starts=0)
     with refuses("num_clusters is 0, but a mixture needs at least 1"):

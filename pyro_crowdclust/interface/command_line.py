@@ -141,13 +141,36 @@ def _add_fit(parsers: Any) -> None:
         help="class labels by workers, for dawid-skene: columns item, worker, label",
     )
     parser.add_argument(
+        "--known",
+        type=Path,
+        metavar="FILE",
+        help="labels of some items that are sure: columns item, label",
+    )
+    for name, text in (("must", "share"), ("cannot", "do not share")):
+        parser.add_argument(
+            f"--{name}-link",
+            type=Path,
+            metavar="FILE",
+            help=f"items that {text} a cluster: columns left, right",
+        )
+    parser.add_argument(
         "--model",
         choices=list(commands.MODELS),
         default="gaussian",
-        help="gaussian: on the features themselves, for tables; deep-normal: with networks, for "
-        "many real features; deep-bernoulli: with networks, for pixels in [0, 1]; dawid-skene: "
-        "the class of every item from --labels alone (default gaussian)",
+        help="gaussian: on the features themselves, for tables; diagonal-gaussian: the same for "
+        "hundreds of columns; binary: columns of 0 and 1; counts: columns of counts; words: counts "
+        "of words in texts; deep-normal: with networks, for many real features; deep-bernoulli: "
+        "with networks, for pixels in [0, 1]; dawid-skene: the class of every item from --labels "
+        "alone (default gaussian)",
     )
+    for name, text in (("binary", "0 or 1"), ("counts", "counts")):
+        parser.add_argument(
+            f"--{name}",
+            nargs="+",
+            default=[],
+            metavar="NAME",
+            help=f"columns that hold {text}, beside those that --model is of",
+        )
     parser.add_argument("--dim", type=_count(1), default=8, help="latent dimensions of networks")
     parser.add_argument(
         "--hidden", type=_count(1), nargs="+", default=[128, 128], help="hidden layers of networks"

@@ -6,35 +6,58 @@ import json
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust.files import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.columns import mixed_columns
 from pyro_crowdclust.interface.labels import largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
-from pyro_crowdclust.interface.reading import FeatureTable, read_answers, read_features
+from pyro_crowdclust.interface.reading import (
+    FeatureTable,
+    labels_by_item,
+    read_answers,
+    read_features,
+)
 from pyro_crowdclust.interface.report import report_page
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.metrics import clustering_report
+from pyro_crowdclust.mixture import (
+    BernoulliComponents,
+    DiagonalGaussianComponents,
+    GaussianComponents,
+    MultinomialComponents,
+    PoissonComponents,
+)
 from pyro_crowdclust.simulation import simulate_pages
 
 MODELS = {
-    "gaussian": None,
+    "gaussian": GaussianComponents,
+    "diagonal-gaussian": DiagonalGaussianComponents,
+    "binary": BernoulliComponents,
+    "counts": PoissonComponents,
+    "words": MultinomialComponents,
     "deep-normal": DeepNormal,
     "deep-bernoulli": DeepBernoulli,
     "dawid-skene": None,
 }
+_NETWORKS = ("deep-normal", "deep-bernoulli")
+# Files that tell of clusters, the features first.
+_FILES = ("features", "pairs", "known", "must_link", "cannot_link")
 
 RESULT = "result.safetensors"
 SETTINGS = "settings.json"
 _PAIR_IDS = ("left", "right", "worker", "page")
 _LABEL_IDS = ("item", "worker", "label")
+_KNOWN_IDS = ("item", "label")
+_LINK_IDS = ("left", "right")
 
 
 def fit(options: Namespace) -> int:
@@ -42,17 +65,18 @@ def fit(options: Namespace) -> int:
     _check_files(options)
     _new_folder(options.out, options.force)
     table = None
+    files = {name: getattr(options, name) for name in (*_FILES, "labels")}
     settings = {
         "pyro_crowdclust": __version__,
         "model": options.model,
-        **{name: _absolute(getattr(options, name)) for name in ("features", "pairs", "labels")},
+        **{name: _absolute(path) for name, path in files.items()},
         "ignore": options.ignore,
     }
     if options.model == "dawid-skene":
         result = _fit_labels(options)
     else:
-        table, data = _read_data(options.features, options.pairs, options.id_column, options.ignore)
-        result = _fit_clusters(data, options)
+        table, data = _read_data(files, options.id_column, options.ignore)
+        result = _fit_clusters(table, data, options)
     settings |= {
         "id_column": None if table is None else table.ids.name,
         "columns": None if table is None else table.columns,
@@ -75,20 +99,24 @@ def fit(options: Namespace) -> int:
 def _check_files(options: Namespace) -> None:
     """Refuse files that the model does not take, before anything is read."""
     of_labels = options.model == "dawid-skene"
-    takes = ("labels",) if of_labels else ("features", "pairs")
-    for name in ("features", "pairs", "labels"):
+    takes = ("labels",) if of_labels else _FILES
+    for name in (*_FILES, "labels"):
         if getattr(options, name) is not None and name not in takes:
             remedy = "choose another --model" if of_labels else "--model dawid-skene does"
-            raise ValueError(f"--model {options.model} does not use --{name}: {remedy}")
+            word = name.replace("_", "-")
+            raise ValueError(f"--model {options.model} does not use --{word}: {remedy}")
     if getattr(options, takes[0]) is None:
         raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
 
 
-def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
-    networks = MODELS[options.model]
-    if networks is not None:
-        networks = networks(options.dim, tuple(options.hidden))
-    recipe = mixture_for(data, num_clusters=options.clusters, networks=networks)
+def _fit_clusters(table: FeatureTable, data: CrowdData, options: Namespace) -> Fitted:
+    part = MODELS[options.model]
+    if options.model in _NETWORKS:
+        parts = {"networks": part(options.dim, tuple(options.hidden))}
+    else:
+        kinds = {BernoulliComponents: options.binary, PoissonComponents: options.counts}
+        parts = {"components": mixed_columns(table.columns, kinds, part)}
+    recipe = mixture_for(data, num_clusters=options.clusters, **parts)
     return recipe.fit(num_starts=options.starts, **_training(options))
 
 
@@ -164,7 +192,9 @@ def demo(options: Namespace) -> int:
                 "out": folder / "fit",
                 "id_column": None,
                 "ignore": [],
-                "labels": None,
+                **dict.fromkeys(("known", "must_link", "cannot_link", "labels")),
+                "binary": [],
+                "counts": [],
                 "model": "gaussian",
             }
         )
@@ -181,21 +211,34 @@ def _new_folder(path: Path, force: bool) -> None:
     if path.is_dir() and any(path.iterdir()) and not force:
         raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
     path.mkdir(parents=True, exist_ok=True)
+    # Before hours of training, not after.
+    check_room(path / RESULT, 1)
 
 
 def _read_data(
-    features: Path, pairs: Path | None, id_column: str | None, ignore: Sequence[str]
+    files: Mapping[str, Path | str | None], id_column: str | None, ignore: Sequence[str]
 ) -> tuple[FeatureTable, CrowdData]:
-    table = read_features(features, id_column=id_column, ignore=ignore)
-    answers = None if pairs is None else read_answers(pairs, _PAIR_IDS)
-    return table, CrowdData(table.values, answers, item_ids=table.ids)
+    table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
+    tables = {
+        name: read_answers(Path(files[name]), columns)
+        for name, columns in (
+            ("pairs", _PAIR_IDS),
+            ("known", _KNOWN_IDS),
+            ("must_link", _LINK_IDS),
+            ("cannot_link", _LINK_IDS),
+        )
+        if files[name] is not None
+    }
+    if "known" in tables:
+        tables["known"] = labels_by_item(tables["known"], Path(files["known"]))
+    return table, CrowdData(table.values, item_ids=table.ids, **tables)
 
 
 def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
     """What 'fit' wrote; with the features where they are still what and where they were."""
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        features, pairs = settings["features"], settings["pairs"]
+        files = {name: settings[name] for name in _FILES}
         id_column, ignore = settings["id_column"], settings["ignore"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
@@ -203,10 +246,9 @@ def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, 
             f"{SETTINGS}"
         ) from None
     result = load(folder / RESULT)
-    if with_features and features is not None:
+    if with_features and files["features"] is not None:
         try:
-            pairs = None if pairs is None else Path(pairs)
-            _, data = _read_data(Path(features), pairs, id_column, ignore)
+            _, data = _read_data(files, id_column, ignore)
             result = load(folder / RESULT, data=data)
         except ValueError as error:
             warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)

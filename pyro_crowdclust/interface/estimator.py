@@ -7,7 +7,7 @@ unlike in the rest of the library.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.batches import features_batch
+from pyro_crowdclust.components import Components
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.interface.labels import cluster_table, labels_of, largest_first
@@ -43,10 +44,13 @@ class CrowdClusterer(
     ----------
     n_clusters
         An upper bound on the number of clusters; those that are not needed stay empty.
+    components
+        A class or function that makes the components from the numbers of clusters and features,
+        such as ``PoissonComponents`` for counts; see ``mixture_for``. None for Gaussian clusters on
+        the features themselves, each in units of its standard deviation.
     networks
-        None for Gaussian clusters on the features themselves, each in units of its standard
-        deviation: right for tables. ``DeepNormal()`` for many real features, ``DeepBernoulli()``
-        for pixels in [0, 1].
+        None for clusters on the features themselves: right for tables. ``DeepNormal()`` for many
+        real features, ``DeepBernoulli()`` for pixels in [0, 1].
     n_init
         Number of starts; the fit with the largest ELBO is kept.
     max_iter
@@ -103,6 +107,7 @@ class CrowdClusterer(
         self,
         n_clusters: int = 10,
         *,
+        components: Callable[[int, int], Components] | None = None,
         networks: Networks | None = None,
         n_init: int = 1,
         max_iter: int | None = None,
@@ -111,6 +116,7 @@ class CrowdClusterer(
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
+        self.components = components
         self.networks = networks
         self.n_init = n_init
         self.max_iter = max_iter
@@ -125,6 +131,9 @@ class CrowdClusterer(
         *,
         pairs: Any | None = None,
         item_ids: Iterable[Hashable] | None = None,
+        known: Any | None = None,
+        must_link: Any | None = None,
+        cannot_link: Any | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
@@ -141,6 +150,9 @@ class CrowdClusterer(
         item_ids
             Ids of the rows, where X has no index: behind a step of a pipeline that returns an
             array, say.
+        known, must_link, cannot_link
+            Labels of some items, None or -1 for the others, and tables of items that must or cannot
+            share a cluster; as for ``CrowdData``.
 
         Raises
         ------
@@ -152,8 +164,16 @@ class CrowdClusterer(
             item_ids = X.index
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         recipe = mixture_for(
-            CrowdData(X, pairs, item_ids=item_ids),
+            CrowdData(
+                X,
+                pairs,
+                item_ids=item_ids,
+                known=known,
+                must_link=must_link,
+                cannot_link=cannot_link,
+            ),
             num_clusters=self.n_clusters,
+            components=self.components,
             networks=self.networks,
         )
         options = {"progress": bool(self.verbose)}
@@ -236,7 +256,7 @@ class CrowdClusterer(
 
     @property
     def _n_features_out(self) -> int:
-        return self.result_.model.components.dim
+        return self.result_.model.components.num_features
 
 
 __all__ = ["CrowdClusterer"]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
+from pyro_crowdclust.classes import class_probabilities
 from pyro_crowdclust.result import Fitted
 
 
@@ -40,7 +41,13 @@ def cluster_table(result: Fitted) -> pd.DataFrame:
 
 
 def item_table(result: Fitted) -> pd.DataFrame:
-    """One row per item: its cluster, by label, and the probability of it."""
-    probabilities = result.probabilities.max(1)
-    columns = {"cluster": labels_of(result), "probability": probabilities}
+    """One row per item: its cluster, by label, and the probability of it; its class likewise.
+
+    Classes are there if some were known.
+    """
+    columns = {"cluster": labels_of(result), "probability": result.probabilities.max(1)}
+    if result.data.num_known_classes:
+        of_classes = class_probabilities(result)
+        columns["class"] = result.data.known_ids[of_classes.argmax(1)]
+        columns["class_probability"] = of_classes.max(1)
     return pd.DataFrame(columns, index=result.data.item_ids.rename("item"))

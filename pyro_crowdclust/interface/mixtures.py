@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,17 +12,21 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.class_table import ClassTable
+from pyro_crowdclust.components import Components
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.supervision import Supervision
 
-# A plain mixture takes all data in one step while their first and second moments are at most so
-# many numbers (160 MB); beyond, it takes minibatches.
+# A plain mixture takes all data in one step while what its components observe (of Gaussians first
+# and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
 FULL_BATCH_NUMBERS = 20_000_000
 
 # Scales of features are measured on this many rows at a time.
@@ -75,71 +79,91 @@ class Recipe:
 
 
 def mixture_for(
-    data: CrowdData, *, num_clusters: int = 10, networks: Networks | None = None
+    data: CrowdData,
+    *,
+    num_clusters: int = 10,
+    components: Callable[[int, int], Components] | None = None,
+    networks: Networks | None = None,
+    supervision: Supervision | None = None,
 ) -> Recipe:
     """Model, guide and training options that suit the data.
 
     Parameters
     ----------
     data
-        Items with features, and the answers about them if there are any.
+        Items with features, and what people said of them, if anything.
     num_clusters
         An upper bound: clusters that are not needed stay empty.
+    components
+        Makes the components from the numbers of clusters and features: a class, such as
+        ``BernoulliComponents`` for rows of 0 and 1 or ``PoissonComponents`` for counts, or a
+        function of your own, which may return ``MixedComponents``. Default:
+        ``GaussianComponents``. Real features count in units of their standard deviation, all
+        others are taken as they are.
     networks
-        None for Gaussian clusters on the features themselves, each feature in units of its
-        standard deviation; right for up to some fifty numbers per item. For images and the like
-        ``DeepBernoulli()`` or ``DeepNormal()``.
+        None for clusters on the features themselves; Gaussian ones are right for up to some fifty
+        numbers per item. For images and the like ``DeepBernoulli()`` or ``DeepNormal()``.
+    supervision
+        What known labels and links say. Default: a ``ClassTable`` where the data have known labels,
+        a ``HiddenMarkovField`` where they have links.
 
     Returns
     -------
     Recipe
         Its ``fit()`` trains. Without networks: up to 100 epochs until the ELBO per item stands
-        still, all data in every step while they are small, else minibatches. With networks: 10
-        to 40 epochs, about 4,000 steps, and the answers with the weight 20 on the recognition
-        network. With answers also merge moves, with networks from a quarter of the way on.
+        still, all data in every step while they are small, else minibatches; without answers with
+        the assignments summed out. With networks: 10 to 40 epochs, about 4,000 steps, and the
+        answers with the weight 20 on the recognition network. With answers also merge moves, with
+        networks from a quarter of the way on.
 
     Raises
     ------
     ValueError
-        If the data have no features, or ``num_clusters`` is below 2.
+        If the data have no features, ``num_clusters`` is below 1, or components of one's own are to
+        be behind networks.
 
     Examples
     --------
     >>> import numpy as np
     >>> from pyro_crowdclust import CrowdData
-    >>> features = np.random.default_rng(0).normal(np.arange(80) % 2 * 90.0)[:, None]
-    >>> recipe = mixture_for(CrowdData(features), num_clusters=2)
+    >>> from pyro_crowdclust.mixture import PoissonComponents
+    >>> rng = np.random.default_rng(0)
+    >>> visits = rng.poisson([[1, 20], [20, 1]], size=(40, 2, 2)).reshape(80, 2)
+    >>> recipe = mixture_for(CrowdData(visits), num_clusters=2, components=PoissonComponents)
     >>> result = recipe.fit(progress=False)
     >>> np.bincount(result.assignments).tolist()
     [40, 40]
     """
-    if data.features is None:
-        raise ValueError(
-            "the data have no features to cluster by: pass features; class labels alone are for "
-            "label aggregation"
-        )
-    shape = tuple(data.features.shape[1:])
-    if not shape:
-        raise ValueError("features have no second axis: pass a column, features[:, None]")
+    shape = _feature_shape(data)
+    supervision = supervision or _supervision_of(data, num_clusters)
     annotators = TwoCoin(data.num_workers) if data.num_pairs else None
-    recognition = term = None
     if networks is None:
-        dim, emission = math.prod(shape), Standardized(*_location_and_scale(data))
-        options = _plain_options(data)
-    else:
-        dim, emission = networks.dim, networks.emission(shape)
-        recognition = networks.recognition(shape)
-        networks.check(data)
-        term = RecognitionTerm(20.0) if data.num_pairs else None
-        options = _deep_options(data)
+        made = (components or GaussianComponents)(num_clusters, math.prod(shape))
+        model = SemiCrowdsourcedMixture(
+            DirichletWeights(num_clusters),
+            made,
+            Standardized(*_location_and_scale(data, made.is_continuous)),
+            annotators,
+            supervision,
+            sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
+        )
+        return Recipe(model, MessagePassingGuide(model), data, _plain_options(data, made))
+    if components is not None:
+        raise ValueError(
+            "components are on the features themselves, but behind networks they are Gaussian: "
+            "pass components or networks, not both"
+        )
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_clusters),
-        GaussianComponents(num_clusters, dim),
-        emission,
+        GaussianComponents(num_clusters, networks.dim),
+        networks.emission(shape),
         annotators,
+        supervision,
     )
-    guide = MessagePassingGuide(model, recognition, recognition_term=term)
-    return Recipe(model, guide, data, options)
+    networks.check(data)
+    term = RecognitionTerm(20.0) if data.num_pairs else None
+    guide = MessagePassingGuide(model, networks.recognition(shape), recognition_term=term)
+    return Recipe(model, guide, data, _deep_options(data))
 
 
 def cluster(
@@ -147,17 +171,22 @@ def cluster(
     pairs: Any | None = None,
     *,
     item_ids: Iterable[Hashable] | None = None,
+    known: Any | None = None,
+    must_link: Any | None = None,
+    cannot_link: Any | None = None,
     num_clusters: int = 10,
+    components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
+    supervision: Supervision | None = None,
     **options: Any,
 ) -> Fitted:
     """Cluster items by features and answers: ``mixture_for(CrowdData(...), ...).fit(...)``.
 
     Parameters
     ----------
-    features, pairs, item_ids
+    features, pairs, item_ids, known, must_link, cannot_link
         As for ``CrowdData``.
-    num_clusters, networks
+    num_clusters, components, networks, supervision
         As for ``mixture_for``.
     options
         As for ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
@@ -173,15 +202,49 @@ def cluster(
     >>> result.workers.index.tolist()
     ['a', 'b']
     """
-    data = CrowdData(features, pairs, item_ids=item_ids)
-    return mixture_for(data, num_clusters=num_clusters, networks=networks).fit(**options)
+    data = CrowdData(
+        features,
+        pairs,
+        item_ids=item_ids,
+        known=known,
+        must_link=must_link,
+        cannot_link=cannot_link,
+    )
+    recipe = mixture_for(
+        data,
+        num_clusters=num_clusters,
+        components=components,
+        networks=networks,
+        supervision=supervision,
+    )
+    return recipe.fit(**options)
 
 
-def _plain_options(data: CrowdData) -> dict[str, Any]:
+def _feature_shape(data: CrowdData) -> tuple[int, ...]:
+    if data.features is None:
+        raise ValueError(
+            "the data have no features to cluster by: pass features; class labels alone are for "
+            "label aggregation"
+        )
+    shape = tuple(data.features.shape[1:])
+    if not shape:
+        raise ValueError("features have no second axis: pass a column, features[:, None]")
+    return shape
+
+
+def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
+    """What suits the known labels and links of the data."""
+    if data.links is not None:
+        return HiddenMarkovField.of(data, num_clusters)
+    if data.num_known_classes:
+        return ClassTable.of(data, num_clusters)
+    return Supervision()
+
+
+def _plain_options(data: CrowdData, components: Components) -> dict[str, Any]:
     common = {"epochs": 100, "tolerance": 1e-4, "dtype": torch.float64}
     common |= {"callbacks": [MergeMoves()] if data.num_pairs else []}
-    dim = math.prod(data.features.shape[1:])
-    if data.num_items * dim * (dim + 1) <= FULL_BATCH_NUMBERS:
+    if data.num_items * components.family.observation_size <= FULL_BATCH_NUMBERS:
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
 
@@ -199,8 +262,12 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
     }
 
 
-def _location_and_scale(data: CrowdData) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation of every feature; 1 in place of a deviation of zero.
+def _location_and_scale(
+    data: CrowdData, is_continuous: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of every real feature; 1 in place of a deviation of zero.
+
+    Other features keep their values: the location 0 and the scale 1.
 
     Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
     far from zero costs no digits.
@@ -212,4 +279,7 @@ def _location_and_scale(data: CrowdData) -> tuple[torch.Tensor, torch.Tensor]:
     scale = variance.sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
-    return location, torch.where(constant, 1.0, scale)
+    return (
+        torch.where(is_continuous, location, 0.0),
+        torch.where(constant | ~is_continuous, 1.0, scale),
+    )

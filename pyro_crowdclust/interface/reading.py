@@ -104,6 +104,20 @@ def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     return table
 
 
+def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
+    """The column ``label`` of a table, by its column ``item``.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+    """
+    for name in ("item", "label"):
+        if name not in table:
+            raise ValueError(f"{path} has no column '{name}'; it has {list(table.columns)}")
+    return table.set_index("item")["label"]
+
+
 def _find_ids(head: pd.DataFrame) -> str | None:
     for name in _ID_NAMES:
         if name in head.columns:

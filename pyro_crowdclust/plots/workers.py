@@ -138,5 +138,5 @@ def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, col
         rows, mean.index.astype(str) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
     )
     axes.tick_params(axis="y", length=0)
-    axes.margins(y=0.02)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
     quiet(axes, grid="x")
