@@ -27,7 +27,7 @@ from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
 from pyro_crowdclust.points import PointEstimate
-from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.sparse_assignment import SparseAssignment
 from pyro_crowdclust.supervision import Supervision
 
@@ -53,6 +53,8 @@ class AmortizedGuide(nn.Module):
     recognition_term
         Extra weight of the answers on q(z | o), beyond the one that they have in the bound; see
         ``RecognitionTerm``.
+    consistency_term
+        What q(z | o) also learns from views of the items; see ``ConsistencyTerm``.
     num_summed
         Sum z over so many most probable clusters of an item, and estimate what the others add by
         one of them, drawn (``SparseAssignment``): bound and gradients are unbiased, and a step
@@ -81,6 +83,7 @@ class AmortizedGuide(nn.Module):
         maximum_a_posteriori: bool = True,
         initial_rate: float = 0.8,
         recognition_term: RecognitionTerm | None = None,
+        consistency_term: ConsistencyTerm | None = None,
         num_summed: int | None = None,
     ) -> None:
         super().__init__()
@@ -99,6 +102,7 @@ class AmortizedGuide(nn.Module):
         self.model = model
         self.recognition = recognition
         self.recognition_term = recognition_term
+        self.consistency_term = consistency_term
         self.num_summed = num_summed
         self.auxiliary_loss: Tensor | None = None
         self.points = nn.ModuleDict(
@@ -114,9 +118,9 @@ class AmortizedGuide(nn.Module):
             point = self.points[name]
             point.set_value(torch.full_like(point.value(), initial_rate))
 
-    def _log_probabilities(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _log_probabilities(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """log q(z | o), in which merged outputs of the network count for one cluster."""
-        logits, trunk = self.recognition.assignment_logits(batch.features)
+        logits, trunk = self.recognition.assignment_logits(features)
         outputs = logits.double().log_softmax(-1)
         if bool((self.cluster_of_output == self.outputs).all()):
             return outputs, trunk
@@ -148,7 +152,7 @@ class AmortizedGuide(nn.Module):
                 for name in self._rate_names():
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
-        log_probabilities, trunk = self._log_probabilities(batch)
+        log_probabilities, trunk = self._log_probabilities(batch.features)
         items = pyro.plate("items", len(batch.items), dim=-1)
         with poutine.scale(scale=batch.item_weight), items:
             assignment = self._assignment(log_probabilities, batch)
@@ -165,11 +169,19 @@ class AmortizedGuide(nn.Module):
             if self.recognition_term is not None:
                 ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
                 self.auxiliary_loss = self.recognition_term.loss(probabilities, ratio, batch)
+        if self.consistency_term is not None:
+            seen, _ = self._log_probabilities(self.consistency_term.views(batch))
+            found = softmax_without_denormals(log_probabilities)
+            consistency = self.consistency_term.loss(
+                found, seen, batch.item_weight, batch.num_paired
+            )
+            relational = self.auxiliary_loss
+            self.auxiliary_loss = consistency if relational is None else relational + consistency
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z | o) and the moments of x at the most probable z; answers do not change them."""
-        logits, trunk = self._log_probabilities(batch)
+        logits, trunk = self._log_probabilities(batch.features)
         best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         latent = self.recognition.latent(batch.features, trunk, best)
         return LocalPosterior(logits, latent)
@@ -203,8 +215,9 @@ class AmortizedGuide(nn.Module):
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        if self.recognition_term is not None:
-            self.recognition_term.epoch = epoch
+        for term in (self.recognition_term, self.consistency_term):
+            if term is not None:
+                term.epoch = epoch
 
     @torch.no_grad()
     def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:

@@ -8,6 +8,7 @@ Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 1
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyro
@@ -29,7 +30,7 @@ from pyro_crowdclust.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.networks import GaussianRecognition
-from pyro_crowdclust.recognition import RecognitionTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -52,6 +53,8 @@ class MessagePassingGuide(ConjugateGuide):
         local fixed point. The optimizer's guard then keeps them in their domain.
     recognition_term
         What the recognition network also learns from the answers; see ``RecognitionTerm``.
+    consistency_term
+        What it also learns from views of the items; see ``ConsistencyTerm``.
     """
 
     def __init__(
@@ -62,8 +65,14 @@ class MessagePassingGuide(ConjugateGuide):
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
         full_gradient: bool = False,
         recognition_term: RecognitionTerm | None = None,
+        consistency_term: ConsistencyTerm | None = None,
     ) -> None:
         super().__init__(model)
+        if recognition is None and consistency_term is not None:
+            raise ValueError(
+                "a consistency term teaches the recognition network, and there is none: leave out "
+                "consistency_term with an Identity emission"
+            )
         if recognition is None and not model.emission.observes_latent:
             raise ValueError(
                 "the model's latents are not observed: give the guide a recognition network, e.g. "
@@ -73,6 +82,7 @@ class MessagePassingGuide(ConjugateGuide):
         self.solver = solver
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
+        self.consistency_term = consistency_term
         self.auxiliary_loss: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
@@ -124,7 +134,9 @@ class MessagePassingGuide(ConjugateGuide):
         conditionals = self._conditionals(batch, weights, theta, labels)
         self.auxiliary_loss = None
         if not rates or not batch.num_pairs:
-            return self.model.supervision.solve(self.solver, conditionals, batch)
+            heard = self.model.supervision.solve(self.solver, conditionals, batch)
+            self._add_consistency(conditionals, heard, batch)
+            return heard
         annotators = self.model.annotators
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         ratio = ratio.to(conditionals.components.dtype)
@@ -136,7 +148,23 @@ class MessagePassingGuide(ConjugateGuide):
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
             self.auxiliary_loss = self.recognition_term.loss(alone.assignments, ratio, batch)
+        self._add_consistency(conditionals, heard, batch)
         return heard
+
+    def _add_consistency(
+        self, conditionals: LocalConditionals, heard: LocalPosterior, batch: Batch
+    ) -> None:
+        if self.consistency_term is None or not torch.is_grad_enabled():
+            return
+        potential = self.recognition(self.consistency_term.views(batch))
+        viewed = replace(conditionals.with_fixed_globals(), potential=potential)
+        _, seen = self.solver.solve(viewed)
+        item_weight = self.model.supervision.item_weight(batch)
+        consistency = self.consistency_term.loss(
+            heard.assignments, seen.logits, item_weight, batch.num_paired
+        )
+        relational = self.auxiliary_loss
+        self.auxiliary_loss = consistency if relational is None else relational + consistency
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
@@ -151,6 +179,7 @@ class MessagePassingGuide(ConjugateGuide):
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        if self.recognition_term is not None:
-            self.recognition_term.epoch = epoch
+        for term in (self.recognition_term, self.consistency_term):
+            if term is not None:
+                term.epoch = epoch
         self.model.supervision.set_epoch(epoch)

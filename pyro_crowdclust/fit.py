@@ -45,6 +45,7 @@ def fit(
     *,
     epochs: int | None = None,
     steps: int | None = None,
+    max_time: timedelta | None = None,
     batch_size: int | None = 128,
     answers_per_step: int = 2500,
     blocks: BlockMaker | None = None,
@@ -81,6 +82,9 @@ def fit(
         What to learn from.
     epochs, steps
         Budget; whichever is reached first ends training. Default: 20 epochs.
+    max_time
+        Begin no epoch that would end later than this, if it took as long as the last one. Where
+        this ends training, the answer depends on the speed of the machine.
     batch_size
         Items without answers per step; None puts all data into every step.
     answers_per_step
@@ -235,6 +239,7 @@ def fit(
             steps,
             tolerance,
             patience,
+            deadline=math.inf if max_time is None else started + max_time.total_seconds(),
             progress=progress and ranks.is_first,
             callbacks=callbacks,
             keeper=keeper,
@@ -280,6 +285,7 @@ def _run(
     tolerance: float | None,
     patience: int,
     *,
+    deadline: float,
     progress: bool,
     callbacks: Sequence[Callable[[Trainer], None]],
     keeper: Checkpoint | None,
@@ -308,6 +314,10 @@ def _run(
             while not trainer.has_converged(tolerance, patience):
                 if trainer.steps_done >= total and trainer.position is None:
                     return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+                last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
+                late = float(time.perf_counter() + last > deadline)
+                if trainer.ranks.average([], late) > 0:
+                    return f"budget: time for {trainer.epochs_done} epochs"
                 trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.batches import answered_batch
@@ -57,6 +57,47 @@ def entropy_change(
     joined = parts.sum(1)
     before = -torch.special.xlogy(parts, parts).sum()
     return multiplicity * float(-torch.special.xlogy(joined, joined).sum() - before)
+
+
+def best_move(
+    trainer: Trainer,
+    gain: Float[Tensor, "cluster cluster"],
+    allowed: Bool[Tensor, "cluster cluster"],
+    probabilities: Float[Tensor, "item cluster"],
+    emptied: set[int],
+) -> tuple[int, int, float] | None:
+    """The move that the training objective gains most by, and what it gains; None if it loses.
+
+    To ``gain``, what the evidence for moves says of every two components (entries above the
+    diagonal count), come the changes of the log evidence of components and weights and of the
+    entropy of z. Components without an item and those ``emptied`` before take no part.
+
+    Parameters
+    ----------
+    trainer
+        The training run.
+    gain
+        Change of the objective apart from the mixture's own.
+    allowed
+        The moves to consider.
+    probabilities
+        q(z) of some of the items, by their features.
+    emptied
+        Components that moves of the same epoch have emptied.
+    """
+    multiplicity = trainer.data.num_items / len(probabilities)
+    counts = multiplicity * probabilities.sum(0)
+    held = counts >= 1
+    held[list(emptied)] = False
+    candidates = (allowed & held & held.unsqueeze(-1)).triu(1)
+    best = None
+    for first, second in candidates.nonzero().tolist():
+        change = float(gain[first, second])
+        change += entropy_change(probabilities, first, second, multiplicity)
+        change += trainer.guide.merge_change(first, second, counts)
+        if change > 0 and (best is None or change > best[2]):
+            best = (first, second, change)
+    return best
 
 
 @dataclass
@@ -115,23 +156,11 @@ class MergeMoves:
         weight = guide.model.annotators.log_likelihood_ratio(
             guide.rate_statistics(), batch.worker, batch.label
         )
-        gain = answer_gain(answered, batch.left, batch.right, weight).triu(1)
+        gain = answer_gain(answered, batch.left, batch.right, weight)
         term = getattr(guide, "recognition_term", None)
         gain = gain * (1.0 if term is None else max(term.current_weight(), 1.0))
         chosen = spaced_items(trainer.data.num_items, self.sample_size)
         probabilities = assignments_by_features(trainer, chosen)
-        multiplicity = trainer.data.num_items / len(probabilities)
-        counts = multiplicity * probabilities.sum(0)
-        held = counts >= 1
-        held[list(emptied)] = False
         # Evidence alone can favour a move, too, but whether two components are one cluster is for
         # the answers to say.
-        candidates = gain.gt(0) & held & held.unsqueeze(-1)
-        best = None
-        for first, second in candidates.nonzero().tolist():
-            change = float(gain[first, second])
-            change += entropy_change(probabilities, first, second, multiplicity)
-            change += guide.merge_change(first, second, counts)
-            if change > 0 and (best is None or change > best[2]):
-                best = (first, second, change)
-        return best
+        return best_move(trainer, gain, gain > 0, probabilities, emptied)

@@ -1,4 +1,4 @@
-"""What networks learn from answers and labels beside the bound."""
+"""What networks learn beside the bound: from answers, from labels and from views of items."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.distributions import agreement
+from pyro_crowdclust.views import View
+
+Schedule = float | Callable[[float], float]
+
+
+def _at(weight: Schedule, epoch: float) -> float:
+    """A weight that may be a function of the epoch."""
+    return weight(epoch) if callable(weight) else weight
 
 
 @dataclass
@@ -31,12 +39,12 @@ class RecognitionTerm:
         it to give the bound back.
     """
 
-    weight: float | Callable[[float], float]
+    weight: Schedule
     epoch: float = 0.0
 
     def current_weight(self) -> float:
         """c at the current epoch."""
-        return self.weight(self.epoch) if callable(self.weight) else self.weight
+        return _at(self.weight, self.epoch)
 
     def loss(
         self,
@@ -79,12 +87,12 @@ class LabelTerm:
         Where training is.
     """
 
-    weight: float | Callable[[float], float]
+    weight: Schedule
     epoch: float = 0.0
 
     def current_weight(self) -> float:
         """c at the current epoch."""
-        return self.weight(self.epoch) if callable(self.weight) else self.weight
+        return _at(self.weight, self.epoch)
 
     def loss(
         self,
@@ -105,6 +113,67 @@ class LabelTerm:
         """
         log_loss = alone.logsumexp(-1) - heard.logsumexp(-1)
         return self.current_weight() * torch.dot(item_weight.to(log_loss.dtype), log_loss)
+
+
+@dataclass
+class ConsistencyTerm:
+    """``-sum_i c_i sum_k q(z_i = k) log q(z_i = k | v(o_i))``: views of an item are one cluster.
+
+    A *view* v(o) is a random change of features that leaves the cluster as it is, such as a small
+    turn of an image. What inference found of an item, messages included, is the target; the
+    recognition network should find the same in a view, by its features alone. So it learns from
+    what the answers did to q(z) of the answered items, over and over on new views of them, and
+    clusters cannot follow how an item is turned. The term is added to the training loss, never to
+    the reported ELBO, and its gradient reaches the recognition network alone. Training on
+    consistent predictions: Sajjadi et al. 2016; Laine and Aila 2017.
+
+    Attributes
+    ----------
+    view
+        How a view is made, e.g. ``RandomAffine``.
+    weight
+        c of the items without answers, as a number or a function of the epoch.
+    answered_weight
+        c of the items with answers. They are few, and alone know what people say, so it should be
+        the larger one: without it the views of the others can agree on a merge of two human
+        clusters before the answers have spoken.
+    """
+
+    view: View
+    weight: Schedule
+    answered_weight: Schedule
+    epoch: float = 0.0
+
+    def views(self, batch: Batch) -> Float[Tensor, "item ..."]:
+        """A view of every item of a batch."""
+        features = batch.features.detach()
+        normal = batch.noise(features.new_empty(len(features), self.view.num_random))
+        return self.view(features, 2 * torch.special.ndtr(normal) - 1)
+
+    def loss(
+        self,
+        assignments: Float[Tensor, "item cluster"],
+        seen: Float[Tensor, "item cluster"],
+        item_weight: Float[Tensor, " item"],
+        num_answered: int,
+    ) -> Float[Tensor, ""]:
+        """The term for a batch, scaled to all items.
+
+        Parameters
+        ----------
+        assignments
+            q(z) that inference found.
+        seen
+            Logits of q(z | v(o)).
+        item_weight
+            Inverse inclusion rates.
+        num_answered
+            The items with answers are the first so many rows.
+        """
+        weight = torch.full_like(item_weight, _at(self.weight, self.epoch))
+        weight[:num_answered] = _at(self.answered_weight, self.epoch)
+        cross_entropy = -(assignments.detach() * seen.log_softmax(-1)).sum(-1)
+        return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -342,11 +343,12 @@ def test_budgets():
         ({"epochs": None, "steps": 5}, "budget: 5 steps in 3 epochs"),
         ({"epochs": 3, "steps": 99}, "budget: 6 steps in 3 epochs"),
         ({"epochs": 3, "steps": 1}, "budget: 1 steps in 1 epochs"),
-        ({"epochs": None}, "budget: 40 steps in 20 epochs"),
+        ({"epochs": 3, "max_time": timedelta(0)}, "budget: time for 1 epochs"),
+        ({"epochs": None, "max_time": timedelta(days=1)}, "budget: 40 steps in 20 epochs"),
     ]:
         result = quiet_fit(*pair, data, **budget)
         assert result.stop_reason == reason
-        assert f"{result.history['step'].iloc[-1]} steps" in reason
+        assert f"{result.history['step'].iloc[-1]} steps" in reason or "time" in reason
     assert list(result.history["epoch"]) == list(range(1, 21))
     assert (result.history["seconds"] > 0).all()
     assert result.seconds >= result.history["seconds"].sum()
