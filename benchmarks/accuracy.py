@@ -32,9 +32,9 @@ def spread(key: str) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-def every(key: str) -> Callable[[dict[str, Any]], str]:
+def every(key: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
     """The value of one key for every seed."""
-    return lambda figures: ", ".join(f"{one:.3f}" for one in figures[key])
+    return lambda figures: ", ".join(f"{one:.{digits}f}" for one in figures[key])
 
 
 PINWHEEL = Experiment(
@@ -68,6 +68,53 @@ MNIST = Experiment(
     needs_data=True,
 )
 
+
+def mean_and_spread(key: str) -> Callable[[dict[str, Any]], str]:
+    """Mean, standard deviation and all values over the seeds, in percent."""
+
+    def text(figures: dict[str, Any]) -> str:
+        values = [100 * one for one in figures[key]]
+        each = ", ".join(f"{one:.2f}" for one in values)
+        return f"{statistics.mean(values):.2f} % +- {statistics.stdev(values):.2f} ({each})"
+
+    return text
+
+
+DEEP_LABELS = Experiment(
+    "dp_dlgmm_labels",
+    ["examples/dp_dlgmm_mnist.py", "--labels", "0.1"],
+    [
+        Figure("MNIST, 10 % of the labels, test error", "2.0 %", mean_and_spread("test_error")),
+        Figure("expected calibration error", "", mean_and_spread("calibration_error")),
+        Figure("clusters in use", "", every("clusters_in_use", 0)),
+        Figure("minutes", "", every("minutes", 1)),
+    ],
+    needs_data=True,
+    seeds=range(5),
+)
+
+DEEP = Experiment(
+    "dp_dlgmm",
+    ["examples/dp_dlgmm_mnist.py", "--labels", "0", "--clusters", "20"],
+    [
+        Figure("MNIST without labels, accuracy", "", lambda f: f"{1 - f['test_error']:.3f}"),
+        Figure("NMI", "", value("test_nmi")),
+        Figure("clusters in use", "", value("clusters_in_use", 0)),
+        Figure("minutes", "", value("minutes", 1)),
+    ],
+    needs_data=True,
+)
+
+DEEP_CIFAR10 = Experiment(
+    "dp_dlgmm_cifar10",
+    ["examples/dp_dlgmm_cifar10.py"],
+    [
+        Figure("CIFAR-10 in gray, 1,000 labels, test error", "", value("test_error")),
+        Figure("expected calibration error", "", value("calibration_error")),
+        Figure("minutes", "", value("minutes", 1)),
+    ],
+    needs_data=True,
+)
 
 WORKERS = ("lowest_weight_workers", "true_bad_workers")
 
@@ -267,4 +314,6 @@ PAIRS = Experiment(
 
 
 if __name__ == "__main__":
-    measure([PINWHEEL, DIGITS, MNIST, UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS])
+    deep = [DEEP_LABELS, DEEP, DEEP_CIFAR10]
+    others = [PINWHEEL, DIGITS, MNIST, UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS]
+    measure([*others, *deep])

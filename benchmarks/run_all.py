@@ -171,5 +171,28 @@ OUT_OF_CORE = Experiment(
     ],
 )
 
+
+def by_clusters(key: str, floor: str, unit: str) -> Callable[[dict[str, Any]], str]:
+    """One number for every T, and that of the VAE."""
+    return lambda figures: (
+        ", ".join(f"{value:g} {unit} (T = {size})" for size, value in figures[key].items())
+        + f"; VAE {figures[floor]:.1f} {unit}"
+    )
+
+
+DEEP_STEP = Experiment(
+    "dp_dlgmm_step",
+    ["benchmarks/dp_dlgmm_step.py", "--threads", "1"],
+    [
+        Figure(
+            f"{what} of the deep mixture, {decoder}",
+            "",
+            by_clusters(f"{key}{suffix}", f"vae_{key}", unit),
+        )
+        for decoder, suffix in (("shared decoder", ""), ("a decoder per cluster", "_per_cluster"))
+        for what, key, unit in (("step", "milliseconds", "ms"), ("peak memory", "megabytes", "MB"))
+    ],
+)
+
 if __name__ == "__main__":
-    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED, OUT_OF_CORE])
+    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED, OUT_OF_CORE, DEEP_STEP])

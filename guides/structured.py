@@ -110,10 +110,11 @@ class StructuredGuide(ConjugateGuide):
         theta: Float[Tensor, "cluster size"],
         features: Float[Tensor, "item ..."],
         seen: Float[Tensor, "item width"],
+        rows: Rows,
         *,
         at_draws: bool = False,
-    ) -> Float[Tensor, "item cluster"]:
-        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of all items and clusters.
+    ) -> Float[Tensor, " row"]:
+        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of some items and clusters.
 
         With one draw of h for the emission (and for all layers but the top), the others in closed
         form; or, ``at_draws``, of one draw throughout: a log importance weight.
@@ -126,8 +127,9 @@ class StructuredGuide(ConjugateGuide):
             Of the items.
         seen
             What the trunk of the recognition network returns of them.
+        rows
+            Which items and clusters.
         """
-        rows = Rows.every(len(features), self.model.num_clusters, seen)
         latents = self.recognition.latents(seen, rows)
         values, total = {}, seen.new_zeros(())
         for name, moments in zip(self.model.latent_names(), latents, strict=True):
@@ -142,17 +144,21 @@ class StructuredGuide(ConjugateGuide):
             return values[name]
 
         self.model.generate(theta, rows, seen.dtype, sample)
-        return total.unflatten(0, (len(features), -1))
+        return total
 
-    def _in_parts(
+    @torch.no_grad()
+    def _table(
         self, theta: Tensor, features: Tensor, seen: Tensor, *, at_draws: bool = False
-    ) -> Tensor:
-        """``log_ratios`` with bounded memory."""
-        size = max(1, _ROWS // self.model.num_clusters)
-        table = seen.new_empty(len(seen), self.model.num_clusters)
-        for part in torch.arange(len(seen), device=seen.device).split(size):
-            ratios = self.log_ratios(theta, features[part], seen[part], at_draws=at_draws)
-            table[part] = ratios.to(table.dtype)
+    ) -> Float[Tensor, "item cluster"]:
+        """``log_ratios`` of all items and clusters, in parts that bound the memory."""
+        num_clusters = self.model.num_clusters
+        table = seen.new_empty(len(seen), num_clusters)
+        items = torch.arange(len(seen), device=seen.device)
+        for part in items.split(max(1, _ROWS // num_clusters)):
+            rows = Rows.every(len(part), num_clusters, seen)
+            given = features[part], seen[part]
+            ratios = self.log_ratios(theta, *given, rows, at_draws=at_draws)
+            table[part] = ratios.to(table.dtype).view(len(part), num_clusters)
         return table
 
     def _logits(
@@ -168,21 +174,32 @@ class StructuredGuide(ConjugateGuide):
         supervision, self.auxiliary_loss = self.model.supervision, None
         log_weights = self.model.weights.log_weights(weights)
         local = supervision.local_log_weights(log_weights, labels, batch)
-        learns = torch.zeros(len(seen), dtype=torch.bool, device=seen.device)
+        ratios = self._table(theta, batch.features, seen)
         if self.label_term is not None and batch.known is not None:
-            learns = batch.known >= 0
-        ratios = seen.new_empty(len(seen), self.model.num_clusters)
-        if bool(learns.any()):
-            own = self.log_ratios(theta, batch.features[learns], seen[learns])
-            weight = supervision.item_weight(batch)[learns]
-            heard = local[learns] + own
-            self.auxiliary_loss = self.label_term.loss(log_weights + own, heard, weight)
-            ratios[learns] = own.detach()
-        with torch.no_grad():
-            others = ~learns
-            ratios[others] = self._in_parts(theta, batch.features[others], seen[others])
-            logits = self._joined((local + ratios).to(seen.dtype), rates, batch)
-            return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
+            labelled = batch.known >= 0
+            alone, heard = log_weights + ratios[labelled], (local + ratios)[labelled]
+            own = self._learning(theta, batch.features[labelled], seen[labelled], alone, heard)
+            weight = supervision.item_weight(batch)[labelled]
+            self.auxiliary_loss = self.label_term.loss(alone + own, heard + own, weight)
+        logits = self._joined((local + ratios).to(seen.dtype), rates, batch)
+        return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
+
+    def _learning(
+        self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, heard: Tensor
+    ) -> Float[Tensor, "labelled cluster"]:
+        """Zeros whose gradient is that of ``log_ratios``, where the label changes q(z).
+
+        The derivative of the log loss is what the label takes from or gives to a cluster. Where
+        that is less than the threshold, no pass through the networks is made.
+        """
+        change = (heard.softmax(-1) - alone.softmax(-1)).abs()
+        rows = Rows.of((change >= self.threshold).to(seen.dtype))
+        zeros = seen.new_zeros(len(seen) * self.model.num_clusters)
+        if not len(rows.item):
+            return zeros.view_as(alone)
+        ratios = self.log_ratios(theta, features, seen, rows)
+        places = rows.item * self.model.num_clusters + rows.cluster
+        return zeros.index_add(0, places, (ratios - ratios.detach()).to(zeros.dtype)).view_as(alone)
 
     def _joined(
         self, alone: Float[Tensor, "item cluster"], rates: dict[str, Tensor], batch: Batch
@@ -212,7 +229,7 @@ class StructuredGuide(ConjugateGuide):
         seen = self.recognition.trunk(features)
         total = None
         for _ in range(self.num_draws):
-            ratios = self._in_parts(theta, batch.features, seen, at_draws=True)
+            ratios = self._table(theta, batch.features, seen, at_draws=True)
             total = ratios if total is None else torch.logaddexp(total, ratios)
         log_likelihood = total - math.log(self.num_draws)
         eta = self.posteriors["weights"].natural_parameters

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyro
+import pyro.distributions as dist
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pyro import poutine
 from torch import Tensor, nn
 
@@ -169,6 +170,26 @@ class DeepLatentMixture(nn.Module):
             draw = IndependentMoments.of(value).draw().to(dtype)
             value = sample(name, RowNormal.of(layer(draw, rows)))
         sample("o", self.emission(IndependentMoments.of(value).draw().to(dtype), rows))
+
+    @torch.no_grad()
+    def features_of(
+        self, top: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]
+    ) -> dist.TorchDistribution:
+        """p(o | hL, z) of flattened rows, with draws of the layers in between.
+
+        Parameters
+        ----------
+        top
+            hL of every row.
+        clusters
+            z, in a shape that broadcasts with that of the rows.
+        """
+        flat = clusters.to(top.device).expand(top.shape[:-1]).flatten()
+        rows = Rows.of(nn.functional.one_hot(flat, self.num_clusters).to(top.dtype))
+        latent = top.flatten(0, -2)
+        for layer in self.layers:
+            latent = layer(latent, rows).sample()
+        return self.emission(latent, rows)
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the assignments z."""

@@ -76,8 +76,9 @@ class LabelTerm:
     cluster look like, and nothing of what tells clusters apart. This term is the log loss of what
     would be predicted of the labelled items (Kingma et al. 2014, eq. 9, for a q(z | o) that is not
     a network but the optimum of the bound). It is added to the training loss, never to the
-    reported ELBO, and reaches networks alone. It is never negative, so what training climbs stays
-    below the ELBO, hence below the log evidence: a bound, but a loose one.
+    reported ELBO, and reaches the networks of both sides, but not the conjugate posteriors. It is
+    never negative, so what training climbs stays below the ELBO, hence below the log evidence: a
+    bound, but a loose one.
 
     Attributes
     ----------

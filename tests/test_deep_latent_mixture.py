@@ -222,17 +222,23 @@ def exact_log_likelihoods(guide: StructuredGuide, features: torch.Tensor) -> np.
     return np.stack(columns, 1)
 
 
+@torch.no_grad()
+def table(guide: StructuredGuide, features: torch.Tensor, **options: bool) -> torch.Tensor:
+    """Log ratios of all items and clusters."""
+    seen, theta = guide.recognition.trunk(features), guide.posteriors["components"].mean()
+    rows = Rows.every(len(features), CLUSTERS, features)
+    return guide.log_ratios(theta, features, seen, rows, **options).view(-1, CLUSTERS)
+
+
 def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypatch):
     """One deviation up and one down integrate a quadratic function exactly."""
     guide = linear_gaussian()
     features = 2 * torch.randn(6, FEATURES)
     batch = without_answers(full_batch(CrowdData(features)))
-    seen = guide.recognition.trunk(features)
-    theta = guide.posteriors["components"].mean()
     ratios = []
     for sign in (1.0, -1.0):
         monkeypatch.setattr(IndependentMoments, "draw", lambda m, s=sign: m.mean + s * m.scale)
-        ratios.append(guide.log_ratios(theta, features, seen).detach().numpy())
+        ratios.append(table(guide, features).numpy())
     expected = exact_log_likelihoods(guide, features)
     np.testing.assert_allclose(np.mean(ratios, 0), expected, atol=1e-6)
     monkeypatch.undo()
@@ -248,11 +254,8 @@ def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
     with torch.no_grad():
         guide.recognition.head.skip_bias[:, 0, 1] += 0.6  # q(h | o) twice as wide
     features = 2 * torch.randn(3, FEATURES)
-    seen, theta = guide.recognition.trunk(features), guide.posteriors["components"].mean()
     exact = exact_log_likelihoods(guide, features)
-    with torch.no_grad():
-        draws = [guide.log_ratios(theta, features, seen, at_draws=True) for _ in range(1000)]
-    draws = torch.stack(draws)
+    draws = torch.stack([table(guide, features, at_draws=True) for _ in range(1000)])
     by_ten = (draws.unflatten(0, (100, 10)).logsumexp(1) - np.log(10)).mean(0).numpy()
     by_one = draws.mean(0).numpy()
     assert (by_one < by_ten).all()
@@ -406,6 +409,7 @@ def test_label_term_is_the_log_loss_of_the_label_free_assignments(known_noise):
     value.backward()
     assert all(q.natural_parameters.grad is None for q in guide.posteriors.values())
     assert guide.model.emission.network.output.weight.grad.abs().sum() > 0
+    assert guide.recognition.trunk.output.weight.grad.abs().sum() > 0
 
 
 def test_label_term_of_a_class_table_sums_over_the_clusters_of_a_class():
@@ -462,6 +466,18 @@ def test_model_simulates_one_row_per_item():
     assert trace.nodes["o"]["value"].shape == (5, FEATURES)
     trace.compute_log_prob()
     assert all(torch.isfinite(trace.nodes[name]["log_prob"]).all() for name in ("h2", "h1"))
+
+
+def test_samples_of_a_cluster_come_from_its_networks():
+    guide = randomize(make_guide(num_layers=2, network="one each"))
+    model, top = guide.model, torch.randn(3, CLUSTERS, DIM)
+    with torch.no_grad():
+        model.layers[0].log_scale.fill_(-50.0)
+    made = model.features_of(top, torch.arange(CLUSTERS)).mean.unflatten(0, (3, CLUSTERS))
+    for row, k in itertools.product(range(3), range(CLUSTERS)):
+        below = alone(model.layers[0].network, top[row, k], k)
+        expected = alone(model.emission.network, below, k)
+        torch.testing.assert_close(made[row, k], expected, rtol=0, atol=0.05)
 
 
 def test_sorted_clusters_keep_their_networks():

@@ -50,6 +50,28 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("mean_sensitivity", "mean_specificity", "seconds_per_epoch"),
         },
     ),
+    "examples/dp_dlgmm_mnist.py": (
+        [
+            *("--data", str(DATA), "--items", "300", "--epochs", "1", "--hidden", "8"),
+            *("--width", "8", "--dim", "4", "--channels", "2", "--draws", "2"),
+            *("--figures", "{tmp}"),
+        ],
+        {"test_error", "calibration_error", "test_nmi", "clusters_in_use", "minutes"},
+    ),
+    "examples/dp_dlgmm_cifar10.py": (
+        [
+            *("--data", str(DATA), "--items", "300", "--epochs", "1", "--hidden", "8"),
+            *("--width", "8", "--dim", "4", "--channels", "2", "--draws", "2"),
+        ],
+        {"test_error", "calibration_error", "test_nmi", "clusters_in_use", "minutes"},
+    ),
+    "benchmarks/dp_dlgmm_step.py": (
+        ["--steps", "1", "--items", "300", "--clusters", "3"],
+        {
+            *("milliseconds", "ratio", "megabytes", "vae_milliseconds", "vae_megabytes"),
+            *("milliseconds_per_cluster", "ratio_per_cluster", "megabytes_per_cluster"),
+        },
+    ),
     "examples/pinwheel.py": (
         ["--seeds", "1", "--epochs", "1", "--scdc-epochs", "1", "--figure", "{tmp}/panels.png"],
         {
@@ -135,6 +157,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
 NEEDS = {
     "examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
     "examples/crowd_labels.py": ["crowd_labels_bluebird.npz"],
+    "examples/dp_dlgmm_mnist.py": ["mnist.npz"],
+    "examples/dp_dlgmm_cifar10.py": [
+        *("cifar10_train_1.npz", "cifar10_train_2.npz", "cifar10_test_first1000.npz"),
+    ],
     "examples/momresp_logresp.py": [
         *("news20_w100.npz", "crowd_labels_sentiment_text.npz", "crowd_labels_labelme.npz"),
     ],

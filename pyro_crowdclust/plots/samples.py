@@ -35,7 +35,8 @@ def plot_cluster_samples(
     Parameters
     ----------
     fitted
-        What ``fit`` returned; its guide needs ``mixture()`` and its model an ``emission``.
+        What ``fit`` returned; its guide needs ``mixture()`` and its model an ``emission``, and
+        ``features_of(latent, clusters)`` where features also depend on the cluster.
     image_shape
         Height and width, and 3 for colour.
     num_samples
@@ -118,9 +119,13 @@ def _sample_images(
         if getattr(emission, "observes_latent", False):
             images = latent
         else:
-            features = emission(latent.to(fitted.device, fitted.dtype))
+            latent = latent.to(fitted.device, fitted.dtype)
+            if hasattr(fitted.model, "features_of"):
+                features = fitted.model.features_of(latent, chosen)
+            else:
+                features = emission(latent)
             images = features.sample() if pixel_noise else features.mean
-    images = as_array(images.double()).swapaxes(0, 1)
+    images = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
     size = int(np.prod(images.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
         raise ValueError(f"{size} features do not make an image of the shape {image_shape}")

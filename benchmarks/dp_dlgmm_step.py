@@ -1,0 +1,160 @@
+"""Time and memory of a step of the deep latent mixture as its clusters grow, over a plain VAE.
+
+MNIST shapes: trunk 784-128-64, head 64-64-16, decoder 8-128-128-784, Bernoulli pixels, 128 items a
+step, once with one decoder that is told the cluster and once with a decoder for every cluster. The
+VAE has one of each network and no clusters: one forward pass with a draw in between, backward, and
+the same Adam. All take turns; on one thread the clock is that of the processor, which stands still
+while a neighbour runs.
+
+    python benchmarks/dp_dlgmm_step.py --threads 1
+
+Last line: one JSON object with the medians ``milliseconds`` and ``milliseconds_per_cluster`` by T,
+``vae_milliseconds``, their ratios, and ``megabytes`` and ``megabytes_per_cluster`` by T: how far
+the peak memory of a process of its own grows in three steps, and ``vae_megabytes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from step import make_data, median_ratio, take_turns
+from torch import nn
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.batches import Batch, MinibatchSampler
+from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
+from pyro_crowdclust.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
+from pyro_crowdclust.fit import adam, default_elbo
+from pyro_crowdclust.guides import StructuredGuide
+from pyro_crowdclust.initialization import PrincipalComponentStart
+from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
+from pyro_crowdclust.models import DeepLatentMixture
+from pyro_crowdclust.networks import SkipMLP
+from pyro_crowdclust.training import Trainer
+
+PIXELS, HIDDEN, WIDTH, DIM = 784, 128, 64, 8
+DECODERS = {"shared": CodedMLP, "per_cluster": ClusterMLP}
+
+
+def features_of(num_items: int) -> CrowdData:
+    """Blurred prototypes of ten classes, without answers."""
+    return CrowdData(make_data(num_items).features)
+
+
+def make_trainer(data: CrowdData, decoder: str, clusters: int) -> Trainer:
+    """A run of the mixture from its start."""
+    generator = torch.Generator().manual_seed(0)
+    network = DECODERS[decoder]((DIM, HIDDEN, HIDDEN, PIXELS), clusters)
+    model = DeepLatentMixture(
+        StickBreakingWeights(clusters),
+        DiagonalGaussianComponents(clusters, DIM),
+        BernoulliEmission(network),
+    )
+    head = CodedMLP((WIDTH, WIDTH, 2 * DIM), clusters)
+    recognition = ClusterRecognition(SkipMLP((PIXELS, HIDDEN, WIDTH)), head, [DIM])
+    guide = StructuredGuide(model, recognition, threshold=min(1e-3, 0.5 / clusters))
+    PrincipalComponentStart(sample_size=2000)(model, guide, data, generator)
+    return Trainer(
+        model,
+        guide,
+        data,
+        MinibatchSampler(data, generator=generator),
+        optim=adam,
+        step_size=0.01,
+        elbo=default_elbo(enumerates=False),
+        device=None,
+        dtype=torch.float32,
+        validate=False,
+    )
+
+
+def make_vae() -> Callable[[Batch], None]:
+    """The same networks, once."""
+    encoder = nn.Sequential(SkipMLP((PIXELS, HIDDEN, WIDTH)), SkipMLP((WIDTH, WIDTH, 2 * DIM)))
+    decoder = SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))
+    optimizer = adam([*encoder.parameters(), *decoder.parameters()])
+
+    def step(batch: Batch) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        mean, raw = encoder(batch.features).chunk(2, -1)
+        draw = mean + raw.exp() * torch.randn_like(mean)
+        log_likelihood = SoftBernoulli(decoder(draw)).log_prob(batch.features).sum(-1)
+        divergence = (mean.square() + (2 * raw).exp() - 2 * raw - 1).sum(-1) / 2
+        (-(batch.item_weight.float() * (log_likelihood - divergence)).sum()).backward()
+        optimizer.step()
+
+    return step
+
+
+def _peak_of_process() -> float:
+    """Peak resident megabytes (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def print_peak_growth(whose: str, clusters: int) -> None:
+    """Print how far the peak memory grows in three steps; run in a process of its own."""
+    data = features_of(2000)
+    before = _peak_of_process()
+    work = make_vae() if whose == "vae" else make_trainer(data, whose, clusters).step
+    sampler = MinibatchSampler(data, generator=torch.Generator().manual_seed(0))
+    for batch, _ in zip(sampler, range(3), strict=False):
+        work(batch)
+    print(_peak_of_process() - before)
+
+
+def peak_megabytes(whose: str, clusters: int) -> float:
+    """Peak growth of one kind of decoder, or of the VAE."""
+    command = [sys.executable, __file__, "--peak", whose, "--clusters", str(clusters)]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, object]:
+    """Run the benchmark; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--items", type=int, default=4000)
+    parser.add_argument("--clusters", type=int, nargs="+", default=[5, 25, 50, 100])
+    parser.add_argument("--peak", choices=(*DECODERS, "vae"), help="only print growth of memory")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    if options.peak:
+        print_peak_growth(options.peak, options.clusters[0])
+        return {}
+
+    data = features_of(options.items)
+    batches = list(MinibatchSampler(data, generator=torch.Generator().manual_seed(0)))
+    figures: dict[str, object] = {"vae_megabytes": peak_megabytes("vae", 1)}
+    plain: list[float] = []
+    names = {"shared": "", "per_cluster": "_per_cluster"}
+    for suffix in names.values():
+        for kind in ("milliseconds", "ratio", "megabytes"):
+            figures[kind + suffix] = {}
+    for clusters in options.clusters:
+        trainers = [make_trainer(data, decoder, clusters) for decoder in DECODERS]
+        works = [make_vae(), *(trainer.step for trainer in trainers)]
+        vae, *ours = take_turns(works, batches, options.steps, warm_up=3)
+        plain += vae
+        for decoder, times in zip(DECODERS, ours, strict=True):
+            suffix, key = names[decoder], str(clusters)
+            figures[f"milliseconds{suffix}"][key] = round(1e3 * statistics.median(times), 2)
+            figures[f"ratio{suffix}"][key] = round(median_ratio(times, vae), 2)
+            figures[f"megabytes{suffix}"][key] = round(peak_megabytes(decoder, clusters), 1)
+    figures["vae_milliseconds"] = round(1e3 * statistics.median(plain), 2)
+    print(f"{options.threads} threads, {len(batches[0].items)} items a step")
+    print(json.dumps(figures))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""MNIST with few labels, or none, by a Dirichlet process deep latent Gaussian mixture.
+
+The experiments of Echraibi et al. 2020: one network for all clusters that is told the cluster by a
+code, sticks of a Dirichlet process, 10 % of the labels drawn at random.
+
+    python examples/dp_dlgmm_mnist.py --labels 0.1 --data DIR --seed 0
+    python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
+
+DIR holds ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
+../shared/data. With labels, a cluster is a digit, test items are predicted by importance weights,
+and every labelled image is also there in distorted copies. Without, clusters are matched to digits
+one to one. ``--holdout N`` scores the last N training images, which are then not trained on: all
+settings were chosen so. ``--figures`` draws samples of every cluster and a t-SNE of the latents.
+
+Prints a line per epoch and, last, one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.ndimage import affine_transform
+from sklearn.manifold import TSNE
+from torch import nn
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.cluster_networks import CodedMLP
+from pyro_crowdclust.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
+from pyro_crowdclust.emissions import BernoulliEmission
+from pyro_crowdclust.guides import StructuredGuide
+from pyro_crowdclust.known_clusters import KnownClusters
+from pyro_crowdclust.metrics import (
+    clustering_accuracy,
+    clusters_in_use,
+    expected_calibration_error,
+    normalized_mutual_information,
+)
+from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
+from pyro_crowdclust.models import DeepLatentMixture
+from pyro_crowdclust.optim import robbins_monro
+from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
+from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.recognition import LabelTerm
+from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.training import Trainer
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images as rows of gray values in [0, 1], labels of some of them, and images to score."""
+
+    train: np.ndarray
+    known: np.ndarray
+    test: np.ndarray
+    test_labels: np.ndarray
+    side: int
+
+
+def rows(images: np.ndarray) -> np.ndarray:
+    """Images of bytes as rows in [0, 1]."""
+    return images.reshape(len(images), -1).astype(np.float32) / 255
+
+
+def distorted(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A copy that is turned, stretched, slanted and shifted a little."""
+    angle, slant = rng.uniform(-0.2, 0.2), rng.uniform(-0.15, 0.15)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    matrix = turn @ np.array([[1.0, slant], [0.0, 1.0]]) / rng.uniform(0.9, 1.1)
+    center = (np.array(image.shape) - 1) / 2
+    shift = center - matrix @ center + rng.uniform(-2, 2, size=2)
+    return affine_transform(image.astype(np.float32), matrix, shift, order=1).clip(0, 255)
+
+
+def with_labels(
+    train: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    test_labels: np.ndarray,
+    num_known: int,
+    copies: int,
+    seed: int,
+) -> Images:
+    """Labels of a random part of the images, which are also there in distorted copies."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(train), num_known, replace=False)
+    known = np.full(len(train), -1)
+    known[chosen] = labels[chosen]
+    parts = [rows(train)]
+    for _ in range(copies if num_known else 0):
+        parts.append(rows(np.stack([distorted(image, rng) for image in train[chosen]])))
+        known = np.concatenate([known, labels[chosen]])
+    return Images(np.concatenate(parts), known, rows(test), test_labels, train.shape[1])
+
+
+def load(folder: Path, options: argparse.Namespace) -> Images:
+    """MNIST, or its first ``--items`` training images."""
+    images = np.load(folder / "mnist.npz")
+    train, labels = images["x_train"], images["y_train"].astype(np.int64)
+    test, test_labels = images["x_test"], images["y_test"].astype(np.int64)
+    if options.holdout:
+        test, test_labels = train[-options.holdout :], labels[-options.holdout :]
+        train, labels = train[: -options.holdout], labels[: -options.holdout]
+    if options.items:
+        train, labels = train[: options.items], labels[: options.items]
+        test, test_labels = test[: options.items], test_labels[: options.items]
+    num_known = round(options.labels * len(train))
+    return with_labels(train, labels, test, test_labels, num_known, options.copies, options.seed)
+
+
+def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
+    """A model with one coded decoder, and its guide with a convolutional trunk."""
+    clusters, dim, hidden, width = options.clusters, options.dim, options.hidden, options.width
+    labelled = bool((images.known >= 0).any())
+    model = DeepLatentMixture(
+        StickBreakingWeights(clusters),
+        DiagonalGaussianComponents(clusters, dim, degrees=4.0),
+        BernoulliEmission(CodedMLP((dim, hidden, hidden, images.side**2), clusters)),
+        supervision=KnownClusters(clusters) if labelled else None,
+    )
+    shape = (1, images.side, images.side)
+    trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
+    recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
+    term = LabelTerm(options.weight) if labelled else None
+    return StructuredGuide(model, recognition, num_draws=options.draws, label_term=term)
+
+
+class FallingAdam(torch.optim.Adam):
+    """Adam whose rate is held for the first half of the steps and then falls in a line to zero."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], rate: float, steps: int) -> None:
+        super().__init__(parameters, lr=rate, fused=True)
+        self.rate, self.steps, self.taken = rate, steps, 0
+
+    def step(self, closure: None = None) -> None:
+        """One step at the rate of its time."""
+        left = max(0.0, 1 - self.taken / self.steps)
+        for group in self.param_groups:
+            group["lr"] = self.rate * min(1.0, 2 * left)
+        self.taken += 1
+        super().step()
+
+
+def report(trainer: Trainer) -> None:
+    """A callback that prints every epoch."""
+    row = trainer.history[-1]
+    print(
+        f"epoch {row['epoch']:3d}  {row['seconds']:6.1f} s  "
+        f"ELBO/item {row['elbo'] / trainer.data.num_items:8.2f}  clusters {row['clusters_in_use']}",
+        flush=True,
+    )
+
+
+def train(images: Images, options: argparse.Namespace) -> Fitted:
+    """Fit the mixture to the images."""
+    guide = build(images, options)
+    labelled = bool((images.known >= 0).any())
+    data = CrowdData(images.train, known=images.known if labelled else None)
+    print(f"{data}; {torch.get_num_threads()} threads", flush=True)
+    steps = options.epochs * max(1, round(data.num_items / options.batch_size))
+    return fit(
+        guide.model,
+        guide,
+        data,
+        epochs=options.epochs,
+        batch_size=options.batch_size,
+        optim=partial(FallingAdam, rate=options.rate, steps=steps),
+        step_size=robbins_monro(0.05, 1000, forgetting=1.0),
+        seed=options.seed,
+        progress=False,
+        callbacks=[report],
+    )
+
+
+def score(result: Fitted, images: Images) -> dict[str, float]:
+    """Error and calibration of the predicted classes; of matched clusters where none is known."""
+    probabilities = result.predict_proba(images.test)
+    clusters, labels = probabilities.argmax(1), images.test_labels
+    if result.data.known is not None:
+        right = clusters == labels
+        calibration = expected_calibration_error(probabilities.max(1), right)
+        error = 1 - right.mean()
+    else:
+        error, calibration = 1 - clustering_accuracy(labels, clusters), None
+    return {
+        "test_error": float(error),
+        "calibration_error": calibration,
+        "test_nmi": normalized_mutual_information(labels, clusters),
+        "clusters_in_use": clusters_in_use(clusters),
+    }
+
+
+def draw(result: Fitted, images: Images, folder: Path, name: str) -> None:
+    """Figures 2 to 4 of the paper: latents of some test images, and samples of every cluster."""
+    folder.mkdir(parents=True, exist_ok=True)
+    side = images.side
+    axes = plot_cluster_samples(result, (side, side), at_least=0.005)
+    axes.figure.savefig(folder / f"{name}_samples.png", dpi=75, metadata={"Software": None})
+    some = images.test[:2000]
+    tsne = TSNE(2, init="pca", perplexity=min(30, len(some) / 4), random_state=0)
+    points = tsne.fit_transform(result.transform(some))
+    figure = new_figure(10.0, 4.6)
+    left, right = figure.subplots(1, 2)
+    for axes, title, groups in (
+        (left, "by cluster", result.predict(some)),
+        (right, "by true class", images.test_labels[: len(some)]),
+    ):
+        plot_partition(points, groups, axes=axes)
+        axes.set_title(title)
+    figure.savefig(folder / f"{name}_latent.png", dpi=75, metadata={"Software": None})
+
+
+def arguments_of(description: str) -> argparse.ArgumentParser:
+    """Options that both image sets have."""
+    default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, default=Path(default))
+    parser.add_argument("--seed", type=int, default=0, help="of the labels and of the fit")
+    parser.add_argument("--items", type=int, help="use so many images; all if not given")
+    parser.add_argument("--clusters", type=int, default=10)
+    parser.add_argument("--dim", type=int, default=10)
+    parser.add_argument("--hidden", type=int, default=128, help="width of the decoder")
+    parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
+    parser.add_argument("--channels", type=int, default=16)
+    parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--batch-size", type=int, default=250)
+    parser.add_argument("--draws", type=int, default=5, help="importance weights of a prediction")
+    parser.add_argument("--figures", type=Path, help="folder for pictures; none if not given")
+    return parser
+
+
+def run(images: Images, options: argparse.Namespace, name: str) -> dict[str, float]:
+    """Train, score, draw, and print the figures as JSON."""
+    started = time.perf_counter()
+    result = train(images, options)
+    figures = score(result, images)
+    figures["minutes"] = (time.perf_counter() - started) / 60
+    if options.figures:
+        draw(result, images, options.figures, name)
+    rounded = {name: value if value is None else round(value, 4) for name, value in figures.items()}
+    print(json.dumps(rounded))
+    return figures
+
+
+def main(arguments: list[str] | None = None) -> dict[str, float]:
+    """Run the experiment; returns what it prints as JSON."""
+    parser = arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--labels", type=float, default=0.1, help="share of labelled images")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--copies", type=int, default=7, help="distorted, of labelled images")
+    parser.add_argument("--holdout", type=int, help="score so many training images instead")
+    options = parser.parse_args(arguments)
+    images = load(options.data, options)
+    return run(images, options, "mnist_labels" if options.labels else "mnist")
+
+
+if __name__ == "__main__":
+    main()
