@@ -4,5 +4,12 @@ from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
+from pyro_crowdclust.guides.two_way import TwoWayGuide
 
-__all__ = ["AmortizedGuide", "ClassLabelGuide", "MessagePassingGuide", "StructuredGuide"]
+__all__ = [
+    "AmortizedGuide",
+    "ClassLabelGuide",
+    "MessagePassingGuide",
+    "StructuredGuide",
+    "TwoWayGuide",
+]

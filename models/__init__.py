@@ -5,5 +5,13 @@ from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
+from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
-__all__ = ["DawidSkene", "DeepLatentMixture", "LogResp", "MomResp", "SemiCrowdsourcedMixture"]
+__all__ = [
+    "DawidSkene",
+    "DeepLatentMixture",
+    "LogResp",
+    "MomResp",
+    "SemiCrowdsourcedMixture",
+    "TwoWayMixture",
+]

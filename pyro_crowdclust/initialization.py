@@ -158,8 +158,12 @@ def _principal_components(
     """Projection ``A o + b`` on d components, its inverse ``W x + mean``; first latent has sd s."""
     mean = features.mean(0)
     centered = features - mean
-    _, vectors = torch.linalg.eigh(centered.mT @ centered)
-    vectors = vectors.flip(-1)[:, :dim]
+    if len(centered) < centered.shape[1]:
+        # The matrix of the features would be large and singular.
+        vectors = torch.linalg.svd(centered, full_matrices=False).Vh.mT[:, :dim]
+    else:
+        _, vectors = torch.linalg.eigh(centered.mT @ centered)
+        vectors = vectors.flip(-1)[:, :dim]
     # The sign of an eigenvector is arbitrary; fix it, so that every machine starts alike.
     largest = vectors.abs().argmax(0)
     vectors = vectors * vectors.gather(0, largest[None]).sign()

@@ -26,6 +26,7 @@ from pyro_crowdclust.families import (
     GammaPoisson,
     Gaussian,
     GaussianParameters,
+    MatrixNormalInverseWishart,
     Moments,
     NormalGamma,
     NormalInverseWishart,
@@ -66,6 +67,12 @@ _RANDOM_STANDARD = {
         random_covariance(*batch, dim=family.dim),
         family.dim - 0.5 + 4 * torch.rand(batch),
     ),
+    MatrixNormalInverseWishart: lambda family, batch: (
+        torch.randn(*batch, family.num_regressors, family.dim),
+        random_covariance(*batch, dim=family.num_regressors),
+        random_covariance(*batch, dim=family.dim),
+        family.dim - 0.5 + 4 * torch.rand(batch),
+    ),
     NormalGamma: lambda family, batch: (
         torch.randn(*batch, family.dim),
         *(0.3 + 3 * torch.rand(3, *batch, family.dim)),
@@ -100,6 +107,16 @@ def _niw_log_density(standard: Any, value: GaussianParameters) -> float:
     return scipy.stats.invwishart.logpdf(
         covariance, float(degrees), scale
     ) + scipy.stats.multivariate_normal.logpdf(mean, location, covariance / concentration)
+
+
+def _mniw_log_density(standard: Any, value: Any) -> float:
+    location, precision, scale, degrees = (np.asarray(part) for part in standard)
+    coefficients, covariance = (np.asarray(part) for part in value)
+    return scipy.stats.invwishart.logpdf(
+        covariance, float(degrees), scale
+    ) + scipy.stats.matrix_normal.logpdf(
+        coefficients, location, np.linalg.inv(precision), covariance
+    )
 
 
 def _normal_gamma_log_density(standard: Any, value: Any) -> float:
@@ -140,6 +157,7 @@ _LOG_DENSITY = {
         value.numpy(), standard.mean.numpy(), standard.covariance.numpy()
     ),
     NormalInverseWishart: _niw_log_density,
+    MatrixNormalInverseWishart: _mniw_log_density,
     NormalGamma: _normal_gamma_log_density,
     DirichletMultinomial: lambda standard, value: scipy.stats.dirichlet.logpdf(
         _normalized(value), standard.concentration.numpy()

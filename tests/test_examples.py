@@ -79,6 +79,24 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("scdc_accuracy", "scdc_nmi", "scdc_clusters_in_use"),
         },
     ),
+    "examples/cifar10_crowd.py": (
+        [
+            *("--data", str(DATA), "--items", "120", "--epochs", "1", "--width", "2"),
+            *("--dim", "3", "--partition-steps", "1", "--variant", "amortized"),
+            *("--quality", "cifar10n", "--test-items", "50"),
+        ],
+        {
+            *("test_accuracy", "test_nmi", "test_ami", "test_ari", "test_clusters_in_use"),
+            *("train_accuracy", "train_nmi", "seconds_per_epoch"),
+        },
+    ),
+    "examples/faces_crowd.py": (
+        [
+            *("--data", str(DATA), "--seeds", "1", "--answers", "200", "--starts", "1"),
+            *("--epochs", "2", "--styles", "3"),
+        ],
+        {"all", "subset", "workers"},
+    ),
     "examples/crowd_labels.py": (
         ["--data", str(DATA), "--sets", "bluebird", "--epochs", "2", "--methods", "MajorityVote"],
         {"bluebird"},
@@ -156,6 +174,11 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
 # Files that a script reads and that are not part of the project.
 NEEDS = {
     "examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
+    "examples/cifar10_crowd.py": [
+        *("cifar10_train_1.npz", "cifar10_train_2.npz", "cifar10_test_first1000.npz"),
+        "cifar10n_labels.npz",
+    ],
+    "examples/faces_crowd.py": ["cmu_faces_quarter.npz"],
     "examples/crowd_labels.py": ["crowd_labels_bluebird.npz"],
     "examples/dp_dlgmm_mnist.py": ["mnist.npz"],
     "examples/dp_dlgmm_cifar10.py": [

@@ -17,6 +17,7 @@ from pyro_crowdclust.families import (
     ExponentialFamily,
     GammaPoisson,
     Gaussian,
+    MatrixNormalInverseWishart,
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
@@ -63,7 +64,9 @@ def rows(value: Any, index: tuple[int, ...]) -> Any:
 
 
 def test_conjugate_priors_are_found():
-    assert REGISTRY.keys() - PRIORS.keys() == {"categorical", "gaussian"}
+    assert REGISTRY.keys() - PRIORS.keys() == {
+        *("categorical", "gaussian", "matrix_normal_inverse_wishart")
+    }
 
 
 @every_family
@@ -167,6 +170,13 @@ def _outside(family: ExponentialFamily) -> dict[str, Tensor]:
                 mixed = torch.cat([*parts[:index], part, *parts[index + 1 :]])
                 outside[f"{reason} in {factor}"] = mixed
         return outside
+    if isinstance(family, MatrixNormalInverseWishart):
+        products = family.num_regressors * family.dim
+        return {
+            "no precision": changed(products, 0.0),
+            "far away": changed(0, 1e4),
+            "degrees at their limit": changed(-1, 2.0 * family.dim + family.num_regressors),
+        }
     dim = family.dim
     positive = eta.clone()
     positive[dim : dim + dim**2] *= -1

@@ -22,6 +22,11 @@ from pyro_crowdclust.families.gaussian import (
     IndependentMoments,
     Moments,
 )
+from pyro_crowdclust.families.matrix_normal_inverse_wishart import (
+    MatrixNormalInverseWishart,
+    MatrixNormalInverseWishartParameters,
+    RegressionParameters,
+)
 from pyro_crowdclust.families.normal_gamma import (
     IndependentNormals,
     NormalGamma,
@@ -39,6 +44,7 @@ REGISTRY: dict[str, ExponentialFamily] = {
     "categorical": Categorical(3),
     "gaussian": Gaussian(2),
     "normal_inverse_wishart": NormalInverseWishart(3),
+    "matrix_normal_inverse_wishart": MatrixNormalInverseWishart(2, num_regressors=3),
     "normal_gamma": NormalGamma(2),
     "dirichlet_categorical": DirichletCategorical((2, 3)),
     "dirichlet_multinomial": DirichletMultinomial(3, length=7),
@@ -65,6 +71,8 @@ __all__ = [
     "GaussianParameters",
     "IndependentMoments",
     "IndependentNormals",
+    "MatrixNormalInverseWishart",
+    "MatrixNormalInverseWishartParameters",
     "Moments",
     "NormalGamma",
     "NormalGammaParameters",
@@ -72,5 +80,6 @@ __all__ = [
     "NormalInverseWishartParameters",
     "OutsideDomain",
     "ProductFamily",
+    "RegressionParameters",
     "softmax_without_denormals",
 ]

@@ -1,0 +1,184 @@
+"""The mean-field guide of the two-way mixture: q(Theta) prod_i q(z_i, u_i).
+
+    q(z_i = k, u_i = s) prop. to exp(E[log pi_k] + E[log rho_s] + E[log N(x_i | b_k + a_s, Sigma)]
+                                     + sum_j w_ij q(z_j = k))
+
+with w_ij as in eq. 14 of Luo et al. 2018. Cluster and style of an item are joint, since each
+explains the other; the messages between items are of clusters alone. Every site returns its mean,
+so Pyro's stock ELBO is the bound.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyro
+import torch
+from jaxtyping import Float
+from pyro import poutine
+from pyro.infer import Trace_ELBO
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import RateSummary, summarize_beta
+from pyro_crowdclust.batches import Batch, full_batch
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import SameCluster
+from pyro_crowdclust.families import Beta, softmax_without_denormals
+from pyro_crowdclust.label_distributions import AssignmentAtMean
+from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling
+from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.optim import NaturalGradient
+from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.models import TwoWayMixture
+
+
+@described
+class TwoWayGuide(nn.Module):
+    """q for a ``TwoWayMixture``, trained on all items at once (``fit(batch_size=None)``).
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is.
+    solver
+        Rounds of messages between items and their damping.
+    trusting_epochs
+        For so many epochs messages are weighed as if every worker had given
+        ``trusted_rate``: while q(z) knows nothing, q(rates) says that everybody guesses, and no
+        message would ever be heard.
+    trusted_rate
+        Right and wrong answers of every worker in these epochs.
+    """
+
+    def __init__(
+        self,
+        model: TwoWayMixture,
+        *,
+        solver: LocalSolver = LocalSolver(exchanges=15, damping=0.5),  # noqa: B008, frozen
+        trusting_epochs: int = 25,
+        trusted_rate: tuple[float, float] = (6.0, 4.0),
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.solver = solver
+        self.trusting_epochs = trusting_epochs
+        priors = model.priors() | ({} if model.annotators is None else model.annotators.priors())
+        self.posteriors = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
+        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in trusted_rate)
+        family = Beta()
+        trusted = family.expected_statistics(family.natural(right, wrong))
+        self.register_buffer("trusted", trusted)
+        self.epoch = 0.0
+        self._given: Tensor | None = None
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        values = sample_sites({name: self.posteriors[name] for name in self.model.priors()})
+        rates = {}
+        if self.model.annotators is not None:
+            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+                for name in self.model.annotators.priors():
+                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        logits = self._given
+        if logits is None:
+            logits = self._logits(values | rates, batch)
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with items, poutine.scale(scale=batch.item_weight):
+            cell = pyro.sample("cell", AssignmentAtMean(logits))
+        if rates and batch.num_pairs:
+            z = self.model.of_clusters(cell)
+            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            with pairs, poutine.scale(scale=batch.pair_weight):
+                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+
+    @torch.no_grad()
+    def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
+        model = self.model
+        family = model.family.component_family
+        observed = family.observed(batch.features.double())
+        log_cells = model.log_cells(values["weights"], values["styles"])
+        scores = family.observation_statistics(observed) @ model.components(values["effects"]).mT
+        logits = log_cells + scores
+        if model.annotators is None or not batch.num_pairs:
+            return logits
+        cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))
+        messages = self._messages(cells.logsumexp(-1), values, batch)
+        return (cells + messages.unsqueeze(-1)).flatten(-2)
+
+    def _messages(
+        self, alone: Float[Tensor, "item cluster"], values: dict[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        annotators = self.model.annotators
+        rates = {name: values[name] for name in annotators.priors()}
+        if self.epoch < self.trusting_epochs:
+            rates = {name: self.trusted.expand_as(rate) for name, rate in rates.items()}
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        paired = batch.num_paired
+        coupling = PairCoupling(batch.left, batch.right, ratio, paired)
+        logits = alone = alone[:paired]
+        for _ in range(self.solver.exchanges):
+            target = alone + coupling.messages(softmax_without_denormals(logits))
+            logits = torch.lerp(target, logits, self.solver.damping)
+        heard = coupling.messages(softmax_without_denormals(logits))
+        return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch, with the messages of the answers that it holds."""
+        values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
+        cells = self._logits(values, batch)
+        cells = cells.unflatten(-1, (self.model.num_clusters, self.model.num_styles))
+        return LocalPosterior(cells.logsumexp(-1), None)
+
+    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+        """k-means for the styles, clusters all but even, and one natural step from there.
+
+        Clusters are left to the answers: k-means finds what differs most, which is the style.
+        """
+        batch = full_batch(data)
+        seed = int(torch.randint(2**31, (), generator=generator))
+        styles = min(self.model.num_styles, data.num_items)
+        found = KMeans(styles, n_init=4, random_state=seed).fit_predict(batch.features.numpy())
+        style = nn.functional.one_hot(torch.as_tensor(found).long(), self.model.num_styles)
+        shape = len(batch.items), self.model.num_clusters
+        noise = torch.randn(shape, generator=generator, dtype=torch.float64)
+        # 1e-30 is the probability of the styles that an item is not in.
+        cells = style.double().clamp_min(1e-30).log().unsqueeze(-2) + 0.05 * noise.unsqueeze(-1)
+        self._given = cells.flatten(-2)
+        try:
+            Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+        finally:
+            self._given = None
+        NaturalGradient(self.posteriors.values(), 1.0).step()
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def set_epoch(self, epoch: float) -> None:
+        """Tell the guide how far training is; see ``trusting_epochs``."""
+        self.epoch = epoch
+
+    @torch.no_grad()
+    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
+        """Posterior of every worker's sensitivity and specificity."""
+        if self.model.annotators is None:
+            return {}
+        return {
+            name: summarize_beta(self.posteriors[name].standard(), interval)
+            for name in self.model.annotators.priors()
+        }
+
+    @torch.no_grad()
+    def mixture(self) -> MixtureSummary:
+        """Mean weights, effects ``b_k`` of the clusters, and the covariance that cells share."""
+        effects = self.posteriors["effects"].standard()
+        weights = self.model.weights.mean(self.posteriors["weights"].natural_parameters)
+        count, dim = self.model.num_clusters, self.model.num_features
+        covariance = effects.scale / (effects.degrees - dim - 1)
+        return MixtureSummary(weights, effects.location[:count], covariance.expand(count, dim, dim))
+
+
+__all__ = ["TwoWayGuide"]

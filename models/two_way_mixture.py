@@ -1,0 +1,186 @@
+"""A mixture whose items differ in two ways at once, of which the answers are about one.
+
+    pi ~ Dir(alpha)    rho ~ Dir(gamma)    (W, Sigma) ~ MNIW(0, V, S, nu), W = (b_1..b_K, a_1..a_S)
+    z_i ~ Cat(pi)      u_i ~ Cat(rho)      x_i | z_i = k, u_i = s ~ N(b_k + a_s, Sigma)
+    L_ij^m | z_i = z_j ~ Bern(alpha_m)     L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
+
+The answers of Luo et al. 2018, on features whose largest differences are not what the workers were
+asked about: photographs differ by the person more than by the pose. Styles u take up what has
+nothing to do with the answers, and an item of any style tells the clusters z apart.
+"""
+
+from __future__ import annotations
+
+import pyro
+import torch
+from jaxtyping import Float
+from pyro import poutine
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
+from pyro_crowdclust.families import MatrixNormalInverseWishart
+from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.priors import ConjugatePrior, sample_sites
+
+
+@described
+class TwoWayMixture(nn.Module):
+    """A Pyro model of a batch of features, and of answers about some items.
+
+    Parameters
+    ----------
+    num_clusters
+        K, which the answers are about.
+    num_styles
+        S, an upper bound: styles that are not needed stay small.
+    num_features
+        d; the defaults expect features of mean 0 and variance about 1.
+    annotators
+        Model of the workers.
+    concentration
+        Prior concentration of the cluster weights; above 1 clusters share the items evenly.
+    style_concentration
+        Prior concentration of the style weights.
+    effect_precision
+        V = this times the identity: effects have about ``1 / V`` of the variance Sigma.
+    scale
+        Prior guess of Sigma, times the identity.
+    degrees
+        How many items the guess counts for, beyond d.
+
+    Raises
+    ------
+    ValueError
+        If there is no cluster or no style.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.batches import features_batch
+    >>> import torch
+    >>> model = TwoWayMixture(3, 5, 2)
+    >>> model(features_batch(torch.zeros(7, 2))).shape
+    torch.Size([7, 15])
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        num_styles: int,
+        num_features: int,
+        annotators: TwoCoin | None = None,
+        *,
+        concentration: float = 5.0,
+        style_concentration: float = 1.0,
+        effect_precision: float = 0.2,
+        scale: float = 0.3,
+        degrees: float = 30.0,
+    ) -> None:
+        super().__init__()
+        self.weights = DirichletWeights(num_clusters, concentration)
+        self.styles = DirichletWeights(num_styles, style_concentration)
+        self.annotators = annotators
+        self.num_features = num_features
+        self.family = MatrixNormalInverseWishart(num_features, num_clusters + num_styles)
+        identity = torch.eye(num_features, dtype=torch.float64)
+        precision = effect_precision * torch.eye(num_clusters + num_styles, dtype=torch.float64)
+        location = torch.zeros(num_clusters + num_styles, num_features, dtype=torch.float64)
+        degrees = torch.tensor(degrees + num_features, dtype=torch.float64)
+        eta = self.family.natural(location, precision, scale * degrees * identity, degrees)
+        self.effects = ConjugatePrior(self.family, eta)
+        # One row per cell (cluster k, style s): which two effects its mean is the sum of.
+        cells = torch.cartesian_prod(torch.arange(num_clusters), torch.arange(num_styles))
+        cluster, style = (
+            nn.functional.one_hot(of, count).double()
+            for of, count in zip(cells.unbind(-1), (num_clusters, num_styles), strict=True)
+        )
+        self.register_buffer("regressors", torch.cat([cluster, style], -1))
+
+    @property
+    def num_clusters(self) -> int:
+        """K."""
+        return self.weights.num_clusters
+
+    @property
+    def num_styles(self) -> int:
+        """S."""
+        return self.styles.num_clusters
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites but the workers', by name."""
+        return {
+            "weights": self.weights.prior,
+            "styles": self.styles.prior,
+            "effects": self.effects,
+        }
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model; ``fit`` asks first."""
+        if data.features is None:
+            raise ValueError("the data have no features, which this model is of: pass features")
+        found = tuple(data.features.shape[1:])
+        if found != (self.num_features,):
+            raise ValueError(
+                f"the model is of {self.num_features} features per item, but the data have the "
+                f"shape {list(found)}: build it with num_features={found[-1] if found else 1}"
+            )
+        if data.answers is None:
+            return
+        workers = 0 if self.annotators is None else self.annotators.num_workers
+        if workers != data.num_workers:
+            raise ValueError(
+                f"the model has {workers} workers, but the answers come from {data.num_workers}: "
+                "build it with TwoCoin(data.num_workers)"
+            )
+
+    def log_cells(self, weights: Tensor, styles: Tensor) -> Float[Tensor, " cell"]:
+        """``log pi_k + log rho_s`` of every cell, clusters first."""
+        of_cluster, of_style = self.weights.log_weights(weights), self.styles.log_weights(styles)
+        return (of_cluster.unsqueeze(-1) + of_style).flatten()
+
+    def components(self, effects: Float[Tensor, " size"]) -> Float[Tensor, "cell niw"]:
+        """Statistics of the Gaussian of every cell."""
+        return self.family.component(effects, self.regressors)
+
+    def of_clusters(self, cells: Float[Tensor, "*batch cell"]) -> Float[Tensor, "*batch cluster"]:
+        """z, or q(z): cells summed over styles."""
+        return cells.unflatten(-1, (self.num_clusters, self.num_styles)).sum(-1)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
+        """Run the model on a batch; returns the cells (z, u)."""
+        values = sample_sites(self.priors())
+        items = pyro.plate("items", len(batch.items), dim=-1)
+        with items, poutine.scale(scale=batch.item_weight):
+            cell = pyro.sample(
+                "cell", Assignment(self.log_cells(values["weights"], values["styles"]))
+            )
+            family = self.family.component_family
+            observed = None
+            if batch.features is not None:
+                observed = family.observed(batch.features.double())
+            of_cells = self.components(values["effects"])
+            observation = ComponentObservation(family, of_cells, cell, family.observation_size)
+            pyro.sample("x", observation, obs=observed)
+        if self.annotators is not None:
+            self._answers(self.of_clusters(cell), batch)
+        return cell
+
+    def _answers(self, z: Float[Tensor, "item cluster"], batch: Batch) -> None:
+        with pyro.plate("workers", self.annotators.num_workers, dim=-1):
+            rates = {
+                name: pyro.sample(name, prior.distribution())
+                for name, prior in self.annotators.priors().items()
+            }
+        if not batch.num_pairs:
+            return
+        pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+        with pairs, poutine.scale(scale=batch.pair_weight):
+            same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+            answer = self.annotators.answer(same, rates, batch.worker)
+            pyro.sample("label", answer, obs=batch.label)
+
+
+__all__ = ["TwoWayMixture"]
