@@ -30,7 +30,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
 POSES = 4
-SLOW_SEEDS = 2  # of MPCKMeans, whose loops over pairs are plain Python
+SLOW_SEEDS = 1  # of MPCKMeans, whose loops over pairs are plain Python
 Links = list[tuple[int, int]]
 
 

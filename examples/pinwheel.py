@@ -1,7 +1,8 @@
 """The Pinwheel experiment of Luo et al. 2018, section 5.1: five arms, and answers about a fifth.
 
 500 points in five curved arms. 20 workers of sensitivity and specificity 0.9 answer 49 pairs each
-about 100 of the points. BayesSCDC and SCDC start with K = 15 clusters.
+about 100 of the points. BayesSCDC and SCDC start with K = 15 clusters, BayesSCDC also without any
+answers, from ten random starts on the points of the first seed.
 
     python examples/pinwheel.py --seeds 10 --figure figures/pinwheel.png
 
@@ -126,25 +127,32 @@ def main(arguments: list[str] | None = None) -> dict[str, list[float]]:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--scdc-epochs", type=int, default=50)
+    parser.add_argument("--starts", type=int, default=10, help="without answers")
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args(arguments)
 
     figures: dict[str, list[float]] = {}
+
+    def score(prefix: str, title: str, fitted: Fitted, arms: np.ndarray) -> None:
+        scores = clustering_report(arms, fitted.assignments)
+        for name in ("accuracy", "nmi", "clusters_in_use"):
+            figures.setdefault(prefix + name, []).append(round(float(scores[name]), 4))
+        print(
+            f"{title}  accuracy {scores['accuracy']:.3f}  NMI {scores['nmi']:.3f}  "
+            f"clusters {scores['clusters_in_use']:.0f}  {fitted.seconds:.0f} s",
+            flush=True,
+        )
+
     for seed in range(options.seeds):
         data, arms = make_data(seed)
-        for prefix, fitted in (
-            ("", fit_bayes(data, seed, options.epochs)),
-            ("scdc_", fit_amortized(data, seed, options.scdc_epochs)),
-        ):
-            scores = clustering_report(arms, fitted.assignments)
-            for name in ("accuracy", "nmi", "clusters_in_use"):
-                figures.setdefault(prefix + name, []).append(round(float(scores[name]), 4))
-            print(
-                f"seed {seed}  {'SCDC' if prefix else 'BayesSCDC':9s}  "
-                f"accuracy {scores['accuracy']:.3f}  NMI {scores['nmi']:.3f}  "
-                f"clusters {scores['clusters_in_use']:.0f}  {fitted.seconds:.0f} s",
-                flush=True,
-            )
+        score("", f"seed {seed}  BayesSCDC", fit_bayes(data, seed, options.epochs), arms)
+        if options.scdc_epochs:
+            fitted = fit_amortized(data, seed, options.scdc_epochs)
+            score("scdc_", f"seed {seed}  SCDC", fitted, arms)
+    plain, arms = make_data(0, answers=False)
+    for start in range(options.starts):
+        fitted = fit_bayes(plain, 0, options.epochs, start=start)
+        score("without_", f"start {start}  no answers", fitted, arms)
     if options.figure is not None:
         draw(options.figure, 0, options.epochs)
     print(json.dumps(figures))

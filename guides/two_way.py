@@ -58,7 +58,7 @@ class TwoWayGuide(nn.Module):
         self,
         model: TwoWayMixture,
         *,
-        solver: LocalSolver = LocalSolver(exchanges=15, damping=0.5),  # noqa: B008, frozen
+        solver: LocalSolver = LocalSolver(exchanges=10, damping=0.5),  # noqa: B008, frozen
         trusting_epochs: int = 25,
         trusted_rate: tuple[float, float] = (6.0, 4.0),
     ) -> None:
@@ -99,10 +99,13 @@ class TwoWayGuide(nn.Module):
     def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         model = self.model
         family = model.family.component_family
-        observed = family.observed(batch.features.double())
+        # The full batch keeps its statistics, which are the same in every epoch.
+        statistics = batch.once(
+            family,
+            lambda: family.observation_statistics(family.observed(batch.features.double())),
+        )
         log_cells = model.log_cells(values["weights"], values["styles"])
-        scores = family.observation_statistics(observed) @ model.components(values["effects"]).mT
-        logits = log_cells + scores
+        logits = torch.addmm(log_cells, statistics, model.components(values["effects"]).mT)
         if model.annotators is None or not batch.num_pairs:
             return logits
         cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))

@@ -73,10 +73,14 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "examples/pinwheel.py": (
-        ["--seeds", "1", "--epochs", "1", "--scdc-epochs", "1", "--figure", "{tmp}/panels.png"],
+        [
+            *("--seeds", "1", "--epochs", "1", "--scdc-epochs", "1", "--starts", "1"),
+            *("--figure", "{tmp}/panels.png"),
+        ],
         {
             *("accuracy", "nmi", "clusters_in_use"),
             *("scdc_accuracy", "scdc_nmi", "scdc_clusters_in_use"),
+            *("without_accuracy", "without_nmi", "without_clusters_in_use"),
         },
     ),
     "examples/cifar10_crowd.py": (

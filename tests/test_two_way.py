@@ -70,7 +70,7 @@ def elbo(model: TwoWayMixture, guide: TwoWayGuide, batch) -> Tensor:
 
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_the_bound_is_a_bound(with_answers):
-    """Below the evidence at any q, and after coordinate ascent above the best assignment alone."""
+    """Below the evidence at any q, and not far below it after coordinate ascent."""
     batch = some_batch(torch.randn(5, DIM) * 2)
     batch = batch if with_answers else without_answers(batch)
     model = some_model()
@@ -83,13 +83,12 @@ def test_the_bound_is_a_bound(with_answers):
             plate = posterior.natural_parameters.shape[:-1]
             posterior.set_natural_parameters(random_natural(posterior.family, *plate))
         assert elbo(model, guide, batch) < evidence
-    for _ in range(60):
+    for _ in range(25):
         guide.zero_grad()
         bound = elbo(model, guide, batch)
         (-bound).backward()
         NaturalGradient(guide.posteriors.values(), 0.5).step()
-    assert evidence > bound > evidence - 25
-    assert bound < evidence
+    assert evidence - 15 < bound < evidence
 
 
 def test_of_one_cell_the_bound_is_the_evidence():
