@@ -18,10 +18,11 @@ from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.answer_sites import check_workers, sample_answers
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment, ComponentObservation, SameCluster
+from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import MatrixNormalInverseWishart
 from pyro_crowdclust.mixture import DirichletWeights
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
@@ -127,14 +128,7 @@ class TwoWayMixture(nn.Module):
                 f"the model is of {self.num_features} features per item, but the data have the "
                 f"shape {list(found)}: build it with num_features={found[-1] if found else 1}"
             )
-        if data.answers is None:
-            return
-        workers = 0 if self.annotators is None else self.annotators.num_workers
-        if workers != data.num_workers:
-            raise ValueError(
-                f"the model has {workers} workers, but the answers come from {data.num_workers}: "
-                "build it with TwoCoin(data.num_workers)"
-            )
+        check_workers(self.annotators, data)
 
     def log_cells(self, weights: Tensor, styles: Tensor) -> Float[Tensor, " cell"]:
         """``log pi_k + log rho_s`` of every cell, clusters first."""
@@ -165,22 +159,8 @@ class TwoWayMixture(nn.Module):
             observation = ComponentObservation(family, of_cells, cell, family.observation_size)
             pyro.sample("x", observation, obs=observed)
         if self.annotators is not None:
-            self._answers(self.of_clusters(cell), batch)
+            sample_answers(self.annotators, self.of_clusters(cell), batch)
         return cell
-
-    def _answers(self, z: Float[Tensor, "item cluster"], batch: Batch) -> None:
-        with pyro.plate("workers", self.annotators.num_workers, dim=-1):
-            rates = {
-                name: pyro.sample(name, prior.distribution())
-                for name, prior in self.annotators.priors().items()
-            }
-        if not batch.num_pairs:
-            return
-        pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
-        with pairs, poutine.scale(scale=batch.pair_weight):
-            same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
-            answer = self.annotators.answer(same, rates, batch.worker)
-            pyro.sample("label", answer, obs=batch.label)
 
 
 __all__ = ["TwoWayMixture"]

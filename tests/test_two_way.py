@@ -211,7 +211,7 @@ def test_the_model_simulates():
                 np.zeros((3, 2)), {"left": [0], "right": [1], "worker": [0], "label": [1]}
             ),
             lambda: TwoWayMixture(2, 2, 2),
-            "has 0 workers, but the answers come from 1",
+            "the model has no annotators",
         ),
         (
             lambda: CrowdData(None, {"left": [0], "right": [1], "worker": [0], "label": [1]}),
