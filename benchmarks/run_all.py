@@ -194,5 +194,39 @@ DEEP_STEP = Experiment(
     ],
 )
 
+SCALING = Experiment(
+    "scaling",
+    ["benchmarks/scaling.py", "--figure", "docs/images/scaling.png"],
+    [
+        Figure(
+            "BayesSCDC step, K = 200 over K = 50, MNIST shapes",
+            "at most 1.5",
+            lambda figures: f"{figures['k200_over_k50']:.2f}",
+        ),
+        *(
+            Figure(
+                f"exponent of {name} in the seconds of a step, {sizes}",
+                "",
+                lambda figures, name=name: f"{figures[f'slope_{name}']:.2f}",
+            )
+            for name, sizes in {
+                "clusters": "10 to 400, MNIST shapes",
+                "dimensions": "2 to 32, MNIST shapes",
+                "workers": "10 to 100,000",
+                "answers": "10,000 and more",
+                "items": "10,000 and more",
+            }.items()
+        ),
+        *(
+            Figure(
+                f"exponent of {name} in what is done once",
+                "",
+                lambda figures, name=name: f"{figures[f'slope_prepare_{name}']:.2f}",
+            )
+            for name in ("answers", "items")
+        ),
+    ],
+)
+
 if __name__ == "__main__":
-    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED, OUT_OF_CORE, DEEP_STEP])
+    measure([STEP, SWEEP, DAWID_SKENE, DISTRIBUTED, OUT_OF_CORE, SCALING, DEEP_STEP])

@@ -166,6 +166,18 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("epoch_seconds_1e7", "write_seconds_1e7", "peak_mb_array_1e6"),
         },
     ),
+    "benchmarks/scaling.py": (
+        [
+            *("--clusters", "5", "10", "--dims", "2", "3", "--workers", "5", "10"),
+            *("--answers", "700", "1400", "--items", "1000", "2000", "--steps", "1"),
+            *("--figure", "{tmp}/curves.png"),
+        ],
+        {
+            *("slope_clusters", "slope_dimensions", "slope_workers", "slope_answers"),
+            *("slope_items", "slope_prepare_workers", "slope_prepare_answers"),
+            *("slope_prepare_items", "k200_over_k50", "curves"),
+        },
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {
