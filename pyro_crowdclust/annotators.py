@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -56,6 +56,36 @@ def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:
     mean = rate.numpy(force=True)
     unknown = np.full_like(mean, np.nan)
     return RateSummary(mean, unknown, unknown, unknown, scipy.special.logit(mean), unknown)
+
+
+def weight_factors(annotators: Any) -> dict[str, Float[np.ndarray, " worker"]]:
+    """How often ``log a / (1 - a)`` of each rate a enters the weight of a worker.
+
+    The weight ``w(L = 1) - w(L = 0)`` of eq. 14 is what the worker's word decides. It is linear in
+    the statistics ``(log a, log (1 - a))`` of the rates: both rates of ``TwoCoin`` enter once, the
+    only one of a one-coin worker twice.
+
+    Parameters
+    ----------
+    annotators
+        An annotator model of answers about pairs.
+
+    Examples
+    --------
+    >>> weight_factors(TwoCoin(2))
+    {'sensitivity': array([1., 1.]), 'specificity': array([1., 1.])}
+    """
+    rates = {
+        name: torch.zeros_like(prior.natural_parameters).requires_grad_()
+        for name, prior in annotators.priors().items()
+    }
+    yes = torch.ones_like(next(iter(rates.values()))[:, 0])
+    worker = torch.arange(len(yes), device=yes.device)
+    with torch.enable_grad():
+        weight = annotators.log_likelihood_ratio(rates, worker, yes)
+        weight = weight - annotators.log_likelihood_ratio(rates, worker, 0 * yes)
+        slopes = torch.autograd.grad(weight.sum(), rates.values())
+    return {name: slope[:, 0].numpy(force=True) for name, slope in zip(rates, slopes, strict=True)}
 
 
 @described

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor
 
+from pyro_crowdclust.annotators import weight_factors
 from pyro_crowdclust.batches import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.files import check_room, write_file
@@ -249,8 +250,9 @@ class Fitted:
     def workers(self) -> pd.DataFrame:
         """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
 
-        The weight of paper 000 is ``log alpha / (1 - alpha) + log beta / (1 - beta)``; here its
-        posterior mean and deviation. Intervals are central, 90 %.
+        The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, of
+        "same" less that of "different") is what an answer counts, in nats; here its posterior mean
+        and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
         """
         rates = self._guide_verb("worker_rates")()
         if not rates or self.data.answers is None:
@@ -265,8 +267,12 @@ class Fitted:
                 f"{name}_lower": rate.lower,
                 f"{name}_upper": rate.upper,
             }
-        columns["weight"] = sum(rate.log_odds for rate in rates.values())
-        columns["weight_sd"] = np.sqrt(sum(rate.log_odds_sd**2 for rate in rates.values()))
+        annotators = getattr(self.model, "annotators", None)
+        factors = {} if annotators is None else weight_factors(annotators)
+        parts = [(factors.get(name, 1.0), rate) for name, rate in rates.items()]
+        columns["weight"] = sum(factor * rate.log_odds for factor, rate in parts)
+        variance = sum((factor * rate.log_odds_sd) ** 2 for factor, rate in parts)
+        columns["weight_sd"] = np.sqrt(variance)
         counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
         columns["answers"] = counts
         return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))

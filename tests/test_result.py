@@ -14,10 +14,20 @@ import scipy.special
 import scipy.stats
 import torch
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import features_batch, full_batch
+from pyro_crowdclust.diagnostics.draws import global_draws
+from pyro_crowdclust.distributions import TwoCoinAnswer
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.families import Beta
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.priors import ConjugatePrior
 
 from .crowds import (
     NUM_CLUSTERS,
@@ -283,3 +293,52 @@ def test_reading_does_not_change_what_is_read(result):
     assert again.elbo == first[1]
     pd.testing.assert_frame_equal(again.clusters, first[2])
     assert "Fitted(" in repr(result)
+
+
+class OneCoin(nn.Module):
+    """Workers with one accuracy for pairs of both kinds."""
+
+    def __init__(self, num_workers: int) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        two, one = torch.tensor(2.0), torch.tensor(1.0)
+        self.accuracy = ConjugatePrior(Beta(), Beta().natural(two, one), num_workers)
+
+    def priors(self):
+        return {"accuracy": self.accuracy}
+
+    def answer(self, same, rates, worker):
+        accuracy = rates["accuracy"][worker]
+        return TwoCoinAnswer(same, sensitivity=accuracy, specificity=accuracy)
+
+    def log_likelihood_ratio(self, rates, worker, label):
+        right, wrong = rates["accuracy"][worker].unbind(-1)
+        return torch.where(label == 1, right - wrong, wrong - right)
+
+
+@pytest.mark.parametrize("annotators", [TwoCoin, OneCoin])
+def test_a_weight_is_what_an_answer_counts(annotators):
+    """``w(same) - w(different)`` of eq. 14 at draws of the rates, also of workers with one rate."""
+    data = crowd(NUM_ITEMS)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, data.features.shape[1]),
+        Identity(),
+        annotators(data.num_workers),
+    )
+    result = quiet_fit(model, MessagePassingGuide(model), data, batch_size=None, step_size=0.5)
+    with result.inside():
+        draws = global_draws(result, 4000)
+        worker = torch.arange(data.num_workers)
+        weights = []
+        for draw in range(4000):
+            rates = {name: draws.at(draw)[name] for name in result.model.annotators.priors()}
+            yes, no = (
+                result.model.annotators.log_likelihood_ratio(rates, worker, label)
+                for label in (torch.ones(data.num_workers), torch.zeros(data.num_workers))
+            )
+            weights.append(yes - no)
+    weights = torch.stack(weights).numpy()
+    error = 5 * weights.std(0) / np.sqrt(4000)
+    assert (np.abs(weights.mean(0) - result.workers["weight"]) < error).all()
+    np.testing.assert_allclose(weights.std(0), result.workers["weight_sd"], rtol=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def read_features(
                 f"{path} is an array, which has no columns to name: leave out --id-column and "
                 "--ignore"
             )
-        values = _opened(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        values = _opened(path, lambda: _load_array(path))
         if values.ndim == 0:
             raise ValueError(f"{path} holds a single number: save one row of numbers per item")
         return FeatureTable(values, _row_numbers(len(values)), None)
@@ -157,6 +158,14 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
         options["keep_default_na"] = False
     return _opened(path, lambda: pd.read_csv(path, **options))
+
+
+def _load_array(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (SyntaxError, tokenize.TokenError, EOFError, OverflowError, MemoryError) as error:
+        # The header of an array is a Python literal, which numpy parses as one.
+        raise ValueError(f"its header is damaged ({error})") from error
 
 
 def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:

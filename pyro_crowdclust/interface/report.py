@@ -170,6 +170,7 @@ def _section(title: str, text: str, *parts: str) -> str:
 
 def _table(frame: pd.DataFrame) -> str:
     shown = frame.head(_MOST_ROWS).reset_index()
+    shown.columns = [str(name).replace("_", " ") for name in shown.columns]
     text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
     note = ""
     if len(frame) > len(shown):
