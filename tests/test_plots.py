@@ -379,6 +379,15 @@ class TestWorkers:
         assert len(figure.axes[0].lines[0].get_xdata()) == NUM_WORKERS
         rendered(figure)
 
+    def test_workers_with_one_rate_have_one_panel(self):
+        table = pd.DataFrame(
+            {"accuracy": [0.9], "accuracy_sd": 0.1, "accuracy_lower": 0.8, "accuracy_upper": 0.95}
+        )
+        figure = plot_workers(SimpleNamespace(workers=table.assign(weight=4.0, weight_sd=1.0)))
+        (axes,) = figure.axes
+        assert axes.get_xlabel() == "accuracy"
+        rendered(figure)
+
     def test_a_hundred_workers_have_no_names(self):
         weights = np.linspace(-1, 4, 100)
         fitted = SimpleNamespace(

@@ -99,7 +99,9 @@ def plot_worker_weights(
 
 
 def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
-    """Sensitivity and specificity of every worker with 90 % intervals, sorted by weight.
+    """Rates of every worker with 90 % intervals, sorted by weight: sensitivity and specificity.
+
+    Annotator models with other rates have a panel for each of theirs.
 
     Parameters
     ----------
@@ -115,8 +117,9 @@ def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) ->
     """
     workers = fitted.workers.sort_values("weight", kind="stable")
     figure = figure or new_figure(7.0, _forest_height(workers))
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, name, color in zip(panels, ("sensitivity", "specificity"), COLORS, strict=False):
+    names = [name.removesuffix("_lower") for name in workers.columns if name.endswith("_lower")]
+    panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, name, color in zip(panels, names, COLORS, strict=False):
         lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
         _forest(axes, workers[name], lower, upper, color)
         axes.set_xlabel(name)
