@@ -161,6 +161,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--quality", choices=["mnist", "cifar10n"], default="mnist")
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--batch-size", type=int, default=100, help="images without answers")
     parser.add_argument("--weight", type=float, default=1000.0, help="of the recognition term")
     parser.add_argument("--partition-steps", type=int, default=100)
     options = parser.parse_args(arguments)
@@ -179,7 +180,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         guide,
         data,
         epochs=options.epochs,
-        batch_size=100,
+        batch_size=options.batch_size,
         step_size=0.01,
         seed=options.seed,
         device=options.device,
