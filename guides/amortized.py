@@ -114,6 +114,7 @@ class AmortizedGuide(nn.Module):
         outputs = torch.arange(model.num_clusters)
         self.register_buffer("outputs", outputs)
         self.register_buffer("cluster_of_output", outputs.clone())
+        self._merged: tuple[tuple[int, int], bool] | None = None
         for name in self._rate_names():
             point = self.points[name]
             point.set_value(torch.full_like(point.value(), initial_rate))
@@ -122,12 +123,20 @@ class AmortizedGuide(nn.Module):
         """log q(z | o), in which merged outputs of the network count for one cluster."""
         logits, trunk = self.recognition.assignment_logits(features)
         outputs = logits.double().log_softmax(-1)
-        if bool((self.cluster_of_output == self.outputs).all()):
+        if not self._has_merged():
             return outputs, trunk
         members = self.cluster_of_output.unsqueeze(-1) == self.outputs
         # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
         spread = torch.where(members, outputs.unsqueeze(-1), torch.full_like(outputs[0], -300.0))
         return spread.logsumexp(-2), trunk
+
+    def _has_merged(self) -> bool:
+        """Whether any outputs count for one cluster; asked of the device after changes only."""
+        codes = self.cluster_of_output
+        state = codes.data_ptr(), codes._version
+        if self._merged is None or self._merged[0] != state:
+            self._merged = state, not bool((codes == self.outputs).all())
+        return self._merged[1]
 
     def _assignment(self, log_probabilities: Tensor, batch: Batch) -> Assignment:
         """q(z | o), with all of its values or with some."""

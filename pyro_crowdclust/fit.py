@@ -26,6 +26,7 @@ from pyro_crowdclust.checkpoint import Checkpoint
 from pyro_crowdclust.checks import check_callable, check_same_model, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.device_elbo import DeviceELBO
 from pyro_crowdclust.fingerprint import fingerprint_of
 from pyro_crowdclust.initialization import cast_networks, default_start
 from pyro_crowdclust.optim import StepSize
@@ -223,7 +224,7 @@ def fit(
             batches,
             optim=optim,
             step_size=step_size,
-            elbo=elbo or default_elbo(enumerates),
+            elbo=elbo or default_elbo(enumerates, device),
             device=device,
             dtype=dtype,
             validate=validate,
@@ -259,9 +260,11 @@ def fit(
         )
 
 
-def default_elbo(enumerates: bool) -> ELBO:
+def default_elbo(enumerates: bool, device: str | torch.device | None = None) -> ELBO:
     """Pyro's bound for models with one level of plates, with or without enumerated sites."""
     kind = TraceEnum_ELBO if enumerates else Trace_ELBO
+    if kind is Trace_ELBO and torch.device(device or "cpu").type != "cpu":
+        kind = DeviceELBO
     return kind(max_plate_nesting=1)
 
 

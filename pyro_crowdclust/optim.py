@@ -48,7 +48,7 @@ class NaturalGradient(torch.optim.Optimizer):
 
     A convex combination of valid points is valid. With the term through the local messages
     (eq. 17, second term) it need not be: the guard then halves rho, row by row, until the row
-    stays in its family's domain.
+    stays in its family's domain. On a GPU such a row stays where it is.
 
     Parameters
     ----------
@@ -99,7 +99,10 @@ class NaturalGradient(torch.optim.Optimizer):
                 continue
             proposal = torch.sub(eta, eta.grad, alpha=group["lr"])
             legal = group["family"].in_domain(proposal)
-            if not bool(legal.all()):
+            if not eta.is_cpu:
+                # To ask whether all are legal would be to wait for the device.
+                proposal = torch.where(legal.unsqueeze(-1), proposal, eta)
+            elif not bool(legal.all()):
                 proposal = self._halved(group, proposal, legal)
             eta.copy_(proposal)
 

@@ -157,18 +157,18 @@ class Trainer:
 
     def _backward(self, batch: Batch) -> float:
         """The ELBO of the batch, and the gradients of the loss."""
-        loss = self._loss(batch)
-        elbo = -loss.item()
+        elbo = -self._loss(batch)
         auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
-        if auxiliary is not None:
-            loss = loss + auxiliary
-        if not math.isfinite(loss.item()):
+        loss = -elbo if auxiliary is None else auxiliary - elbo
+        # The one time in a step that a GPU is waited for.
+        reported, total = torch.stack([elbo.detach(), loss.detach()]).tolist()
+        if not math.isfinite(total):
             raise NotFinite(
                 find_not_finite(self.model, self.guide, batch)
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
             )
         loss.backward()
-        return elbo
+        return reported
 
     def _loss(self, batch: Batch) -> Tensor:
         """The negative ELBO of the batch."""

@@ -114,10 +114,13 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
     Raises
     ------
     OutsideDomain
-        If a precision is not positive definite.
+        If a precision is not positive definite. On a GPU it becomes NaN instead, which is found
+        when the loss is read: to ask here would be to wait for the device.
     """
     cholesky, info = torch.linalg.cholesky_ex(precision)
-    if bool(info.any()):
+    if not precision.is_cpu:
+        cholesky = cholesky.masked_fill((info != 0)[..., None, None], torch.nan)
+    elif bool(info.any()):
         raise OutsideDomain(
             "a Gaussian latent has a precision that is not positive definite: the natural "
             "parameters of the components have left their domain; lower the step size"
