@@ -54,7 +54,7 @@ PIXELS = 28 * 28
 # The weight of views grows over an epoch: at full weight from the start, views of images that no
 # one was asked about agree on joining digits before the answers have spoken. Without answers
 # nothing keeps digits apart: views begin later and stay softer, and components are joined last.
-WITH_ANSWERS = {"epochs": 6, "consistency": 100.0, "consistency_from": 0.0}
+WITH_ANSWERS = {"epochs": 3, "consistency": 100.0, "consistency_from": 0.0}
 WITHOUT_ANSWERS = {"epochs": 8, "consistency": 20.0, "consistency_from": 1.0}
 
 
