@@ -46,7 +46,18 @@ class Rows:
 
     @staticmethod
     def of(assignments: Float[Tensor, "item cluster"]) -> Rows:
-        """The rows of all assignments that are not zero."""
+        """The rows of all assignments that are not zero.
+
+        Raises
+        ------
+        ValueError
+            If z is enumerated.
+        """
+        if assignments.dim() != 2:
+            raise ValueError(
+                "z is enumerated, but latents here depend on the cluster and have rows for one z "
+                "at a time: for diagnostics use to_arviz(log_likelihood=False)"
+            )
         item, cluster = assignments.nonzero(as_tuple=True)
         return Rows(item, cluster, assignments[item, cluster], *assignments.shape)
 

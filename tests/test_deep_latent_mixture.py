@@ -557,6 +557,14 @@ def test_data_that_do_not_fit_are_refused(data, options, message):
         _fitted(make_guide(**options), data, epochs=1)
 
 
+def test_diagnostics_read_the_global_sites():
+    result = _fitted(make_guide(num_layers=2), CrowdData(two_moons_of_four(40)[0]), epochs=1)
+    tree = result.to_arviz(5, log_likelihood=False)
+    assert tree["posterior"]["weights"].shape == (1, 5, CLUSTERS)
+    with pytest.raises(ValueError, match="log_likelihood=False"):
+        result.to_arviz(5)
+
+
 def test_features_are_not_drawn_given_many_clusters():
     guide = make_guide()
     batch = without_answers(some_batch(torch.zeros(5, FEATURES)))
