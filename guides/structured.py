@@ -133,7 +133,7 @@ class StructuredGuide(ConjugateGuide):
         latents = self.recognition.latents(seen, rows)
         values, total = {}, seen.new_zeros(())
         for name, moments in zip(self.model.latent_names(), latents, strict=True):
-            value = IndependentMoments.point(moments.draw()) if at_draws else moments
+            value = IndependentMoments.point(rows.draw(moments)) if at_draws else moments
             values[name] = value.flat()
             total = total - RowNormalAtMean(*moments).log_prob(values[name])
         values["o"] = features.index_select(0, rows.item)

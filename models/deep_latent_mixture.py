@@ -167,9 +167,9 @@ class DeepLatentMixture(nn.Module):
         top, *others = self.latent_names()
         value = sample(top, RowComponent(family, statistics, rows))
         for name, layer in zip(others, self.layers, strict=True):
-            draw = IndependentMoments.of(value).draw().to(dtype)
+            draw = rows.draw(IndependentMoments.of(value)).to(dtype)
             value = sample(name, RowNormal.of(layer(draw, rows)))
-        sample("o", self.emission(IndependentMoments.of(value).draw().to(dtype), rows))
+        sample("o", self.emission(rows.draw(IndependentMoments.of(value)).to(dtype), rows))
 
     @torch.no_grad()
     def features_of(

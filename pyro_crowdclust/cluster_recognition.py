@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,8 +21,9 @@ class ClusterRecognition(nn.Module):
     """``q(h | o, z=k) = prod_l N(h^(l) | mu_k^(l)(o), diag sigma_k^(l)(o)^2)``.
 
     Echraibi et al. 2020, section 3.1, where every layer has a network of its own. Here
-    ``(mu, log sigma / s_0)_k = head_k(trunk(o))``: the trunk runs once per item, the head once per
-    row. At the start of training every mean is the linear map of the start, whatever the cluster.
+    ``(mu, r)_k = head_k(trunk(o))`` and ``log sigma = log s_0 + w tanh(r / w)``: the trunk
+    runs once per item, the head once per row. At the start of training every mean is the linear map
+    of the start, whatever the cluster.
 
     Parameters
     ----------
@@ -35,6 +37,9 @@ class ClusterRecognition(nn.Module):
         Dimension of every stochastic layer, the top layer h^(L) first.
     initial_scale
         s_0, the standard deviation of q before training.
+    range_of_scale
+        e^w > 1: scales stay between s_0 e^-w and s_0 e^w. A label term would else make wrong
+        clusters improbable by scales that explode or vanish.
 
     Examples
     --------
@@ -53,11 +58,17 @@ class ClusterRecognition(nn.Module):
         head: CodedMLP | ClusterMLP,
         dims: Sequence[int],
         initial_scale: float = 0.2,
+        range_of_scale: float = 10.0,
     ) -> None:
         super().__init__()
         self.trunk, self.head = trunk, head
         self.dims = tuple(dims)
-        self.initial_scale = initial_scale
+        if initial_scale <= 0 or range_of_scale <= 1:
+            raise ValueError(
+                "need initial_scale > 0 and range_of_scale > 1, not "
+                f"{initial_scale} and {range_of_scale}"
+            )
+        self.initial_scale, self.range_of_scale = initial_scale, range_of_scale
         given = head.num_outputs
         if given != 2 * sum(self.dims):
             raise ValueError(
@@ -102,7 +113,8 @@ class ClusterRecognition(nn.Module):
         """q(h^(l) | o, z) of every row, the top layer first, from what the trunk saw."""
         outputs = self.head(seen.index_select(0, rows.item), rows)
         means, raw = outputs.chunk(2, -1)
-        scales = self.initial_scale * raw.exp()
+        width = math.log(self.range_of_scale)
+        scales = self.initial_scale * (width * torch.tanh(raw / width)).exp()
         parts = zip(means.split(self.dims, -1), scales.split(self.dims, -1), strict=True)
         return [IndependentMoments(mean, scale) for mean, scale in parts]
 

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.families import IndependentMoments
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -70,6 +72,15 @@ class Rows:
         """``sum_k z_nk v_nk`` of every item."""
         weighted = self.weight.to(values.dtype) * values
         return values.new_zeros(self.num_items).index_add(0, self.item, weighted)
+
+    def draw(self, moments: IndependentMoments) -> Float[Tensor, "row dim"]:
+        """Draws of a latent of every row, with common noise for all rows of an item.
+
+        What clusters then differ in is theirs, and not the noise.
+        """
+        shape = self.num_items, moments.mean.shape[-1]
+        noise = torch.randn(shape, dtype=moments.mean.dtype, device=moments.mean.device)
+        return moments.draw(noise.index_select(0, self.item))
 
     @cached_property
     def _counts(self) -> Int[Tensor, " cluster"]:

@@ -78,7 +78,8 @@ class DeepTwin:
         seen = recognition.trunk(self.batch.features[n].flatten())
         outputs = _numpy(self.network(recognition.head, seen, k))
         means, raw = np.split(outputs, 2)
-        scales = recognition.initial_scale * np.exp(raw)
+        width = math.log(recognition.range_of_scale)
+        scales = recognition.initial_scale * np.exp(width * np.tanh(raw / width))
         ends = np.cumsum(recognition.dims)[:-1]
         return list(zip(np.split(means, ends), np.split(scales, ends), strict=True))
 

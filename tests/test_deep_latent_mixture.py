@@ -98,7 +98,7 @@ def randomize(guide: StructuredGuide) -> StructuredGuide:
 @pytest.fixture
 def known_noise(monkeypatch):
     """Every draw is its mean and NOISE deviations."""
-    monkeypatch.setattr(IndependentMoments, "draw", lambda m: m.mean + NOISE * m.scale)
+    monkeypatch.setattr(IndependentMoments, "draw", lambda m, noise: m.mean + NOISE * m.scale)
 
 
 def q_of(guide: StructuredGuide, batch: Batch) -> np.ndarray:
@@ -207,7 +207,8 @@ def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> 
         head.skip_weight.zero_()
         head.skip_weight[:, :, 0] = gain
         head.skip_bias[:, 0, 0] = constant
-        head.skip_bias[:, 0, 1] = -precision.log() / 2
+        width = np.log(recognition.range_of_scale)
+        head.skip_bias[:, 0, 1] = width * torch.atanh(-precision.log() / 2 / width)
     guide.exact = mean, variance, slope, offset, noise.detach()
     return guide
 
@@ -237,7 +238,9 @@ def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypat
     batch = without_answers(full_batch(CrowdData(features)))
     ratios = []
     for sign in (1.0, -1.0):
-        monkeypatch.setattr(IndependentMoments, "draw", lambda m, s=sign: m.mean + s * m.scale)
+        monkeypatch.setattr(
+            IndependentMoments, "draw", lambda m, noise, s=sign: m.mean + s * m.scale
+        )
         ratios.append(table(guide, features).numpy())
     expected = exact_log_likelihoods(guide, features)
     np.testing.assert_allclose(np.mean(ratios, 0), expected, atol=1e-6)
@@ -252,7 +255,7 @@ def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypat
 def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
     guide = linear_gaussian()
     with torch.no_grad():
-        guide.recognition.head.skip_bias[:, 0, 1] += 0.6  # q(h | o) twice as wide
+        guide.recognition.head.skip_bias[:, 0, 1] += 0.6  # a wider q(h | o)
     features = 2 * torch.randn(3, FEATURES)
     exact = exact_log_likelihoods(guide, features)
     draws = torch.stack([table(guide, features, at_draws=True) for _ in range(1000)])

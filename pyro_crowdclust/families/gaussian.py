@@ -218,6 +218,7 @@ class IndependentMoments(NamedTuple):
         """The same Gaussian with a root matrix."""
         return Moments(self.mean, self.scale.diag_embed())
 
-    def draw(self) -> Float[Tensor, "*batch dim"]:
-        """A reparameterized draw ``m + s e`` with standard normal e."""
-        return torch.addcmul(self.mean, self.scale, torch.randn_like(self.mean))
+    def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
+        """A reparameterized draw ``m + s e`` with standard normal e, perhaps a given one."""
+        noise = torch.randn_like(self.mean) if noise is None else noise
+        return torch.addcmul(self.mean, self.scale, noise)
