@@ -1,8 +1,8 @@
 """Class labels of real crowds: who is right, on every ``crowd_labels_*.npz``, against crowd-kit.
 
-One rule for every data set, which never sees its truth: ``infer_classes``, i.e. Dawid-Skene with
-communities of workers and learned priors, the number of communities by the ELBO, and probabilities
-at the temperature under which answers are predicted best from the others about their item.
+One rule for every data set, which never sees its truth: ``average_annotator_models``, the average
+of four models of the annotators with learned priors, at the temperature under which answers that
+the fits have not seen are predicted best from the others about their item.
 crowd-kit's MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE run beside it where it is
 installed (``pip install '.[peers]'``). Accuracy and log loss are over the items with known truth;
 probabilities are clipped at 1e-15.
@@ -28,8 +28,8 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import infer_classes
-from pyro_crowdclust.label_calibration import calibrated_class_probabilities
+from pyro_crowdclust.interface import average_annotator_models
+from pyro_crowdclust.label_averaging import AveragedClasses
 
 METHODS = ("MajorityVote", "DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")
 
@@ -51,14 +51,13 @@ def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float
     return float((table.argmax(1) == right).mean()), float(-np.log(named).mean())
 
 
-def ours(frame: pd.DataFrame, epochs: int) -> tuple[pd.DataFrame, int]:
-    """Calibrated probabilities, and the number of communities chosen."""
+def ours(frame: pd.DataFrame, epochs: int) -> AveragedClasses:
+    """The average of four models of the annotators."""
     with warnings.catch_warnings():
         # Some of these crowds answered twice, and that counts twice.
         warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
         data = CrowdData(None, labels=frame)
-    result = infer_classes(data, epochs=epochs)
-    return calibrated_class_probabilities(result), result.model.annotators.num_communities
+    return average_annotator_models(data, epochs=epochs)
 
 
 def peers(
@@ -104,8 +103,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     figures: dict[str, dict[str, float | str | None]] = {}
     for name in options.sets or files:
         frame, truth = load(files[name])
-        probabilities, communities = ours(frame, options.epochs)
-        accuracy, log_loss = scores(probabilities, truth)
+        average = ours(frame, options.epochs)
+        accuracy, log_loss = scores(average.class_probabilities, truth)
         row = {"ours": accuracy, "best_peer": None, "best_peer_name": None, "log_loss": log_loss}
         row["dawid_skene_log_loss"] = None
         found = list(peers(frame, truth, options.methods)) if has_peers else []
@@ -117,8 +116,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
         figures[name] = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
         others = ", ".join(f"{peer} {a:.3f} ({loss:.2f})" for peer, a, loss in found)
         print(
-            f"{name}: {accuracy:.3f} (log loss {log_loss:.2f}, {communities} communities); "
-            f"{others}",
+            f"{name}: {accuracy:.3f} (log loss {log_loss:.2f}, temperature "
+            f"{average.temperature:g}); {others}",
             flush=True,
         )
     print(json.dumps(figures))

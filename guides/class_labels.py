@@ -52,12 +52,17 @@ class ClassLabelGuide(nn.Module):
         The model whose posterior this is.
     start_items
         The majority vote of at most this many labelled items is the start of training.
+    start_steps
+        For so many steps q(y) is held at the vote if the model has priors to learn. Priors that
+        are far from the workers when q(y) is let go lead to worse optima.
     """
 
-    def __init__(self, model: ClassLabelModel, start_items: int = 10_000) -> None:
+    def __init__(
+        self, model: ClassLabelModel, start_items: int = 10_000, start_steps: int = 50
+    ) -> None:
         super().__init__()
         self.model = model
-        self.start_items = start_items
+        self.start_items, self.start_steps = start_items, start_steps
         self.posteriors = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
@@ -91,7 +96,7 @@ class ClassLabelGuide(nn.Module):
         return LocalPosterior(self._logits(values, evidence, batch), None)
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Move all posteriors to where the majority vote puts them, by one natural step."""
+        """Move all posteriors, and learned priors, to where the majority vote puts them."""
         labelled = data.class_labels.labelled_items
         chosen = torch.randperm(len(labelled), generator=generator)[: self.start_items]
         items = labelled[chosen.sort().values]
@@ -99,13 +104,23 @@ class ClassLabelGuide(nn.Module):
         batch.item_weight.mul_(len(labelled) / len(items))
         votes = batch.class_labels.votes()
         self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
+        natural = NaturalGradient(self.posteriors.values(), 1.0)
+        own = {id(parameter) for parameter in self.posteriors.parameters()}
+        learned = [p for p in self.parameters() if p.requires_grad and id(p) not in own]
+        adam = torch.optim.Adam(learned, lr=0.1) if learned else None
+        steps = self.start_steps if learned else 1
         try:
-            Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+            for step in range(steps):
+                Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+                natural.step()
+                natural.set_step_size(0.5)
+                # The first step takes q of the workers from the prior to the vote.
+                if step > 0:
+                    adam.step()
+                for parameter in self.parameters():
+                    parameter.grad = None
         finally:
             self._given = None
-        NaturalGradient(self.posteriors.values(), 1.0).step()
-        for parameter in self.parameters():
-            parameter.grad = None
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> ConfusionSummary:

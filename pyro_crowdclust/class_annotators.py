@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet
-from pyro_crowdclust.label_distributions import CommunityDirichlet
+from pyro_crowdclust.learned_rows import LearnedRows
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 
 
@@ -157,14 +157,13 @@ class CommunityConfusion(ConfusionMatrices):
     ) -> None:
         super().__init__(num_workers, num_classes)
         self.num_communities = num_communities
-        self.concentration_prior = concentration_prior
         accuracy = torch.linspace(0.9, 0.2, num_communities, dtype=torch.float64)
         if num_communities == 1:
             accuracy = accuracy.new_tensor([0.6])
         identity = torch.eye(num_classes, dtype=torch.float64)
         spread = (1 - accuracy)[:, None, None] / num_classes
         start = 0.5 + 3 * (accuracy[:, None, None] * identity + spread)
-        self.log_concentration = nn.Parameter(start.log())
+        self.rows = LearnedRows(start, concentration_prior)
         family = Dirichlet(num_communities)
         ones = torch.ones(num_communities, dtype=torch.float64)
         self.communities = ConjugatePrior(family, family.natural(ones))
@@ -179,19 +178,13 @@ class CommunityConfusion(ConfusionMatrices):
 
     def concentration(self) -> Float[Tensor, "community class label"]:
         """a, the learned Dirichlet parameters of every community."""
-        return self.log_concentration.exp()
+        return self.rows.concentration()
 
     def sample(self) -> dict[str, Tensor]:
         values = sample_sites({"communities": self.communities})
         with pyro.plate("community_plate", self.num_workers, dim=-1):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))
-        concentration = self.concentration()
-        shape, rate = self.concentration_prior
-        density = (shape - 1) * self.log_concentration - rate * concentration
-        pyro.factor("concentration", density.sum())
-        with pyro.plate("confusion_plate", self.num_workers * self.num_classes, dim=-1):
-            rows = CommunityDirichlet(concentration, values["community"])
-            values["confusion"] = pyro.sample("confusion", rows)
+        values["confusion"] = self.rows.sample("confusion", values["community"])
         return values
 
 

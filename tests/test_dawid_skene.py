@@ -15,6 +15,7 @@ from scipy.special import digamma, gammaln
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.answer_sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.class_annotators import (
     CommunityConfusion,
@@ -23,6 +24,7 @@ from pyro_crowdclust.class_annotators import (
     TwoCoinClasses,
 )
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.learned_rows import LearnedRows
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.optim import NaturalGradient, robbins_monro
 
@@ -34,6 +36,13 @@ ANNOTATORS = {
     "one_coin": lambda classes: OneCoin(NUM_WORKERS, classes, (2.5, 1.2)),
     "two_coin": lambda _: TwoCoinClasses(NUM_WORKERS, (2.0, 1.0), (3.0, 1.5)),
     "community": lambda classes: CommunityConfusion(NUM_WORKERS, classes, 2),
+    "sources": lambda classes: AnswerSources(
+        [
+            Truth(NUM_WORKERS, classes),
+            Habit(NUM_WORKERS, classes),
+            ConfusionMatrices(NUM_WORKERS, classes, 2.0, 1.5),
+        ]
+    ),
 }
 
 
@@ -90,6 +99,16 @@ def natural(guide: ClassLabelGuide, name: str) -> np.ndarray:
     return guide.posteriors[name].natural_parameters.detach().numpy()
 
 
+def learned(rows: LearnedRows) -> np.ndarray:
+    return rows.concentration()[0, 0].detach().numpy()
+
+
+def cost_of_concentrations(rows: LearnedRows) -> float:
+    concentration = rows.concentration().detach().numpy()
+    shape, rate = rows.concentration_prior
+    return -float(((shape - 1) * np.log(concentration) - rate * concentration).sum())
+
+
 def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, float]:
     """E[log gamma] of every worker, class and label, and what the workers' sites cost, by loops."""
     annotators = guide.model.annotators
@@ -98,7 +117,7 @@ def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, flo
     cost = 0.0
     for j in range(NUM_WORKERS):
         for k in range(classes):
-            if name == "confusion":
+            if name == "confusion" or name == "sources":
                 alpha = natural(guide, "confusion")[j * classes + k] + 1
                 log_gamma[j, k] = expected_log(alpha)
                 prior = np.full(classes, 1.5 / (classes - 1))
@@ -127,6 +146,15 @@ def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, flo
         elif name == "two_coin":
             cost += dirichlet_kl(natural(guide, "sensitivity")[j] + 1, np.array([2.0, 1.0]))
             cost += dirichlet_kl(natural(guide, "specificity")[j] + 1, np.array([3.0, 1.5]))
+        elif name == "sources":
+            shares, habits = (natural(guide, site)[j] + 1 for site in ("sources", "habit"))
+            truth, habit, confusion = expected_log(shares)
+            for k, label in itertools.product(range(classes), repeat=2):
+                terms = [habit + expected_log(habits)[label], confusion + log_gamma[j, k, label]]
+                terms += [truth] if k == label else []
+                log_gamma[j, k, label] = np.logaddexp.reduce(terms)
+            cost += dirichlet_kl(shares, learned(annotators.shares))
+            cost += dirichlet_kl(habits, learned(annotators.parts[1].rows))
         elif name == "community":
             logits = natural(guide, "community")[j]
             share = np.exp(logits) / np.exp(logits).sum()
@@ -134,9 +162,10 @@ def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, flo
             cost += share @ (np.log(share) - log_rho)
     if name == "community":
         cost += dirichlet_kl(natural(guide, "communities") + 1, np.ones(2))
-        concentration = annotators.concentration().detach().numpy()
-        shape, rate = annotators.concentration_prior
-        cost -= ((shape - 1) * np.log(concentration) - rate * concentration).sum()
+        cost += cost_of_concentrations(annotators.rows)
+    if name == "sources":
+        cost += cost_of_concentrations(annotators.shares)
+        cost += cost_of_concentrations(annotators.parts[1].rows)
     return log_gamma, cost
 
 
@@ -213,7 +242,7 @@ def ascend(guide: ClassLabelGuide, batch: Batch, steps: int) -> list[float]:
     return elbos
 
 
-@pytest.mark.parametrize("name", ["confusion", "one_coin", "two_coin"])
+@pytest.mark.parametrize("name", ["confusion", "one_coin", "two_coin", "sources"])
 def test_coordinate_ascent_never_lowers_the_elbo(name):
     guide, batch = problem(name)
     elbos = np.array(ascend(guide, batch, 30))
@@ -260,7 +289,7 @@ def test_communities_learn_their_priors_and_raise_the_elbo():
     data = CrowdData(None, labels=simulated(80, 12, 3, seed=1))
     adam = partial(torch.optim.Adam, lr=0.1)
     annotators = CommunityConfusion(12, 3, 2)
-    result = run(data, annotators, step_size=0.5, epochs=80, optim=adam)
+    result = run(data, annotators, step_size=0.5, epochs=150, optim=adam)
     assert result.elbo > run(data).elbo
     learned = result.model.annotators.concentration()
     assert bool(((learned - annotators.concentration()).abs() > 0.1).any())

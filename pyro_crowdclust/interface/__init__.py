@@ -3,7 +3,7 @@
 >>> from pyro_crowdclust.interface import CrowdClusterer, cluster, infer_classes, mixture_for
 """
 
-from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
 from pyro_crowdclust.interface.estimator import CrowdClusterer
 from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
@@ -14,6 +14,7 @@ __all__ = [
     "DeepNormal",
     "Networks",
     "Recipe",
+    "average_annotator_models",
     "cluster",
     "infer_classes",
     "mixture_for",

@@ -8,15 +8,26 @@ from typing import Any
 
 import torch
 
-from pyro_crowdclust.class_annotators import CommunityConfusion
+from pyro_crowdclust.answer_sources import AnswerSources, Habit, Truth
+from pyro_crowdclust.class_annotators import ClassAnnotators, CommunityConfusion
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fit import fit
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.label_averaging import AveragedClasses, average_classes
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.result import Fitted
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)
+
+_DEFAULTS = {
+    "batch_size": None,
+    "epochs": 200,
+    "step_size": 0.5,
+    "tolerance": 1e-5,
+    "optim": priors_optimizer,
+    "progress": False,
+}
 
 
 def infer_classes(
@@ -47,14 +58,7 @@ def infer_classes(
     """
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
-    options = {
-        "batch_size": None,
-        "epochs": 200,
-        "step_size": 0.5,
-        "tolerance": 1e-5,
-        "optim": priors_optimizer,
-        "progress": False,
-    } | options
+    options = _DEFAULTS | options
     best: Fitted | None = None
     for number in num_communities:
         model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
@@ -62,3 +66,44 @@ def infer_classes(
         if best is None or result.elbo > best.elbo:
             best = result
     return best
+
+
+def average_annotator_models(data: CrowdData, **options: Any) -> AveragedClasses:
+    """The classes behind the labels of ``data``: the average of four models of the annotators.
+
+    Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
+    habit and a confusion matrix (``answer_sources``). The temperature comes from a fifth of the
+    answers, which the first fit of each model does not see. It takes eight fits, and gives better
+    probabilities than ``infer_classes``, but no intervals of the workers' confusion matrices.
+
+    Parameters
+    ----------
+    data
+        ``CrowdData(None, labels=frame)``; features are not used.
+    options
+        Of ``fit``, as for ``infer_classes``.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyyyx")}
+    >>> result = average_annotator_models(CrowdData(None, labels=said), epochs=20)
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
+    """
+    options = _DEFAULTS | options
+
+    def fit_each(part: CrowdData) -> list[Fitted]:
+        models = map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))
+        return [fit(model, ClassLabelGuide(model), part, **options) for model in models]
+
+    return average_classes(data, fit_each)
+
+
+def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:
+    size = num_workers, num_classes
+    return [
+        CommunityConfusion(*size, 2),
+        AnswerSources([Truth(*size), Habit(*size)]),
+        AnswerSources([Truth(*size), Habit(*size), CommunityConfusion(*size, 1)]),
+        AnswerSources([CommunityConfusion(*size, 1), Habit(*size)]),
+    ]
