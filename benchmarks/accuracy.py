@@ -385,10 +385,33 @@ def methods(key: str, part: str) -> Callable[[dict[str, Any]], str]:
     )
 
 
+def curve(method: str) -> Callable[[dict[str, Any]], str]:
+    """Accuracy after every number of answers."""
+
+    def text(figures: dict[str, Any]) -> str:
+        curves = figures["news20"]
+        points = zip(curves["answers"], curves[method], strict=True)
+        return ", ".join(f"{accuracy:.3f} ({answers})" for answers, accuracy in points)
+
+    return text
+
+
 FEATURES = Experiment(
     "features",
     ["examples/momresp_logresp.py"],
     [
+        Figure(
+            f"20 Newsgroups, accuracy on other posts (after so many answers), {name}",
+            asked,
+            curve(method),
+        )
+        for method, name, asked in (
+            ("momresp", "MomResp", "ahead while answers are few"),
+            ("logresp", "LogResp", "catching up"),
+            ("dawid_skene", "Dawid-Skene and a classifier", ""),
+        )
+    ]
+    + [
         Figure(f"{key}, accuracy on {said}", "above Dawid-Skene", methods(key, part))
         for key in ("sentiment_text", "labelme")
         for part, said in (("train", "labelled items"), ("test", "the test part"))
