@@ -131,6 +131,11 @@ def test_names_dimensions_and_ids(exported):
             "communities": ("community_number",),
             "community": ("worker", "community_number"),
         },
+        "sources": {
+            "weights": ("class",),
+            "sources": ("worker", "source"),
+            "habit": ("worker", "label"),
+        },
         "momresp": {"weights": ("class",), "component": ("class", "dim")},
         "logresp": {"coefficients": ("class", "feature"), "intercept": ("class",)},
     }

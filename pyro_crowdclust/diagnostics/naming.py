@@ -22,8 +22,19 @@ DIMENSION_OF_PLATE = {
     "sensitivity_plate": "worker",
     "specificity_plate": "worker",
     "community_plate": "worker",
+    "sources_plate": "worker",
+    "habit_plate": "worker",
     "items": "item",
     "pairs": "answer",
+}
+
+
+# What the entries of a site of annotators are.
+ENTRIES_OF_SITE = {
+    "communities": ("community_number",),
+    "community": ("community_number",),
+    "sources": ("source",),
+    "habit": ("label",),
 }
 
 
@@ -102,5 +113,5 @@ def of_annotators(
         for draw in range(num_draws)
     ]
     named = NamedDraws(torch.stack(confusion), ("worker", "class", "label"))
-    others = {name: by_site(name, site, ("community_number",)) for name, site in sites.items()}
+    others = {name: by_site(name, site, ENTRIES_OF_SITE.get(name)) for name, site in sites.items()}
     return others | {"confusion": {"confusion": named}}
