@@ -151,6 +151,8 @@ def draw(curves: dict[str, list[float]], file: Path) -> None:
     for color, (key, name) in zip(COLORS, names.items(), strict=False):
         axes.plot(curves["answers"], curves[key], marker="o", color=color, label=name)
     axes.set(xscale="log", xlabel="answers", ylabel="accuracy on posts without answers")
+    axes.set_xticks(curves["answers"], curves["answers"])
+    axes.minorticks_off()
     axes.legend(frameon=False)
     file.parent.mkdir(parents=True, exist_ok=True)
     quiet(axes, grid="y")
