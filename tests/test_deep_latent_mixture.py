@@ -361,14 +361,14 @@ def test_minibatches_reach_the_elbo_of_full_data():
     per_item = []
     # As many steps of the networks for both.
     for options in (
-        {"batch_size": None, "step_size": 1.0, "epochs": 250},
-        {"batch_size": 60, "step_size": robbins_monro(0.5, 40.0, 0.7), "epochs": 62},
+        {"batch_size": None, "step_size": 1.0, "epochs": 500},
+        {"batch_size": 60, "step_size": robbins_monro(0.5, 40.0, 0.7), "epochs": 125},
     ):
         result = _fitted(make_guide(), data, **options)
         assert clustering_accuracy(cluster, result.assignments) > 0.97
         draws = [result.elbo_of(full_batch(data)) for _ in range(3)]
         per_item.append(np.mean(draws) / data.num_items)
-    assert per_item[0] == pytest.approx(per_item[1], abs=0.1)
+    assert per_item[0] == pytest.approx(per_item[1], abs=0.05)
 
 
 def _fitted(guide: StructuredGuide, data: CrowdData, **options: object):
