@@ -89,12 +89,14 @@ def plot_partition(
             bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
         )
     if marked is not None and np.any(marked):
+        ringed = points[np.asarray(marked, bool)]
         rings = axes.scatter(
-            *points[np.asarray(marked, bool)].T,
+            *ringed.T,
             s=2.2 * size,
             facecolors="none",
             edgecolors="black",
-            linewidths=0.5,
+            # Thousands of full rings would hide the colours below them.
+            linewidths=float(np.clip(200 / len(ringed), 0.1, 0.5)),
             rasterized=rasterized,
             zorder=3,
             label=marked_name,
