@@ -21,10 +21,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from step import make_data, median_ratio, take_turns
+from memory import peak_of_process
+from step import make_data, median_ratio, take_turns, trainer_of
 from torch import nn
 
 from pyro_crowdclust import CrowdData
@@ -32,9 +32,8 @@ from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
 from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
-from pyro_crowdclust.fit import adam, default_elbo
+from pyro_crowdclust.fit import adam
 from pyro_crowdclust.guides import StructuredGuide
-from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import SkipMLP
@@ -51,7 +50,6 @@ def features_of(num_items: int) -> CrowdData:
 
 def make_trainer(data: CrowdData, decoder: str, clusters: int) -> Trainer:
     """A run of the mixture from its start."""
-    generator = torch.Generator().manual_seed(0)
     network = DECODERS[decoder]((DIM, HIDDEN, HIDDEN, PIXELS), clusters)
     model = DeepLatentMixture(
         StickBreakingWeights(clusters),
@@ -61,19 +59,7 @@ def make_trainer(data: CrowdData, decoder: str, clusters: int) -> Trainer:
     head = CodedMLP((WIDTH, WIDTH, 2 * DIM), clusters)
     recognition = ClusterRecognition(SkipMLP((PIXELS, HIDDEN, WIDTH)), head, [DIM])
     guide = StructuredGuide(model, recognition, threshold=min(1e-3, 0.5 / clusters))
-    PrincipalComponentStart(sample_size=2000)(model, guide, data, generator)
-    return Trainer(
-        model,
-        guide,
-        data,
-        MinibatchSampler(data, generator=generator),
-        optim=adam,
-        step_size=0.01,
-        elbo=default_elbo(enumerates=False),
-        device=None,
-        dtype=torch.float32,
-        validate=False,
-    )
+    return trainer_of(model, guide, data, sample_size=2000)
 
 
 def make_vae() -> Callable[[Batch], None]:
@@ -94,21 +80,15 @@ def make_vae() -> Callable[[Batch], None]:
     return step
 
 
-def _peak_of_process() -> float:
-    """Peak resident megabytes (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-
-
 def print_peak_growth(whose: str, clusters: int) -> None:
     """Print how far the peak memory grows in three steps; run in a process of its own."""
     data = features_of(2000)
-    before = _peak_of_process()
+    before = peak_of_process()
     work = make_vae() if whose == "vae" else make_trainer(data, whose, clusters).step
     sampler = MinibatchSampler(data, generator=torch.Generator().manual_seed(0))
     for batch, _ in zip(sampler, range(3), strict=False):
         work(batch)
-    print(_peak_of_process() - before)
+    print(peak_of_process() - before)
 
 
 def peak_megabytes(whose: str, clusters: int) -> float:

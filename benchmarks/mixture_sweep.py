@@ -25,10 +25,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
+from memory import peak_of_process
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
@@ -122,21 +122,15 @@ def slope(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(*logs, 1)[0])
 
 
-def _peak_of_process() -> float:
-    """Peak resident megabytes; getrusage would count the parent's peak before exec, too."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-
-
 def print_peak_growth(whose: str, num_items: int, clusters: int) -> None:
     """Print how far the peak memory grows in three sweeps; run in a process of its own (Linux)."""
     features, _ = make_features(num_items)
-    before = _peak_of_process()
+    before = peak_of_process()
     if whose == "ours":
         our_sweep(features, clusters, 3, torch.float64)
     else:
         peer_sweep(features, clusters, 3)
-    print(_peak_of_process() - before)
+    print(peak_of_process() - before)
 
 
 def peak_megabytes(whose: str, num_items: int, clusters: int) -> float:

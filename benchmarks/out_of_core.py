@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity
@@ -73,7 +73,7 @@ def measure(path: Path, in_memory: bool) -> dict[str, float]:
     return {
         "epoch_seconds": float(result.history["seconds"].iloc[-1]),
         "write_seconds": time.perf_counter() - started,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_of_process(),
     }
 
 

@@ -26,15 +26,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from step import WORKERS, build, make_data, median_ratio, take_turns
+from step import WORKERS, build, make_data, median_ratio, take_turns, trainer_of
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -69,19 +67,7 @@ def make_trainer(
     data: CrowdData, parts: tuple[SemiCrowdsourcedMixture, MessagePassingGuide]
 ) -> Trainer:
     """A run of BayesSCDC from a start."""
-    generator = torch.Generator().manual_seed(0)
-    PrincipalComponentStart(sample_size=2000)(*parts, data, generator)
-    return Trainer(
-        *parts,
-        data,
-        MinibatchSampler(data, generator=generator),
-        optim=adam,
-        step_size=0.01,
-        elbo=default_elbo(enumerates=False),
-        device=None,
-        dtype=torch.float32,
-        validate=False,
-    )
+    return trainer_of(*parts, data, sample_size=2000)
 
 
 def small_parts(num_workers: int) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:

@@ -88,11 +88,12 @@ def build(
     return model, MessagePassingGuide(model, networks, recognition_term=term)
 
 
-def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
-    """A run of ``build(**sizes)``."""
+def trainer_of(
+    model: Any, guide: Any, data: CrowdData, sample_size: int = 10_000, enumerates: bool = False
+) -> Trainer:
+    """A run from a start at so many items, as ``fit`` would make it."""
     generator = torch.Generator().manual_seed(0)
-    model, guide = build(**sizes)
-    PrincipalComponentStart()(model, guide, data, generator)
+    PrincipalComponentStart(sample_size=sample_size)(model, guide, data, generator)
     return Trainer(
         model,
         guide,
@@ -100,11 +101,16 @@ def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
-        elbo=default_elbo(enumerates=sizes.get("amortized", False)),
+        elbo=default_elbo(enumerates=enumerates),
         device=None,
         dtype=torch.float32,
         validate=False,
     )
+
+
+def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
+    """A run of ``build(**sizes)``."""
+    return trainer_of(*build(**sizes), data, enumerates=sizes.get("amortized", False))
 
 
 def make_floor() -> Callable[[Batch], None]:

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import RateSummary, summarize_beta
+from pyro_crowdclust.annotators import RateSummary, summarize_rates
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.merge import evidence_change
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.priors import ConjugatePosterior
+from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
 
 _OF_MIXTURE = "weights", "components"
 
@@ -39,20 +39,16 @@ class ConjugateGuide(nn.Module):
 
     def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Run the global sites: weights, components, the workers' rates, and supervision's own."""
-        with self.model.weights.prior.plate("weights_plate"):
-            weights = pyro.sample("weights", self.posteriors["weights"].distribution())
-        with self.model.components.prior.plate("components_plate"):
-            theta = pyro.sample("components", self.posteriors["components"].distribution())
+        weights, theta = sample_sites(
+            {name: self.posteriors[name] for name in _OF_MIXTURE}
+        ).values()
         rates = {}
         if self.model.annotators is not None:
             with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
                 for name in self.model.annotators.priors():
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
         supervision = self.model.supervision
-        labels = {}
-        for name, prior in supervision.priors().items():
-            with prior.plate(f"{name}_plate"):
-                labels[name] = pyro.sample(name, self.posteriors[name].distribution())
+        labels = sample_sites({name: self.posteriors[name] for name in supervision.priors()})
         components = self.posteriors["components"]
         supervision.refresh(components.family, components.natural_parameters)
         return weights, theta, rates, labels
@@ -74,12 +70,7 @@ class ConjugateGuide(nn.Module):
     @torch.no_grad()
     def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
         """Posterior of every worker's sensitivity and specificity."""
-        if self.model.annotators is None:
-            return {}
-        return {
-            name: summarize_beta(self.posteriors[name].standard(), interval)
-            for name in self.model.annotators.priors()
-        }
+        return summarize_rates(self.model.annotators, self.posteriors, interval)
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

@@ -20,7 +20,7 @@ from pyro.infer import Trace_ELBO
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import RateSummary, summarize_beta
+from pyro_crowdclust.annotators import RateSummary, summarize_rates
 from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
@@ -167,12 +167,7 @@ class TwoWayGuide(nn.Module):
     @torch.no_grad()
     def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
         """Posterior of every worker's sensitivity and specificity."""
-        if self.model.annotators is None:
-            return {}
-        return {
-            name: summarize_beta(self.posteriors[name].standard(), interval)
-            for name in self.model.annotators.priors()
-        }
+        return summarize_rates(self.model.annotators, self.posteriors, interval)
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

@@ -31,7 +31,8 @@ from pyro_crowdclust.description import described
 from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents, Weights
-from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
+from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.row_distributions import OfItems, RowComponent, RowNormal
 from pyro_crowdclust.rows import Rows
 from pyro_crowdclust.supervision import Supervision
@@ -95,23 +96,13 @@ class DeepLatentMixture(nn.Module):
         supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
-        if weights.num_clusters != components.num_clusters:
-            raise ValueError(
-                f"weights have {weights.num_clusters} clusters, components "
-                f"{components.num_clusters}: give both the same number"
-            )
+        self.supervision = Supervision() if supervision is None else supervision
+        check_num_clusters(weights, components, self.supervision)
         self.weights = weights
         self.components = components
         self.emission = emission
         self.layers = nn.ModuleList(layers)
         self.annotators = annotators
-        self.supervision = Supervision() if supervision is None else supervision
-        of_clusters = getattr(self.supervision, "num_clusters", weights.num_clusters)
-        if of_clusters != weights.num_clusters:
-            raise ValueError(
-                f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
-                "give both the same number"
-            )
 
     @property
     def num_clusters(self) -> int:
@@ -124,18 +115,13 @@ class DeepLatentMixture(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        workers = {} if self.annotators is None else self.annotators.priors()
-        mixture = {"weights": self.weights.prior, "components": self.components.prior}
-        return {**mixture, **workers, **self.supervision.priors()}
+        return mixture_priors(self)
 
     def describe(
         self, draws: dict[str, diagnostics.SiteDraws]
     ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
         """Draws of weights and components under the names that diagnostics give them."""
-        log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
-        weights = diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
-        components = diagnostics.by_site("component", draws["components"], ("dim", "dim_other"))
-        return {"weights": {"weights": weights}, "components": components}
+        return describe_mixture(self, draws)
 
     @torch.no_grad()
     def check(self, data: CrowdData) -> None:
@@ -193,14 +179,9 @@ class DeepLatentMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the assignments z."""
-        with self.weights.prior.plate("weights_plate"):
-            weights = pyro.sample("weights", self.weights.prior.distribution())
-        with self.components.prior.plate("components_plate"):
-            theta = pyro.sample("components", self.components.prior.distribution())
-        labels = {}
-        for name, prior in self.supervision.priors().items():
-            with prior.plate(f"{name}_plate"):
-                labels[name] = pyro.sample(name, prior.distribution())
+        mixture = {"weights": self.weights.prior, "components": self.components.prior}
+        labels = sample_sites(mixture | self.supervision.priors())
+        weights, theta = labels.pop("weights"), labels.pop("components")
 
         items = pyro.plate("items", len(batch.items), dim=-1)
         with poutine.scale(scale=self.supervision.item_weight(batch)), items:

@@ -31,7 +31,8 @@ from pyro_crowdclust.distributions import ComponentObservation
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
 from pyro_crowdclust.mixture import Components, Weights
-from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
+from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -89,11 +90,8 @@ class SemiCrowdsourcedMixture(nn.Module):
         sum_out_assignments: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if weights.num_clusters != components.num_clusters:
-            raise ValueError(
-                f"weights have {weights.num_clusters} clusters, components "
-                f"{components.num_clusters}: give both the same number"
-            )
+        self.supervision = Supervision() if supervision is None else supervision
+        check_num_clusters(weights, components, self.supervision)
         self.weights = weights
         self.components = components
         self.emission = as_emission(emission)
@@ -104,13 +102,6 @@ class SemiCrowdsourcedMixture(nn.Module):
                 "emission the components are on latents, which must be continuous, since the "
                 "emission's network learns from reparameterized draws of them: use "
                 "GaussianComponents or DiagonalGaussianComponents, or the emission Identity()"
-            )
-        self.supervision = Supervision() if supervision is None else supervision
-        of_clusters = getattr(self.supervision, "num_clusters", weights.num_clusters)
-        if of_clusters != weights.num_clusters:
-            raise ValueError(
-                f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
-                "give both the same number"
             )
         self.sum_out_assignments = sum_out_assignments
         is_free = self.emission.observes_latent and not self.supervision.couples_items
@@ -128,22 +119,17 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        workers = {} if self.annotators is None else self.annotators.priors()
-        mixture = {"weights": self.weights.prior, "components": self.components.prior}
-        return {**mixture, **workers, **self.supervision.priors()}
+        return mixture_priors(self)
 
     def describe(
         self, draws: dict[str, diagnostics.SiteDraws]
     ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
         """Draws of the mixture's sites under the names that diagnostics give them."""
-        log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
-        weights = diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
-        components = diagnostics.by_site("component", draws["components"], ("dim", "dim_other"))
         labels = {
             name: diagnostics.by_site(name, draws[name], ("known_class",))
             for name in self.supervision.priors()
         }
-        return {"weights": {"weights": weights}, "components": components, **labels}
+        return describe_mixture(self, draws) | labels
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
         """Features among the values of a simulation's sites."""
@@ -222,14 +208,9 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
-        with self.weights.prior.plate("weights_plate"):
-            weights = pyro.sample("weights", self.weights.prior.distribution())
-        with self.components.prior.plate("components_plate"):
-            theta = pyro.sample("components", self.components.prior.distribution())
-        labels = {}
-        for name, prior in self.supervision.priors().items():
-            with prior.plate(f"{name}_plate"):
-                labels[name] = pyro.sample(name, prior.distribution())
+        mixture = {"weights": self.weights.prior, "components": self.components.prior}
+        labels = sample_sites(mixture | self.supervision.priors())
+        weights, theta = labels.pop("weights"), labels.pop("components")
         if self.sums_out(batch):
             self._summed_out(weights, theta, labels, batch)
             return None

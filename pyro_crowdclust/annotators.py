@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.families import Beta, BetaParameters
-from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 
 
 class RateSummary(NamedTuple):
@@ -49,6 +50,14 @@ def summarize_beta(parameters: BetaParameters, interval: float) -> RateSummary:
         scipy.special.digamma(successes) - scipy.special.digamma(failures),
         np.sqrt(polygamma(1, successes) + polygamma(1, failures)),
     )
+
+
+def summarize_rates(
+    annotators: TwoCoin | None, posteriors: Mapping[str, ConjugatePosterior], interval: float
+) -> dict[str, RateSummary]:
+    """``summarize_beta`` of every site of the annotators, by name; of none there is nothing."""
+    names = [] if annotators is None else annotators.priors()
+    return {name: summarize_beta(posteriors[name].standard(), interval) for name in names}
 
 
 def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,6 +13,9 @@ from torch import Tensor
 from pyro_crowdclust.batches import answered_batch
 from pyro_crowdclust.families import ExponentialFamily
 from pyro_crowdclust.training import Trainer, assignments_by_features, spaced_items
+
+# Two components, and what joining them changes.
+Move = tuple[int, int, float]
 
 
 def answer_gain(
@@ -65,7 +70,7 @@ def best_move(
     allowed: Bool[Tensor, "cluster cluster"],
     probabilities: Float[Tensor, "item cluster"],
     emptied: set[int],
-) -> tuple[int, int, float] | None:
+) -> Move | None:
     """The move that the training objective gains most by, and what it gains; None if it loses.
 
     To ``gain``, what the evidence for moves says of every two components (entries above the
@@ -98,6 +103,24 @@ def best_move(
         if change > 0 and (best is None or change > best[2]):
             best = (first, second, change)
     return best
+
+
+def make_moves(
+    trainer: Trainer, find: Callable[[set[int]], Move | None]
+) -> list[tuple[int, int, int, float]]:
+    """Make the move that ``find(emptied)`` names, and so on until it names none; count them.
+
+    Returns ``(epoch, kept component, emptied component, change)`` of every move. ``find`` is told
+    what moves have emptied so far.
+    """
+    row, moves, emptied = trainer.history[-1], [], set()
+    while (move := find(emptied)) is not None:
+        first, second, change = move
+        empty = trainer.guide.merge(first, second)
+        emptied.add(empty)
+        moves.append((row["epoch"], first + second - empty, empty, change))
+        row["merges"] += 1
+    return moves
 
 
 @dataclass
@@ -141,15 +164,9 @@ class MergeMoves:
         row["merges"] = 0
         if row["epoch"] < self.first_epoch or trainer.data.answers is None:
             return
-        emptied: set[int] = set()
-        while (move := self._best_move(trainer, emptied)) is not None:
-            first, second, change = move
-            empty = trainer.guide.merge(first, second)
-            emptied.add(empty)
-            self.moves.append((row["epoch"], first + second - empty, empty, change))
-            row["merges"] += 1
+        self.moves += make_moves(trainer, partial(self._best_move, trainer))
 
-    def _best_move(self, trainer: Trainer, emptied: set[int]) -> tuple[int, int, float] | None:
+    def _best_move(self, trainer: Trainer, emptied: set[int]) -> Move | None:
         guide = trainer.guide
         batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments.double()

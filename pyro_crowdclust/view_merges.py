@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.merge import best_move
+from pyro_crowdclust.merge import Move, best_move, make_moves
 from pyro_crowdclust.training import Trainer, spaced_items
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
@@ -93,17 +94,11 @@ class ViewMerges:
         features = trainer.data.rows(spaced_items(trainer.data.num_items, self.sample_size))
         view = guide.consistency_term.view
         views = view(features, 2 * torch.rand(len(features), view.num_random) - 1)
-        emptied: set[int] = set()
-        while (move := self._best_move(trainer, features, views, emptied)) is not None:
-            first, second, change = move
-            empty = guide.merge(first, second)
-            emptied.add(empty)
-            self.moves.append((row["epoch"], first + second - empty, empty, change))
-            row["merges"] += 1
+        self.moves += make_moves(trainer, partial(self._best_move, trainer, features, views))
 
     def _best_move(
         self, trainer: Trainer, features: Tensor, views: Tensor, emptied: set[int]
-    ) -> tuple[int, int, float] | None:
+    ) -> Move | None:
         found = trainer.predict_proba(features).double()
         gain = view_gain(found, trainer.predict_proba(views).double())
         gain *= trainer.data.num_items / len(found)
