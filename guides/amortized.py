@@ -26,6 +26,7 @@ from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.sparse_assignment import SparseAssignment
@@ -157,12 +158,12 @@ class AmortizedGuide(nn.Module):
             pyro.sample("components", self.points["components"].distribution())
         rates = {}
         if self.model.annotators is not None:
-            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+            with FullPlate("workers", self.model.annotators.num_workers):
                 for name in self._rate_names():
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
         log_probabilities, trunk = self._log_probabilities(batch.features)
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with poutine.scale(scale=batch.item_weight), items:
             assignment = self._assignment(log_probabilities, batch)
             z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
@@ -171,7 +172,7 @@ class AmortizedGuide(nn.Module):
         self.auxiliary_loss = None
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)
-            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            pairs = FullPlate("pairs", batch.num_pairs)
             with poutine.scale(scale=batch.pair_weight), pairs:
                 ends = batch.left, batch.right, batch.num_paired
                 pyro.sample("same", SameCluster(probabilities, *ends))

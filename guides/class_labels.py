@@ -27,6 +27,7 @@ from pyro_crowdclust.label_distributions import AssignmentAtMean
 from pyro_crowdclust.labelling import sample_evidence
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.optim import NaturalGradient
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 
 
@@ -72,7 +73,7 @@ class ClassLabelGuide(nn.Module):
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
+            FullPlate("items", len(batch.items)),
             poutine.scale(scale=batch.item_weight),
         ):
             evidence = sample_evidence(self.model.annotators, values, batch)

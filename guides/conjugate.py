@@ -13,6 +13,7 @@ from pyro_crowdclust.annotators import RateSummary, summarize_rates
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.merge import evidence_change
 from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
 
 _OF_MIXTURE = "weights", "components"
@@ -44,7 +45,7 @@ class ConjugateGuide(nn.Module):
         ).values()
         rates = {}
         if self.model.annotators is not None:
-            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+            with FullPlate("workers", self.model.annotators.num_workers):
                 for name in self.model.annotators.priors():
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
         supervision = self.model.supervision

@@ -30,6 +30,7 @@ from pyro_crowdclust.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.networks import GaussianRecognition
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 
 if TYPE_CHECKING:
@@ -92,14 +93,14 @@ class MessagePassingGuide(ConjugateGuide):
             return
 
         local = self._local(batch, weights, theta, rates, labels)
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with poutine.scale(scale=self.model.supervision.item_weight(batch)), items:
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent))
         if rates and batch.num_pairs:
-            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            pairs = FullPlate("pairs", batch.num_pairs)
             with poutine.scale(scale=batch.pair_weight), pairs:
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 

@@ -27,6 +27,7 @@ from pyro_crowdclust.distributions import AtMean, SameCluster
 from pyro_crowdclust.families import Categorical, IndependentMoments
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.recognition import LabelTerm
 from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean
 from pyro_crowdclust.rows import Rows
@@ -93,7 +94,7 @@ class StructuredGuide(ConjugateGuide):
         sites = self.sample_globals()
         seen = self.recognition.trunk(batch.features.flatten(1))
         logits = self._logits(batch, seen, *(_detached(part) for part in sites))
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with poutine.scale(scale=self.model.supervision.item_weight(batch)), items:
             z = pyro.sample("z", AtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
@@ -101,7 +102,7 @@ class StructuredGuide(ConjugateGuide):
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
                 pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
         if self.model.annotators is not None and batch.num_pairs:
-            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            pairs = FullPlate("pairs", batch.num_pairs)
             with poutine.scale(scale=batch.pair_weight), pairs:
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 

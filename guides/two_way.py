@@ -30,6 +30,7 @@ from pyro_crowdclust.label_distributions import AssignmentAtMean
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.optim import NaturalGradient
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
 
 if TYPE_CHECKING:
@@ -80,18 +81,18 @@ class TwoWayGuide(nn.Module):
         values = sample_sites({name: self.posteriors[name] for name in self.model.priors()})
         rates = {}
         if self.model.annotators is not None:
-            with pyro.plate("workers", self.model.annotators.num_workers, dim=-1):
+            with FullPlate("workers", self.model.annotators.num_workers):
                 for name in self.model.annotators.priors():
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with items, poutine.scale(scale=batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
         if rates and batch.num_pairs:
             z = self.model.of_clusters(cell)
-            pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+            pairs = FullPlate("pairs", batch.num_pairs)
             with pairs, poutine.scale(scale=batch.pair_weight):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 

@@ -24,6 +24,7 @@ from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.labelling import check_class_labels, sample_labels
 from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 
 
@@ -91,7 +92,7 @@ class DawidSkene(nn.Module):
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
+            FullPlate("items", len(batch.items)),
             poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))

@@ -32,6 +32,7 @@ from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents, Weights
 from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.row_distributions import OfItems, RowComponent, RowNormal
 from pyro_crowdclust.rows import Rows
@@ -183,7 +184,7 @@ class DeepLatentMixture(nn.Module):
         labels = sample_sites(mixture | self.supervision.priors())
         weights, theta = labels.pop("weights"), labels.pop("components")
 
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with poutine.scale(scale=self.supervision.item_weight(batch)), items:
             log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))

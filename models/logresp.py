@@ -24,6 +24,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.labelling import check_class_labels, check_features, sample_labels
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior
 from pyro_crowdclust.softmax_regression import SoftmaxRegression
 
@@ -98,11 +99,11 @@ class LogResp(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
-        with pyro.plate("coefficients_plate", self.num_clusters, dim=-1):
+        with FullPlate("coefficients_plate", self.num_clusters):
             values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
         values |= self.annotators.sample()
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
+            FullPlate("items", len(batch.items)),
             poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))

@@ -25,6 +25,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.labelling import check_class_labels, check_features, sample_labels
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.weights import DirichletWeights, Weights
 
@@ -114,7 +115,7 @@ class MomResp(nn.Module):
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._of_classes()) | self.annotators.sample()
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
+            FullPlate("items", len(batch.items)),
             poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))

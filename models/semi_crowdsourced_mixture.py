@@ -32,6 +32,7 @@ from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
 from pyro_crowdclust.mixture import Components, Weights
 from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.supervision import Supervision
 
@@ -200,7 +201,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         # The batch keeps its design, which the full data are prepared for once.
         design = batch.once((self.components.family, precision), design_of_batch)
         with (
-            pyro.plate("items", len(batch.items), dim=-1),
+            FullPlate("items", len(batch.items)),
             poutine.scale(scale=self.supervision.item_weight(batch)),
         ):
             observation = MixtureObservation(self.components, theta, offsets, design)
@@ -215,7 +216,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             self._summed_out(weights, theta, labels, batch)
             return None
 
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with poutine.scale(scale=self.supervision.item_weight(batch)), items:
             log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))

@@ -25,6 +25,7 @@ from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import MatrixNormalInverseWishart
 from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 
 
@@ -146,7 +147,7 @@ class TwoWayMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
         values = sample_sites(self.priors())
-        items = pyro.plate("items", len(batch.items), dim=-1)
+        items = FullPlate("items", len(batch.items))
         with items, poutine.scale(scale=batch.item_weight):
             cell = pyro.sample(
                 "cell", Assignment(self.log_cells(values["weights"], values["styles"]))

@@ -11,20 +11,21 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import SameCluster
+from pyro_crowdclust.plates import FullPlate
 
 
 def sample_answers(
     annotators: TwoCoin, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
 ) -> None:
     """Run the sites of the workers' rates, and ``same`` and ``label`` of every pair."""
-    with pyro.plate("workers", annotators.num_workers, dim=-1):
+    with FullPlate("workers", annotators.num_workers):
         rates = {
             name: pyro.sample(name, prior.distribution())
             for name, prior in annotators.priors().items()
         }
     if not batch.num_pairs:
         return
-    pairs = pyro.plate("pairs", batch.num_pairs, dim=-1)
+    pairs = FullPlate("pairs", batch.num_pairs)
     with poutine.scale(scale=batch.pair_weight), pairs:
         same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
         pyro.sample("label", annotators.answer(same, rates, batch.worker), obs=batch.label)

@@ -25,6 +25,7 @@ from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet
 from pyro_crowdclust.learned_rows import LearnedRows
+from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 
 
@@ -182,7 +183,7 @@ class CommunityConfusion(ConfusionMatrices):
 
     def sample(self) -> dict[str, Tensor]:
         values = sample_sites({"communities": self.communities})
-        with pyro.plate("community_plate", self.num_workers, dim=-1):
+        with FullPlate("community_plate", self.num_workers):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))
         values["confusion"] = self.rows.sample("confusion", values["community"])
         return values

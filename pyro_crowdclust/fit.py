@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyro
 import torch
-from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from pyro.infer import TraceEnum_ELBO
 from pyro.infer.elbo import ELBO
 from torch import nn
 from tqdm.auto import tqdm
@@ -26,10 +26,10 @@ from pyro_crowdclust.checkpoint import Checkpoint
 from pyro_crowdclust.checks import check_callable, check_same_model, check_sites
 from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.device_elbo import DeviceELBO
 from pyro_crowdclust.fingerprint import fingerprint_of
 from pyro_crowdclust.initialization import cast_networks, default_start
 from pyro_crowdclust.optim import StepSize
+from pyro_crowdclust.plain_elbo import PlainELBO
 from pyro_crowdclust.ranks import Ranks
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
@@ -99,7 +99,7 @@ def fit(
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``robbins_monro``.
     elbo
-        The bound; default ``TraceEnum_ELBO(max_plate_nesting=1)``, or ``Trace_ELBO``, which is the
+        The bound; default ``TraceEnum_ELBO(max_plate_nesting=1)``, or ``PlainELBO``, which is the
         same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
@@ -224,7 +224,7 @@ def fit(
             batches,
             optim=optim,
             step_size=step_size,
-            elbo=elbo or default_elbo(enumerates, device),
+            elbo=elbo or default_elbo(enumerates),
             device=device,
             dtype=dtype,
             validate=validate,
@@ -260,11 +260,9 @@ def fit(
         )
 
 
-def default_elbo(enumerates: bool, device: str | torch.device | None = None) -> ELBO:
+def default_elbo(enumerates: bool) -> ELBO:
     """Pyro's bound for models with one level of plates, with or without enumerated sites."""
-    kind = TraceEnum_ELBO if enumerates else Trace_ELBO
-    if kind is Trace_ELBO and torch.device(device or "cpu").type != "cpu":
-        kind = DeviceELBO
+    kind = TraceEnum_ELBO if enumerates else PlainELBO
     return kind(max_plate_nesting=1)
 
 

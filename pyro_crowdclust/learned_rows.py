@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.label_distributions import CommunityDirichlet
+from pyro_crowdclust.plates import FullPlate
 
 
 class LearnedRows(nn.Module):
@@ -45,5 +46,5 @@ class LearnedRows(nn.Module):
         density = (shape - 1) * self.log_concentration - rate * concentration
         pyro.factor(f"{site}_concentration", density.sum())
         rows = CommunityDirichlet(concentration, community.to(concentration.device))
-        with pyro.plate(f"{site}_plate", rows.batch_shape[0], dim=-1):
+        with FullPlate(f"{site}_plate", rows.batch_shape[0]):
             return pyro.sample(site, rows)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions import AtMean, Conjugate
 from pyro_crowdclust.families import ExponentialFamily
+from pyro_crowdclust.plates import FullPlate
 
 
 class ConjugatePrior(nn.Module):
@@ -56,7 +57,7 @@ class ConjugatePrior(nn.Module):
         """The plate of the site, if it has one; the same in model and guide."""
         if self.plate_size is None:
             return nullcontext()
-        return pyro.plate(name, self.plate_size, dim=-1)
+        return FullPlate(name, self.plate_size)
 
 
 class ConjugatePosterior(nn.Module):
@@ -113,7 +114,7 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
     for name, site in sites.items():
         plate = site.natural_parameters.shape[:-1]
         if plate:
-            with pyro.plate(f"{name}_plate", plate[0], dim=-1):
+            with FullPlate(f"{name}_plate", plate[0]):
                 values[name] = pyro.sample(name, site.distribution())
         else:
             values[name] = pyro.sample(name, site.distribution())

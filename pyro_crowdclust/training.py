@@ -138,8 +138,8 @@ class Trainer:
             If the loss is not finite. Parameters are then left as they were.
         """
         optimizers = [opt for opt in (self.natural, self.optim) if opt is not None]
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
+        for parameter in self._stepped:
+            parameter.grad = None
         try:
             elbo = self._backward(batch)
         except NotFinite:

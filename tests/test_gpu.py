@@ -12,10 +12,8 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler
-from pyro_crowdclust.device_elbo import DeviceELBO
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.priors import ConjugatePosterior
@@ -29,8 +27,6 @@ PAIRS = {
     "plain": (plain_pair, crowd_of_pages),
     "class labels": (dawid_skene_pair, labelled_crowd),
 }
-# Pyro's bound of enumerated sites reads some numbers of its own.
-TRACED = ["message passing", "plain", "class labels"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
@@ -68,7 +64,7 @@ def test_processor_and_gpu_agree_on_a_step(kind):
     for device in ("cpu", "cuda"):
         for part in (model, guide):
             part.to(device)
-        elbo = default_elbo(kind == "amortized", device)
+        elbo = default_elbo(kind == "amortized")
         with mock.patch.object(Batch, "noise", noise):
             losses.append(loss_of(model, guide, batch.to(device), elbo).item())
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
@@ -89,44 +85,8 @@ def test_a_step_does_not_wait_for_the_device(kind):
     model, guide, batch = started(kind, torch.float64)
     for part in (model, guide):
         part.to("meta")
-    loss = loss_of(model, guide, batch.to("meta"), default_elbo(False, "meta"))
+    loss = loss_of(model, guide, batch.to("meta"), default_elbo(False))
     loss.backward()
     assert loss.device.type == "meta"
     posteriors = [part for part in guide.modules() if isinstance(part, ConjugatePosterior)]
     NaturalGradient(posteriors, 0.5).step()
-
-
-@pytest.mark.parametrize("kind", TRACED)
-def test_the_bound_on_a_device_is_that_of_pyro(kind):
-    found = []
-    model, guide, batch = started(kind, torch.float64)
-    for elbo in (Trace_ELBO(max_plate_nesting=1), DeviceELBO(max_plate_nesting=1)):
-        torch.manual_seed(0)
-        loss = loss_of(model, guide, batch, elbo)
-        leaves = [part for part in guide.parameters() if part.requires_grad]
-        found.append([loss, *torch.autograd.grad(loss, leaves, allow_unused=True)])
-    for one, other in zip(*found, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_guides_that_draw_discrete_values_are_left_to_pyro():
-    probability = torch.tensor(0.3, requires_grad=True)
-
-    def model():
-        pyro.sample("b", pyro.distributions.Bernoulli(0.5))
-
-    def guide():
-        pyro.sample("b", pyro.distributions.Bernoulli(probability))
-
-    torch.manual_seed(0)
-    loss = DeviceELBO().differentiable_loss(model, guide)
-    (gradient,) = torch.autograd.grad(loss, probability)
-    assert gradient.abs() > 0
-
-
-def test_which_bound_a_fit_takes():
-    assert type(default_elbo(False)) is Trace_ELBO
-    assert type(default_elbo(False, "cuda:0")) is DeviceELBO
-    assert type(default_elbo(True, "cuda")) is TraceEnum_ELBO
