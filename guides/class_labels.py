@@ -73,8 +73,8 @@ class ClassLabelGuide(nn.Module):
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
         with (
+            poutine.scale(scale=batch.item_scale),
             FullPlate("items", len(batch.items)),
-            poutine.scale(scale=batch.item_weight),
         ):
             evidence = sample_evidence(self.model.annotators, values, batch)
             logits = self._given

@@ -92,8 +92,8 @@ class DawidSkene(nn.Module):
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
         with (
+            poutine.scale(scale=batch.item_scale),
             FullPlate("items", len(batch.items)),
-            poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             sample_labels(self.annotators, values, y, batch)

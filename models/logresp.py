@@ -103,8 +103,8 @@ class LogResp(nn.Module):
             values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
         values |= self.annotators.sample()
         with (
+            poutine.scale(scale=batch.item_scale),
             FullPlate("items", len(batch.items)),
-            poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
             sample_labels(self.annotators, values, y, batch)

@@ -115,8 +115,8 @@ class MomResp(nn.Module):
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._of_classes()) | self.annotators.sample()
         with (
+            poutine.scale(scale=batch.item_scale),
             FullPlate("items", len(batch.items)),
-            poutine.scale(scale=batch.item_weight),
         ):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             family = self.components.family

@@ -90,6 +90,12 @@ class Batch:
         return self._kept[key]
 
     @property
+    def item_scale(self) -> float | Float[Tensor, " item"]:
+        """``item_weight``, or the number 1, by which nothing need be multiplied, if all are 1."""
+        all_one = self.once("all items weigh one", lambda: bool((self.item_weight == 1).all()))
+        return 1.0 if all_one else self.item_weight
+
+    @property
     def num_pairs(self) -> int:
         """Number of answers in the batch."""
         return len(self.left)

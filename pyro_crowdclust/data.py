@@ -369,7 +369,7 @@ def _ids_in_tables(pairs: pd.DataFrame | None, labels: pd.DataFrame | None) -> p
     if not columns:
         raise ValueError("there are no items: pass features, pairs, labels or item_ids")
     name = "labels" if pairs is None else "pairs"
-    return codes_and_ids(pd.concat(columns).rename("left, right or item"), name)[1]
+    return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
 
 
 def _read_workers(
@@ -381,5 +381,9 @@ def _read_workers(
     if not columns:
         return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
     name = "labels" if tables[0] is None else "pairs"
-    codes, ids = codes_and_ids(pd.concat(columns).rename("worker"), name)
+    codes, ids = codes_and_ids(_one_column(columns), name)
     return list(codes.split(lengths)), ids
+
+
+def _one_column(columns: list[pd.Series]) -> pd.Series:
+    return columns[0] if len(columns) == 1 else pd.concat(columns)

@@ -134,12 +134,15 @@ class Fitted:
                     latents.append(local.latent.mean.cpu())
         return torch.cat(assignments), torch.cat(latents) if latents else None
 
+    def _training_batches(self) -> Iterator[Batch]:
+        # Items without features pass through no network, whose rows take the most memory.
+        rows = PREDICTION_ROWS if self.data.features is not None else 16 * PREDICTION_ROWS
+        return item_batches(self.data, rows, class_labels=True)
+
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, all answers heard."""
-        assignments, latents = self._infer(
-            item_batches(self.data, PREDICTION_ROWS, class_labels=True)
-        )
+        assignments, latents = self._infer(self._training_batches())
         answered = answered_batch(self.data)
         if answered is not None:
             heard, heard_latents = self._infer(iter([answered]))
@@ -220,7 +223,7 @@ class Fitted:
         if answered is not None:
             order = answered.items.argsort()
             items, heard = answered.items[order], self._infer(iter([answered]))[0][order]
-        for batch in item_batches(self.data, PREDICTION_ROWS, class_labels=True):
+        for batch in self._training_batches():
             assignments = self._infer(iter([batch]))[0]
             if answered is not None:
                 first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))

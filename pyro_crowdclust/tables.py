@@ -91,19 +91,25 @@ def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tens
     ValueError
         Naming the first row whose item is unknown.
     """
-    wanted = to_index(column, f"{name} column '{column.name}'")
-    positions = item_ids.get_indexer(wanted).astype(np.int64)
-    reject(name, column, positions < 0, unknown(item_ids))
+    if _is_integer(column) and column.dtype == item_ids.dtype and _is_run(item_ids):
+        positions = _offsets(column.to_numpy(), int(item_ids[0]))
+        bad = (positions < 0) | (positions >= len(item_ids))
+    else:
+        wanted = to_index(column, f"{name} column '{column.name}'")
+        positions = item_ids.get_indexer(wanted).astype(np.int64)
+        bad = positions < 0
+    reject(name, column, bad, unknown(item_ids))
     return torch.from_numpy(positions)
 
 
 def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd.Index]:
     """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
+    if _is_integer(column) and len(column):
+        values = column.to_numpy()
+        lowest, highest = int(values.min()), int(values.max())
+        if highest - lowest < 2 * len(values):
+            return _codes_of_near_integers(values, lowest)
     index = to_index(column, f"{name} column '{column.name}'")
-    if index.dtype.kind in "iu" and len(index):
-        lowest, highest = int(index.min()), int(index.max())
-        if highest - lowest < 2 * len(index):
-            return _codes_of_near_integers(index, lowest)
     codes, uniques = pd.factorize(index)
     ids = pd.Index(uniques, tupleize_cols=False)
     try:
@@ -113,15 +119,33 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
     return torch.from_numpy(np.argsort(order)[codes]), ids[order]
 
 
-def _codes_of_near_integers(index: pd.Index, lowest: int) -> tuple[Int[Tensor, " row"], pd.Index]:
+def _codes_of_near_integers(
+    values: Int[np.ndarray, " row"], lowest: int
+) -> tuple[Int[Tensor, " row"], pd.Index]:
     """The same for integers close to each other, which a table finds faster than a hash."""
-    values = index.to_numpy()
-    # In the integers' own type a narrow one would overflow; a wide unsigned one wraps back.
-    offsets = values.astype(np.int64) - np.array(lowest).astype(np.int64)
-    found = np.bincount(offsets) > 0
-    codes = np.cumsum(found) - 1
+    codes = _offsets(values, lowest)
+    found = np.zeros(int(codes.max()) + 1, dtype=bool)
+    found[codes] = True
     ids = np.flatnonzero(found).astype(values.dtype) + values.dtype.type(lowest)
-    return torch.from_numpy(codes[offsets]), pd.Index(ids)
+    if not found.all():
+        codes = (np.cumsum(found) - 1)[codes]
+    return torch.from_numpy(codes), pd.Index(ids)
+
+
+def _offsets(values: Int[np.ndarray, " row"], first: int) -> Int[np.ndarray, " row"]:
+    """``values - first``; in the integers' own type a narrow one would overflow."""
+    # A wide unsigned one wraps back.
+    return values.astype(np.int64, copy=False) - np.array(first).astype(np.int64)
+
+
+def _is_integer(column: pd.Series) -> bool:
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu"
+
+
+def _is_run(ids: pd.Index) -> bool:
+    """Whether ids, integers that do not repeat, are each one more than the one before."""
+    spanned = int(ids[-1]) - int(ids[0]) + 1 if len(ids) else -1
+    return spanned == len(ids) and ids.is_monotonic_increasing
 
 
 def to_index(ids: Any, name: str) -> pd.Index:

@@ -8,6 +8,7 @@ import torch
 from pyro_crowdclust.batches import MinibatchSampler, full_batch, item_batches
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.label_distributions import AssignmentAtMean, ItemLabels
 
 
 def frame(**changed) -> pd.DataFrame:
@@ -113,6 +114,18 @@ def test_bad_labels(changed, options, message):
         CrowdData(None, labels=frame(**changed), **options)
 
 
+@pytest.mark.parametrize("items", [[7, 8, 9, 8, 7], [7, 8, 8, 9, 10], [8, 6, 9, 7, 7]])
+def test_items_numbered_in_a_row_are_found_and_others_named(items):
+    data = CrowdData(None, labels=frame(item=items), item_ids=range(6, 11))
+    assert (data.class_labels.item + 6).tolist() == items
+    for unknown in (5, 11, -(2**63)):
+        wrong = [*items[:4], unknown]
+        with pytest.raises(
+            ValueError, match=f"index 'r4'.: item is {unknown}, not a position|among"
+        ):
+            CrowdData(None, labels=frame(item=wrong), item_ids=pd.Index([6, 7, 8, 9, 10]))
+
+
 def test_bad_tables():
     with pytest.raises(ValueError, match="labels have 0 columns 'worker'"):
         CrowdData(None, labels=frame().drop(columns="worker"))
@@ -132,6 +145,38 @@ def test_products_and_their_gradient_are_those_of_the_dense_matrix():
     evidence = matrix.evidence(table)
     torch.testing.assert_close(evidence, dense @ table.flatten(0, 1))
     torch.autograd.gradcheck(matrix.evidence, table)
+
+
+@pytest.mark.parametrize("num_items", [3, 5000])
+def test_the_density_of_assignments_is_that_of_a_categorical(num_items):
+    generator = torch.Generator().manual_seed(0)
+    logits = 5 * torch.randn(num_items, 4, dtype=torch.float64, generator=generator)
+    q, other = AssignmentAtMean(logits), torch.rand(num_items, 4, generator=generator).double()
+    expected = torch.distributions.Categorical(logits=logits)
+    torch.testing.assert_close(q.probabilities, expected.probs)
+    torch.testing.assert_close(q.log_prob(q.probabilities), -expected.entropy())
+    torch.testing.assert_close(q.log_prob(other), (other * expected.logits).sum(-1))
+
+
+def test_the_density_of_labels_is_the_sum_over_the_answers():
+    data = CrowdData(None, labels=random_labels(5000, 9000, seed=4), item_ids=range(5000))
+    labels = full_batch(data).class_labels
+    generator = torch.Generator().manual_seed(0)
+    log_answers = torch.randn(4, 3, 3, dtype=torch.float64, generator=generator)
+    log_answers = log_answers.log_softmax(1).requires_grad_()
+    z = torch.rand(5000, 3, dtype=torch.float64, generator=generator).requires_grad_()
+    evidence = labels.evidence(log_answers)
+    found = ItemLabels(z, evidence, log_answers, labels).log_prob(labels.label)
+    named = log_answers[labels.worker, labels.label]
+    expected = torch.zeros_like(found).index_add(0, labels.item, (named * z[labels.item]).sum(1))
+    torch.testing.assert_close(found, expected)
+    weight = torch.rand(5000, dtype=torch.float64, generator=generator)
+    for ours, theirs in zip(
+        torch.autograd.grad(found @ weight, [z, log_answers]),
+        torch.autograd.grad(expected @ weight, [z, log_answers]),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_rows_of_the_matrix_are_the_items_asked_for():
@@ -159,9 +204,12 @@ def test_minibatches_of_items_bring_all_their_labels_and_are_unbiased():
     data = CrowdData(np.eye(10), labels=random_labels(10, 40, seed=2))
     total = torch.zeros(4 * 3, dtype=torch.float64)
     sampler = MinibatchSampler(data, batch_size=5, generator=torch.Generator().manual_seed(0))
-    whole = full_batch(data).class_labels
+    everything = full_batch(data)
+    assert everything.item_scale == 1.0
+    whole = everything.class_labels
     dense = torch.bincount(whole.cell, minlength=12).double()
     for batch in sampler:
+        assert batch.item_scale is batch.item_weight
         matrix = batch.class_labels
         assert torch.equal(matrix.votes(), whole.votes()[batch.items])
         weight = batch.item_weight[matrix.item]
