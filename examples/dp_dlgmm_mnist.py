@@ -28,7 +28,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.ndimage import affine_transform
 from sklearn.manifold import TSNE
 from torch import nn
 
@@ -50,9 +49,10 @@ from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
 from pyro_crowdclust.plots.style import new_figure
-from pyro_crowdclust.recognition import LabelTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm
 from pyro_crowdclust.result import Fitted
 from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.views import RandomAffine
 
 
 @dataclass(frozen=True)
@@ -71,35 +71,19 @@ def rows(images: np.ndarray) -> np.ndarray:
     return images.reshape(len(images), -1).astype(np.float32) / 255
 
 
-def distorted(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A copy that is turned, stretched, slanted and shifted a little."""
-    angle, slant = rng.uniform(-0.2, 0.2), rng.uniform(-0.15, 0.15)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    matrix = turn @ np.array([[1.0, slant], [0.0, 1.0]]) / rng.uniform(0.9, 1.1)
-    center = (np.array(image.shape) - 1) / 2
-    shift = center - matrix @ center + rng.uniform(-2, 2, size=2)
-    return affine_transform(image.astype(np.float32), matrix, shift, order=1).clip(0, 255)
-
-
 def with_labels(
     train: np.ndarray,
     labels: np.ndarray,
     test: np.ndarray,
     test_labels: np.ndarray,
     num_known: int,
-    copies: int,
     seed: int,
 ) -> Images:
-    """Labels of a random part of the images, which are also there in distorted copies."""
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(train), num_known, replace=False)
+    """Labels of a random part of the images."""
+    chosen = np.random.default_rng(seed).choice(len(train), num_known, replace=False)
     known = np.full(len(train), -1)
     known[chosen] = labels[chosen]
-    parts = [rows(train)]
-    for _ in range(copies if num_known else 0):
-        parts.append(rows(np.stack([distorted(image, rng) for image in train[chosen]])))
-        known = np.concatenate([known, labels[chosen]])
-    return Images(np.concatenate(parts), known, rows(test), test_labels, train.shape[1])
+    return Images(rows(train), known, rows(test), test_labels, train.shape[1])
 
 
 def load(folder: Path, options: argparse.Namespace) -> Images:
@@ -114,7 +98,7 @@ def load(folder: Path, options: argparse.Namespace) -> Images:
         train, labels = train[: options.items], labels[: options.items]
         test, test_labels = test[: options.items], test_labels[: options.items]
     num_known = round(options.labels * len(train))
-    return with_labels(train, labels, test, test_labels, num_known, options.copies, options.seed)
+    return with_labels(train, labels, test, test_labels, num_known, options.seed)
 
 
 def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
@@ -130,8 +114,16 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
     shape = (1, images.side, images.side)
     trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
     recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
-    term = LabelTerm(options.weight) if labelled else None
-    return StructuredGuide(model, recognition, num_draws=options.draws, label_term=term)
+    options_of_labels = {}
+    if labelled:
+        options_of_labels = {
+            "classifier": ConvolutionalEncoder(shape, clusters, options.classifier),
+            "label_term": LabelTerm(options.weight),
+            "consistency_term": ConsistencyTerm(
+                RandomAffine(shape), options.consistency, options.labelled_consistency
+            ),
+        }
+    return StructuredGuide(model, recognition, num_draws=options.draws, **options_of_labels)
 
 
 class FallingAdam(torch.optim.Adam):
@@ -231,7 +223,10 @@ def arguments_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--hidden", type=int, default=128, help="width of the decoder")
     parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
     parser.add_argument("--channels", type=int, default=16)
-    parser.add_argument("--weight", type=float, default=2.0, help="of the label term")
+    parser.add_argument("--classifier", type=int, nargs=2, default=[16, 32])
+    parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
+    parser.add_argument("--consistency", type=float, default=20.0)
+    parser.add_argument("--labelled-consistency", type=float, default=300.0)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--batch-size", type=int, default=250)
     parser.add_argument("--draws", type=int, default=5, help="importance weights of a prediction")
@@ -257,7 +252,6 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser = arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--labels", type=float, default=0.1, help="share of labelled images")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--copies", type=int, default=4, help="distorted, of labelled images")
     parser.add_argument("--holdout", type=int, help="score so many training images instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)

@@ -17,6 +17,7 @@ from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_point
+from pyro_crowdclust.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
@@ -112,10 +113,7 @@ class AmortizedGuide(nn.Module):
                 for name, prior in model.priors().items()
             }
         )
-        outputs = torch.arange(model.num_clusters)
-        self.register_buffer("outputs", outputs)
-        self.register_buffer("cluster_of_output", outputs.clone())
-        self._merged: tuple[tuple[int, int], bool] | None = None
+        self.outputs = AssignmentOutputs(model.num_clusters)
         for name in self._rate_names():
             point = self.points[name]
             point.set_value(torch.full_like(point.value(), initial_rate))
@@ -123,21 +121,7 @@ class AmortizedGuide(nn.Module):
     def _log_probabilities(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """log q(z | o), in which merged outputs of the network count for one cluster."""
         logits, trunk = self.recognition.assignment_logits(features)
-        outputs = logits.double().log_softmax(-1)
-        if not self._has_merged():
-            return outputs, trunk
-        members = self.cluster_of_output.unsqueeze(-1) == self.outputs
-        # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
-        spread = torch.where(members, outputs.unsqueeze(-1), torch.full_like(outputs[0], -300.0))
-        return spread.logsumexp(-2), trunk
-
-    def _has_merged(self) -> bool:
-        """Whether any outputs count for one cluster; asked of the device after changes only."""
-        codes = self.cluster_of_output
-        state = codes.data_ptr(), codes._version
-        if self._merged is None or self._merged[0] != state:
-            self._merged = state, not bool((codes == self.outputs).all())
-        return self._merged[1]
+        return self.outputs(logits.double().log_softmax(-1)), trunk
 
     def _assignment(self, log_probabilities: Tensor, batch: Batch) -> Assignment:
         """q(z | o), with all of its values or with some."""
@@ -182,9 +166,7 @@ class AmortizedGuide(nn.Module):
         if self.consistency_term is not None:
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)
-            consistency = self.consistency_term.loss(
-                found, seen, batch.item_weight, batch.num_paired
-            )
+            consistency = self.consistency_term.loss(found, seen, batch.item_weight, batch.answered)
             relational = self.auxiliary_loss
             self.auxiliary_loss = consistency if relational is None else relational + consistency
 
@@ -290,5 +272,5 @@ class AmortizedGuide(nn.Module):
         weights[first] += weights[second] - smallest
         weights[second] = smallest
         self._set_weights(weights)
-        self.cluster_of_output[self.cluster_of_output == second] = first
+        self.outputs.merge(first, second)
         return second

@@ -162,7 +162,7 @@ class MessagePassingGuide(ConjugateGuide):
         _, seen = self.solver.solve(viewed)
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
-            heard.assignments, seen.logits, item_weight, batch.num_paired
+            heard.assignments, seen.logits, item_weight, batch.answered
         )
         relational = self.auxiliary_loss
         self.auxiliary_loss = consistency if relational is None else relational + consistency

@@ -17,8 +17,9 @@ import pyro
 import torch
 from jaxtyping import Float, Int
 from pyro import poutine
-from torch import Tensor
+from torch import Tensor, nn
 
+from pyro_crowdclust.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.data import CrowdData
@@ -28,7 +29,7 @@ from pyro_crowdclust.families import Categorical, IndependentMoments
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
 from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.recognition import LabelTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm
 from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean
 from pyro_crowdclust.rows import Rows
 
@@ -55,8 +56,13 @@ class StructuredGuide(ConjugateGuide):
         per cluster.
     num_draws
         Draws of h for the importance-weighted estimate of ``p(o | z=k)`` in predictions.
+    classifier
+        Network from features to K logits, which are then q(z | o): M2 of Kingma et al. 2014. None:
+        q(z | o) is where the bound is highest.
     label_term
-        What the networks also learn from known labels; see ``LabelTerm``.
+        What q(z | o) also learns from known labels; see ``LabelTerm``.
+    consistency_term
+        What the classifier also learns from views of the items; see ``ConsistencyTerm``.
     solver
         Rounds of messages between the items that workers compared.
     """
@@ -68,7 +74,9 @@ class StructuredGuide(ConjugateGuide):
         *,
         threshold: float = 1e-3,
         num_draws: int = 10,
+        classifier: nn.Module | None = None,
         label_term: LabelTerm | None = None,
+        consistency_term: ConsistencyTerm | None = None,
         solver: LocalSolver = LocalSolver(exchanges=10),  # noqa: B008, frozen
     ) -> None:
         super().__init__(model)
@@ -82,10 +90,18 @@ class StructuredGuide(ConjugateGuide):
                 f"the recognition network has {len(recognition.dims)} layers of latents, the model "
                 f"{len(model.latent_names())}: give both the same number"
             )
+        if classifier is None and consistency_term is not None:
+            raise ValueError(
+                "a consistency term teaches a classifier, and there is none: give the guide one, "
+                "e.g. SkipMLP((features, 100, clusters)), or leave out consistency_term"
+            )
         self.recognition = recognition
+        self.classifier = classifier
+        self.outputs = AssignmentOutputs(model.num_clusters)
         self.threshold = threshold
         self.num_draws = num_draws
         self.label_term = label_term
+        self.consistency_term = consistency_term
         self.solver = solver
         self.auxiliary_loss: Tensor | None = None
 
@@ -175,15 +191,43 @@ class StructuredGuide(ConjugateGuide):
         supervision, self.auxiliary_loss = self.model.supervision, None
         log_weights = self.model.weights.log_weights(weights)
         local = supervision.local_log_weights(log_weights, labels, batch)
-        ratios = self._table(theta, batch.features, seen)
+        if self.classifier is None:
+            alone = log_weights + self._table(theta, batch.features, seen)
+        else:
+            alone = self._classified(batch.features)
+        heard = alone + (local - log_weights)
         if self.label_term is not None and batch.known is not None:
             labelled = batch.known >= 0
-            alone, heard = log_weights + ratios[labelled], (local + ratios)[labelled]
-            own = self._learning(theta, batch.features[labelled], seen[labelled], alone, heard)
+            parts = alone[labelled], heard[labelled]
+            if self.classifier is None:
+                own = self._learning(theta, batch.features[labelled], seen[labelled], *parts)
+                parts = parts[0] + own, parts[1] + own
             weight = supervision.item_weight(batch)[labelled]
-            self.auxiliary_loss = self.label_term.loss(alone + own, heard + own, weight)
-        logits = self._joined((local + ratios).to(seen.dtype), rates, batch)
+            self.auxiliary_loss = self.label_term.loss(*parts, weight)
+        logits = self._joined(heard.to(seen.dtype), rates, batch)
+        if self.consistency_term is not None:
+            self._add_consistency(logits, batch)
         return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
+
+    def _classified(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item cluster"]:
+        """log q(z | o) of the classifier."""
+        logits = self.classifier(features.flatten(1))
+        if logits.shape[-1] != self.model.num_clusters:
+            raise ValueError(
+                f"the classifier returns {logits.shape[-1]} logits, but the model has "
+                f"{self.model.num_clusters} clusters: make that its output size"
+            )
+        return self.outputs(logits.log_softmax(-1))
+
+    def _add_consistency(self, logits: Tensor, batch: Batch) -> None:
+        """Teach the classifier to find in views of the items what is known of these."""
+        seen = self._classified(self.consistency_term.views(batch))
+        item_weight = self.model.supervision.item_weight(batch)
+        consistency = self.consistency_term.loss(
+            logits.softmax(-1), seen, item_weight, batch.answered
+        )
+        labels = self.auxiliary_loss
+        self.auxiliary_loss = consistency if labels is None else labels + consistency
 
     def _learning(
         self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, heard: Tensor
@@ -220,14 +264,32 @@ class StructuredGuide(ConjugateGuide):
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
-        """q(z) of a batch by importance weights, and the top layer in the likeliest cluster.
+        """q(z) of a batch, and the top layer in the likeliest cluster.
+
+        q(z) is that of the classifier, and by importance weights where there is none.
+        """
+        if self.classifier is None:
+            logits = self.importance_logits(batch)
+        else:
+            weights, _, rates, labels = self.mean_globals()
+            log_weights = self.model.weights.log_weights(weights)
+            local = self.model.supervision.local_log_weights(log_weights, labels, batch)
+            alone = self._classified(batch.features)
+            logits = self._joined((alone + local - log_weights).to(alone.dtype), rates, batch)
+        best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
+        seen = self.recognition.trunk(batch.features.flatten(1))
+        top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
+        return LocalPosterior(logits, top.full())
+
+    @torch.no_grad()
+    def importance_logits(self, batch: Batch) -> Float[Tensor, "item cluster"]:
+        """log q(z) of a batch by importance weights, up to a constant of the item.
 
         ``p(z=k | o)`` is proportional to ``E[pi_k] (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``
         with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling.
         """
         _, theta, rates, labels = self.mean_globals()
-        features = batch.features.flatten(1)
-        seen = self.recognition.trunk(features)
+        seen = self.recognition.trunk(batch.features.flatten(1))
         total = None
         for _ in range(self.num_draws):
             ratios = self._table(theta, batch.features, seen, at_draws=True)
@@ -236,10 +298,7 @@ class StructuredGuide(ConjugateGuide):
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
         local = self.model.supervision.local_log_weights(log_weights, labels, batch)
-        logits = self._joined((local + log_likelihood).to(seen.dtype), rates, batch)
-        best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
-        top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
-        return LocalPosterior(logits, top.full())
+        return self._joined((local + log_likelihood).to(seen.dtype), rates, batch)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
@@ -248,8 +307,9 @@ class StructuredGuide(ConjugateGuide):
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        if self.label_term is not None:
-            self.label_term.epoch = epoch
+        for term in (self.label_term, self.consistency_term):
+            if term is not None:
+                term.epoch = epoch
         self.model.supervision.set_epoch(epoch)
 
     @torch.no_grad()
@@ -261,6 +321,14 @@ class StructuredGuide(ConjugateGuide):
             if hasattr(emission, "reorder"):
                 emission.reorder(order)
         self.recognition.reorder(order)
+        self.outputs.reorder(order)
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Give the statistics of two components to the larger; returns the other, emptied."""
+        emptied = super().merge(first, second)
+        self.outputs.merge(first + second - emptied, emptied)
+        return emptied
 
 
 def _detached(part: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.answers import Answers
@@ -99,6 +99,12 @@ class Batch:
     def num_pairs(self) -> int:
         """Number of answers in the batch."""
         return len(self.left)
+
+    @property
+    def answered(self) -> Bool[Tensor, " item"]:
+        """Whether people said something of every item: an answer about a pair, or its label."""
+        paired = torch.arange(len(self.items), device=self.items.device) < self.num_paired
+        return paired if self.known is None else paired | (self.known >= 0)
 
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:
         """Standard normal numbers in the shape of ``value``.

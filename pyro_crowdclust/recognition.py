@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
@@ -156,7 +156,7 @@ class ConsistencyTerm:
         assignments: Float[Tensor, "item cluster"],
         seen: Float[Tensor, "item cluster"],
         item_weight: Float[Tensor, " item"],
-        num_answered: int,
+        answered: Bool[Tensor, " item"],
     ) -> Float[Tensor, ""]:
         """The term for a batch, scaled to all items.
 
@@ -168,11 +168,11 @@ class ConsistencyTerm:
             Logits of q(z | v(o)).
         item_weight
             Inverse inclusion rates.
-        num_answered
-            The items with answers are the first so many rows.
+        answered
+            Which items have answers or labels.
         """
-        weight = torch.full_like(item_weight, _at(self.weight, self.epoch))
-        weight[:num_answered] = _at(self.answered_weight, self.epoch)
+        weights = _at(self.answered_weight, self.epoch), _at(self.weight, self.epoch)
+        weight = torch.where(answered, *weights).to(item_weight.dtype)
         cross_entropy = -(assignments.detach() * seen.log_softmax(-1)).sum(-1)
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 

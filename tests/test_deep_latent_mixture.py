@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,17 +11,12 @@ import scipy.special
 import scipy.stats
 import torch
 from pyro import poutine
-from pyro.infer import Trace_ELBO
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
-from torch import nn
 
-from pyro_crowdclust import CrowdData, fit, load
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.class_table import ClassTable
-from pyro_crowdclust.cluster_networks import ClusterMLP
-from pyro_crowdclust.cluster_recognition import ClusterRecognition
-from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.guides import StructuredGuide
 from pyro_crowdclust.known_clusters import KnownClusters
@@ -30,83 +24,33 @@ from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
-    GaussianComponents,
     StickBreakingWeights,
 )
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.networks import SkipMLP
 from pyro_crowdclust.optim import NaturalGradient, robbins_monro
 from pyro_crowdclust.recognition import LabelTerm
 from pyro_crowdclust.reorder import SortMoves
 from pyro_crowdclust.rows import Rows
 
-from .deep_twin import NOISE, DeepTwin
+from .deep_problems import (
+    COMPONENTS,
+    DIM,
+    EMISSIONS,
+    FEATURES,
+    elbo,
+    exact_log_likelihoods,
+    fitted,
+    linear_gaussian,
+    make_guide,
+    q_of,
+    randomize,
+    two_moons_of_four,
+)
+from .deep_twin import DeepTwin
 from .looped_twin import BetaTwin
 from .mixture_parts import CLUSTERS, WEIGHTS
-from .oracles import random_natural
 from .problems import some_batch, weighted, without_answers
 from .test_cluster_networks import NETWORKS, alone
-
-DIM, FEATURES = 2, 4
-COMPONENTS = {
-    "full": lambda: GaussianComponents(CLUSTERS, DIM, location=torch.tensor([0.3, -0.5])),
-    "diagonal": lambda: DiagonalGaussianComponents(CLUSTERS, DIM, location=0.2, degrees=3.0),
-}
-EMISSIONS = {
-    "bernoulli": lambda network: BernoulliEmission(network),
-    "normal": lambda network: NormalEmission(network, FEATURES, num_clusters=CLUSTERS),
-}
-ELBO = Trace_ELBO(max_plate_nesting=1)
-
-
-def make_guide(
-    weights: str = "stick-breaking",
-    components: str = "diagonal",
-    emission: str = "normal",
-    network: str = "coded",
-    num_layers: int = 1,
-    annotators: TwoCoin | None = None,
-    supervision: nn.Module | None = None,
-    **options: object,
-) -> StructuredGuide:
-    make, dims = NETWORKS[network], [DIM, 3][:num_layers]
-    layers = [NormalEmission(make((DIM, 5, 3), CLUSTERS), 3, num_clusters=CLUSTERS)]
-    model = DeepLatentMixture(
-        WEIGHTS[weights](),
-        COMPONENTS[components](),
-        EMISSIONS[emission](make((dims[-1], 6, FEATURES), CLUSTERS)),
-        layers[: num_layers - 1],
-        annotators,
-        supervision,
-    )
-    head = make((5, 6, 2 * sum(dims)), CLUSTERS)
-    recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, dims, initial_scale=0.5)
-    return StructuredGuide(model, recognition, **options)
-
-
-def randomize(guide: StructuredGuide) -> StructuredGuide:
-    for posterior in guide.posteriors.values():
-        plate = posterior.natural_parameters.shape[:-1]
-        posterior.set_natural_parameters(random_natural(posterior.family, *plate))
-    natural = {id(p) for p in guide.posteriors.parameters()}
-    for parameter in guide.parameters():
-        if id(parameter) not in natural:
-            nn.init.normal_(parameter, std=0.4)
-    return guide
-
-
-@pytest.fixture
-def known_noise(monkeypatch):
-    """Every draw is its mean and NOISE deviations."""
-    monkeypatch.setattr(IndependentMoments, "draw", lambda m, noise: m.mean + NOISE * m.scale)
-
-
-def q_of(guide: StructuredGuide, batch: Batch) -> np.ndarray:
-    return poutine.trace(guide).get_trace(batch).nodes["z"]["value"].detach().numpy()
-
-
-def elbo(guide: StructuredGuide, batch: Batch) -> torch.Tensor:
-    return -ELBO.differentiable_loss(guide.model, guide, batch)
 
 
 @pytest.mark.parametrize(
@@ -169,58 +113,6 @@ def test_answers_add_the_terms_of_the_workers(known_noise):
     assert elbo(guide, batch).item() == pytest.approx(expected, rel=1e-9)
     alone_q = q_of(guide, without_answers(batch))
     assert not np.allclose(q, alone_q)
-
-
-def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> StructuredGuide:
-    """``h ~ N(m_k, v_k)``, ``o ~ N(a_k h + b_k, s_k^2)`` with its exact posterior as q(h | o, k).
-
-    The components are as good as known: their posteriors are those of 10^10 items.
-    """
-    components = DiagonalGaussianComponents(CLUSTERS, 1, degrees=3.0)
-    emission = NormalEmission(
-        ClusterMLP((1, 2, FEATURES), CLUSTERS), FEATURES, num_clusters=CLUSTERS
-    )
-    model = DeepLatentMixture(WEIGHTS["dirichlet"](), components, emission, supervision=supervision)
-    head = ClusterMLP((FEATURES, 2, 2), CLUSTERS)
-    recognition = ClusterRecognition(SkipMLP((FEATURES, 2, FEATURES)), head, [1], initial_scale=1.0)
-    guide = StructuredGuide(model, recognition, threshold=0.0, **options)
-    guide.posteriors["weights"].set_natural_parameters(
-        random_natural(guide.posteriors["weights"].family)
-    )
-    mean, variance = torch.randn(CLUSTERS, 1), 0.5 + torch.rand(CLUSTERS, 1)
-    many = torch.full_like(mean, 1e10)
-    eta = components.family.natural(mean, many, many / 2, many / 2 * variance)
-    guide.posteriors["components"].set_natural_parameters(eta)
-    slope, offset = torch.randn(CLUSTERS, 1, FEATURES), torch.randn(CLUSTERS, 1, FEATURES)
-    with torch.no_grad():
-        network = emission.network
-        network.skip_weight.copy_(slope)
-        network.skip_bias.copy_(offset)
-        emission.log_scale.copy_((0.5 + torch.rand(CLUSTERS, FEATURES)).log())
-        noise = (emission.log_scale.exp() + 1e-3).square()
-        # The trunk shows the features as they are; p(h | o, k) is Gaussian with this precision.
-        recognition.start_at_linear(torch.eye(FEATURES), torch.zeros(FEATURES))
-        slope, offset = slope[:, 0], offset[:, 0]
-        precision = (slope.square() / noise).sum(1) + 1 / variance[:, 0]
-        gain = slope / noise / precision[:, None]
-        constant = mean[:, 0] / variance[:, 0] / precision - (gain * offset).sum(1)
-        head.skip_weight.zero_()
-        head.skip_weight[:, :, 0] = gain
-        head.skip_bias[:, 0, 0] = constant
-        width = np.log(recognition.range_of_scale)
-        head.skip_bias[:, 0, 1] = width * torch.atanh(-precision.log() / 2 / width)
-    guide.exact = mean, variance, slope, offset, noise.detach()
-    return guide
-
-
-def exact_log_likelihoods(guide: StructuredGuide, features: torch.Tensor) -> np.ndarray:
-    """log p(o | k), each a Gaussian of the features."""
-    columns = []
-    for mean, variance, slope, offset, noise in zip(*guide.exact, strict=True):
-        center = slope * mean + offset
-        covariance = variance * torch.outer(slope, slope) + noise.diag()
-        columns.append(scipy.stats.multivariate_normal(center, covariance).logpdf(features))
-    return np.stack(columns, 1)
 
 
 @torch.no_grad()
@@ -342,19 +234,6 @@ def test_without_a_prior_the_top_layer_update_is_that_of_the_paper(known_noise):
     np.testing.assert_allclose(second, 2.0 + counts[::-1].cumsum()[::-1][1:])
 
 
-def two_moons_of_four(count: int = 240, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
-    """Four clusters on curves in four dimensions."""
-    rng = np.random.default_rng(seed)
-    cluster, along = rng.integers(4, size=count), rng.uniform(-1, 1, count)
-    centers = 2.5 * np.array([[1, 1, 0, 0], [-1, 1, 0, 0], [1, -1, 0, 0], [-1, -1, 0, 0]])
-    curve = np.stack([along, along**2, np.sin(2 * along), along], 1)
-    x = centers[cluster] + curve + 0.15 * rng.normal(size=(count, 4))
-    return torch.tensor(x), cluster
-
-
-FAST = partial(torch.optim.Adam, lr=5e-3)
-
-
 def test_minibatches_reach_the_elbo_of_full_data():
     features, cluster = two_moons_of_four()
     data = CrowdData(features)
@@ -364,16 +243,11 @@ def test_minibatches_reach_the_elbo_of_full_data():
         {"batch_size": None, "step_size": 1.0, "epochs": 500},
         {"batch_size": 60, "step_size": robbins_monro(0.5, 40.0, 0.7), "epochs": 125},
     ):
-        result = _fitted(make_guide(), data, **options)
+        result = fitted(make_guide(), data, **options)
         assert clustering_accuracy(cluster, result.assignments) > 0.97
         draws = [result.elbo_of(full_batch(data)) for _ in range(3)]
         per_item.append(np.mean(draws) / data.num_items)
     assert per_item[0] == pytest.approx(per_item[1], abs=0.05)
-
-
-def _fitted(guide: StructuredGuide, data: CrowdData, **options: object):
-    settings = {"optim": FAST, "dtype": torch.float64, "progress": False} | options
-    return fit(guide.model, guide, data, **settings)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -388,7 +262,7 @@ def test_known_labels_are_the_clusters(network, num_layers):
         label_term=LabelTerm(2.0),
     )
     data = CrowdData(features, known=known)
-    result = _fitted(guide, data, epochs=15, batch_size=40, step_size=0.3)
+    result = fitted(guide, data, epochs=15, batch_size=40, step_size=0.3)
     assert (result.probabilities[:16] == np.eye(CLUSTERS)[cluster[:16]]).all()
     assert (result.assignments == cluster).mean() > 0.95
     more, truth = two_moons_of_four(200, seed=1)
@@ -429,7 +303,7 @@ def test_class_tables_supervise_deep_mixtures():
     known = np.where(np.arange(160) < 40, cluster % 2, -1)
     data = CrowdData(features, known=known)
     guide = make_guide(supervision=ClassTable.of(data, CLUSTERS), label_term=LabelTerm(1.0))
-    result = _fitted(guide, data, epochs=20, batch_size=None, step_size=0.5)
+    result = fitted(guide, data, epochs=20, batch_size=None, step_size=0.5)
     table = result.guide.posteriors["class_table"].standard().concentration
     best = table.argmax(1).numpy()
     assert (best[result.assignments] == cluster % 2).mean() > 0.9
@@ -452,7 +326,7 @@ def test_answers_decide_where_features_do_not():
     data = CrowdData(features, pairs)
     guide = make_guide(weights="dirichlet", annotators=TwoCoin(1))
     moves = MergeMoves()
-    result = _fitted(guide, data, epochs=20, batch_size=None, step_size=0.5, callbacks=[moves])
+    result = fitted(guide, data, epochs=20, batch_size=None, step_size=0.5, callbacks=[moves])
     assert moves.moves
     assert clustering_accuracy(cluster, result.assignments) > 0.95
     assert result.workers["sensitivity"].iloc[0] > 0.8
@@ -485,7 +359,7 @@ def test_samples_of_a_cluster_come_from_its_networks():
 
 def test_sorted_clusters_keep_their_networks():
     features, _ = two_moons_of_four(80)
-    result = _fitted(make_guide(network="one each"), CrowdData(features), epochs=3, step_size=0.5)
+    result = fitted(make_guide(network="one each"), CrowdData(features), epochs=3, step_size=0.5)
     order = torch.tensor([2, 0, 3, 1])
     before = result.predict_proba(features)
     elbo_before = result.elbo_of(full_batch(result.data))
@@ -494,7 +368,7 @@ def test_sorted_clusters_keep_their_networks():
     after = result.predict_proba(features)
     assert (after.argmax(1) == order.argsort().numpy()[before.argmax(1)]).mean() > 0.98
     assert result.elbo_of(full_batch(result.data)) != elbo_before
-    moved = _fitted(
+    moved = fitted(
         make_guide(), CrowdData(features), epochs=2, step_size=0.5, callbacks=[SortMoves()]
     )
     assert "sorted" in moved.history
@@ -508,7 +382,7 @@ def test_a_saved_result_is_the_same(tmp_path):
     features, cluster = two_moons_of_four(60)
     data = CrowdData(features, known=np.where(np.arange(60) < 8, cluster, -1))
     guide = make_guide(num_layers=2, supervision=KnownClusters(CLUSTERS), label_term=LabelTerm(1.0))
-    result = _fitted(guide, data, epochs=2, batch_size=20)
+    result = fitted(guide, data, epochs=2, batch_size=20)
     result.save(tmp_path / "deep.safetensors")
     loaded = load(tmp_path / "deep.safetensors")
     np.testing.assert_array_equal(loaded.predict_proba(features), result.predict_proba(features))
@@ -557,11 +431,11 @@ def test_parts_that_do_not_fit_are_refused(build, message):
 )
 def test_data_that_do_not_fit_are_refused(data, options, message):
     with pytest.raises(ValueError, match=message):
-        _fitted(make_guide(**options), data, epochs=1)
+        fitted(make_guide(**options), data, epochs=1)
 
 
 def test_diagnostics_read_the_global_sites():
-    result = _fitted(make_guide(num_layers=2), CrowdData(two_moons_of_four(40)[0]), epochs=1)
+    result = fitted(make_guide(num_layers=2), CrowdData(two_moons_of_four(40)[0]), epochs=1)
     tree = result.to_arviz(5, log_likelihood=False)
     assert tree["posterior"]["weights"].shape == (1, 5, CLUSTERS)
     with pytest.raises(ValueError, match="log_likelihood=False"):

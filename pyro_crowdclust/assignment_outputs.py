@@ -1,0 +1,61 @@
+"""Which outputs of a network for q(z | o) stand for which cluster, after merges and reordering."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class AssignmentOutputs(nn.Module):
+    """``q(z=k | o) = sum_{j: c_j = k} q_j(o)``: outputs j of a network, each of a cluster c_j.
+
+    At first every output is a cluster.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+
+    Examples
+    --------
+    >>> import torch
+    >>> outputs = AssignmentOutputs(3)
+    >>> outputs.merge(kept=0, emptied=2)
+    >>> outputs(torch.tensor([[0.5, 0.2, 0.3]]).log()).exp()
+    tensor([[0.8000, 0.2000, 0.0000]])
+    """
+
+    def __init__(self, num_clusters: int) -> None:
+        super().__init__()
+        clusters = torch.arange(num_clusters)
+        self.register_buffer("clusters", clusters)
+        self.register_buffer("cluster_of_output", clusters.clone())
+        self._changed: tuple[tuple[int, int], bool] | None = None
+
+    def forward(
+        self, log_probabilities: Float[Tensor, "item output"]
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z | o), from the log-probabilities of the outputs."""
+        if not self._is_changed():
+            return log_probabilities
+        members = self.cluster_of_output == self.clusters.unsqueeze(-1)
+        # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
+        nothing = torch.full_like(log_probabilities[0], -300.0)
+        return torch.where(members, log_probabilities.unsqueeze(-2), nothing).logsumexp(-1)
+
+    def _is_changed(self) -> bool:
+        """Whether outputs are not simply the clusters; asked of the device after changes only."""
+        codes = self.cluster_of_output
+        state = codes.data_ptr(), codes._version
+        if self._changed is None or self._changed[0] != state:
+            self._changed = state, not bool((codes == self.clusters).all())
+        return self._changed[1]
+
+    def merge(self, kept: int, emptied: int) -> None:
+        """Let the outputs of one cluster count for another."""
+        self.cluster_of_output[self.cluster_of_output == emptied] = kept
+
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Follow the clusters to another order."""
+        self.cluster_of_output.copy_(order.argsort()[self.cluster_of_output])
