@@ -32,6 +32,7 @@ from sklearn.manifold import TSNE
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.batches import item_batches
 from pyro_crowdclust.cluster_networks import CodedMLP
 from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
@@ -114,20 +115,25 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
     shape = (1, images.side, images.side)
     trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
     recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
-    options_of_labels = {}
-    if labelled:
-        options_of_labels = {
-            "classifier": ConvolutionalEncoder(shape, clusters, options.classifier),
-            "label_term": LabelTerm(options.weight),
-            "consistency_term": ConsistencyTerm(
-                RandomAffine(shape), options.consistency, options.labelled_consistency
-            ),
-        }
-    return StructuredGuide(model, recognition, num_draws=options.draws, **options_of_labels)
+    consistency = ConsistencyTerm(
+        RandomAffine(shape), options.consistency, options.labelled_consistency
+    )
+    return StructuredGuide(
+        model,
+        recognition,
+        threshold=0.01,
+        num_draws=options.draws,
+        classifier=ConvolutionalEncoder(shape, clusters),
+        label_term=LabelTerm(options.weight) if labelled else None,
+        consistency_term=consistency,
+    )
 
 
-class FallingAdam(torch.optim.Adam):
-    """Adam whose rate is held for the first half of the steps and then falls in a line to zero."""
+class OneCycleAdam(torch.optim.Adam):
+    """Adam whose rate rises in a line over the first tenth of the steps and falls to zero after.
+
+    At the full rate from the first step, recognition networks run away from their start.
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], rate: float, steps: int) -> None:
         super().__init__(parameters, lr=rate, fused=True)
@@ -135,10 +141,10 @@ class FallingAdam(torch.optim.Adam):
 
     def step(self, closure: None = None) -> None:
         """One step at the rate of its time."""
-        left = max(0.0, 1 - self.taken / self.steps)
-        for group in self.param_groups:
-            group["lr"] = self.rate * min(1.0, 2 * left)
         self.taken += 1
+        done = self.taken / self.steps
+        for group in self.param_groups:
+            group["lr"] = self.rate * max(0.0, min(10 * done, (1 - done) / 0.9))
         super().step()
 
 
@@ -165,7 +171,7 @@ def train(images: Images, options: argparse.Namespace) -> Fitted:
         data,
         epochs=options.epochs,
         batch_size=options.batch_size,
-        optim=partial(FallingAdam, rate=options.rate, steps=steps),
+        optim=partial(OneCycleAdam, rate=options.rate, steps=steps),
         step_size=robbins_monro(0.05, 1000, forgetting=1.0),
         seed=options.seed,
         progress=False,
@@ -173,22 +179,35 @@ def train(images: Images, options: argparse.Namespace) -> Fitted:
     )
 
 
+def by_importance_weights(result: Fitted, features: np.ndarray) -> np.ndarray:
+    """q(z) of new items by importance weights, whatever the guide has."""
+    parts = []
+    with result.inside():
+        for batch in item_batches(CrowdData(features), 2000):
+            parts.append(result.guide.importance_logits(batch).softmax(-1))
+    return torch.cat(parts).double().numpy()
+
+
+def error_and_calibration(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Share of wrong classes, and expected calibration error."""
+    right = probabilities.argmax(1) == labels
+    return 1 - right.mean(), expected_calibration_error(probabilities.max(1), right)
+
+
 def score(result: Fitted, images: Images) -> dict[str, float]:
     """Error and calibration of the predicted classes; of matched clusters where none is known."""
-    probabilities = result.predict_proba(images.test)
-    clusters, labels = probabilities.argmax(1), images.test_labels
-    if result.data.known is not None:
-        right = clusters == labels
-        calibration = expected_calibration_error(probabilities.max(1), right)
-        error = 1 - right.mean()
+    probabilities, labels = result.predict_proba(images.test), images.test_labels
+    clusters, figures = probabilities.argmax(1), {}
+    if result.data.known is None:
+        figures["test_error"] = 1 - clustering_accuracy(labels, clusters)
     else:
-        error, calibration = 1 - clustering_accuracy(labels, clusters), None
-    return {
-        "test_error": float(error),
-        "calibration_error": calibration,
-        "test_nmi": normalized_mutual_information(labels, clusters),
-        "clusters_in_use": clusters_in_use(clusters),
-    }
+        weighted = by_importance_weights(result, images.test)
+        for suffix, found in (("", probabilities), ("_importance_weights", weighted)):
+            names = f"test_error{suffix}", f"calibration_error{suffix}"
+            figures |= zip(names, error_and_calibration(found, labels), strict=True)
+    figures["test_nmi"] = normalized_mutual_information(labels, clusters)
+    figures["clusters_in_use"] = clusters_in_use(clusters)
+    return figures
 
 
 def draw(result: Fitted, images: Images, folder: Path, name: str) -> None:
@@ -223,12 +242,11 @@ def arguments_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--hidden", type=int, default=128, help="width of the decoder")
     parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
     parser.add_argument("--channels", type=int, default=16)
-    parser.add_argument("--classifier", type=int, nargs=2, default=[16, 32])
     parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
     parser.add_argument("--consistency", type=float, default=20.0)
     parser.add_argument("--labelled-consistency", type=float, default=300.0)
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--batch-size", type=int, default=250)
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--batch-size", type=int, default=200)
     parser.add_argument("--draws", type=int, default=5, help="importance weights of a prediction")
     parser.add_argument("--figures", type=Path, help="folder for pictures; none if not given")
     return parser
@@ -242,8 +260,7 @@ def run(images: Images, options: argparse.Namespace, name: str) -> dict[str, flo
     figures["minutes"] = (time.perf_counter() - started) / 60
     if options.figures:
         draw(result, images, options.figures, name)
-    rounded = {name: value if value is None else round(value, 4) for name, value in figures.items()}
-    print(json.dumps(rounded))
+    print(json.dumps({name: round(float(value), 4) for name, value in figures.items()}))
     return figures
 
 
@@ -251,7 +268,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Run the experiment; returns what it prints as JSON."""
     parser = arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--labels", type=float, default=0.1, help="share of labelled images")
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--holdout", type=int, help="score so many training images instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)

@@ -74,11 +74,14 @@ class LabelTerm:
 
     With its label an item is in the right cluster at once, so networks learn what items of each
     cluster look like, and nothing of what tells clusters apart. This term is the log loss of what
-    would be predicted of the labelled items (Kingma et al. 2014, eq. 9, for a q(z | o) that is not
-    a network but the optimum of the bound). It is added to the training loss, never to the
-    reported ELBO, and reaches the networks of both sides, but not the conjugate posteriors. It is
-    never negative, so what training climbs stays below the ELBO, hence below the log evidence: a
-    bound, but a loose one.
+    would be predicted of the labelled items. It is added to the training loss, never to the
+    reported ELBO, and does not reach the conjugate posteriors. It is never negative, so what
+    training climbs stays below the ELBO, hence below the log evidence: a bound, but a loose one.
+
+    Where q(z | o) is a classifier (Kingma et al. 2014, eq. 9) the term teaches the classifier
+    alone. Where it is the optimum of the bound, the term teaches the networks of both sides to tell
+    clusters apart, which they do by latents that drift from each other: a weight of the order of
+    the bound is then too much.
 
     Attributes
     ----------
@@ -126,18 +129,19 @@ class ConsistencyTerm:
     what the answers did to q(z) of the answered items, over and over on new views of them, and
     clusters cannot follow how an item is turned. The term is added to the training loss, never to
     the reported ELBO, and its gradient reaches the recognition network alone. Training on
-    consistent predictions: Sajjadi et al. 2016; Laine and Aila 2017.
+    consistent predictions: Sajjadi et al. 2016; Laine and Aila 2017. In a guide with a classifier
+    for q(z | o), read classifier for recognition network, and known labels for answers.
 
     Attributes
     ----------
     view
         How a view is made, e.g. ``RandomAffine``.
     weight
-        c of the items without answers, as a number or a function of the epoch.
+        c of the items without answers and labels, as a number or a function of the epoch.
     answered_weight
-        c of the items with answers. They are few, and alone know what people say, so it should be
-        the larger one: without it the views of the others can agree on a merge of two human
-        clusters before the answers have spoken.
+        c of the items with answers or known labels. They are few, and alone know what people say,
+        so it should be the larger one: without it the views of the others can agree on a merge of
+        two human clusters before the answers have spoken.
     """
 
     view: View

@@ -48,7 +48,8 @@ class OfItems(StatisticValued):
                 "features can be drawn only given one cluster per item: draw z first, or observe "
                 "the features"
             )
-        return self.of_rows.sample()
+        # ``sample`` would cut the gradient of what networks recognize.
+        return self.of_rows.rsample() if self.of_rows.has_rsample else self.of_rows.sample()
 
     def log_prob(self, value: Tensor) -> Float[Tensor, " item"]:
         if self.shared:
