@@ -35,8 +35,7 @@ def load(folder: Path, options: argparse.Namespace) -> Images:
         gray(test["images"]),
         test["labels"].astype(np.int64),
         min(options.labels, len(train)),
-        copies=0,
-        seed=options.seed,
+        options.seed,
     )
 
 

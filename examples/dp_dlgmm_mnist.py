@@ -7,10 +7,11 @@ code, sticks of a Dirichlet process, 10 % of the labels drawn at random.
     python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
 
 DIR holds ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. With labels, a cluster is a digit, test items are predicted by importance weights,
-and every labelled image is also there in distorted copies. Without, clusters are matched to digits
-one to one. ``--holdout N`` scores the last N training images, which are then not trained on: all
-settings were chosen so. ``--figures`` draws samples of every cluster and a t-SNE of the latents.
+../shared/data. q(z | o) is a convolutional classifier, which also learns from random views of the
+images. With labels a cluster is a digit, and test items are predicted by the classifier and, beside
+it, by importance weights. Without, clusters are matched to digits one to one. ``--holdout N``
+scores the last N training images, which are then not trained on: all settings were chosen so.
+``--figures`` draws samples of every cluster and a t-SNE of the latents.
 
 Prints a line per epoch and, last, one JSON object.
 """
@@ -130,10 +131,7 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
 
 
 class OneCycleAdam(torch.optim.Adam):
-    """Adam whose rate rises in a line over the first tenth of the steps and falls to zero after.
-
-    At the full rate from the first step, recognition networks run away from their start.
-    """
+    """Adam whose rate rises in a line over a tenth of the steps, and falls in a line to zero."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], rate: float, steps: int) -> None:
         super().__init__(parameters, lr=rate, fused=True)
@@ -243,10 +241,10 @@ def arguments_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
-    parser.add_argument("--consistency", type=float, default=20.0)
+    parser.add_argument("--consistency", type=float, default=20.0, help="weight of views")
     parser.add_argument("--labelled-consistency", type=float, default=300.0)
     parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--batch-size", type=int, default=200)
+    parser.add_argument("--batch-size", type=int, default=100)
     parser.add_argument("--draws", type=int, default=5, help="importance weights of a prediction")
     parser.add_argument("--figures", type=Path, help="folder for pictures; none if not given")
     return parser
@@ -268,7 +266,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Run the experiment; returns what it prints as JSON."""
     parser = arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--labels", type=float, default=0.1, help="share of labelled images")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--holdout", type=int, help="score so many training images instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)
