@@ -193,6 +193,16 @@ DEEP_LABELS = Experiment(
     [
         Figure("MNIST, 10 % of the labels, test error", "2.0 %", mean_and_spread("test_error")),
         Figure("expected calibration error", "", mean_and_spread("calibration_error")),
+        Figure(
+            "test error by importance weights",
+            "",
+            mean_and_spread("test_error_importance_weights"),
+        ),
+        Figure(
+            "expected calibration error of importance weights",
+            "",
+            mean_and_spread("calibration_error_importance_weights"),
+        ),
         Figure("clusters in use", "", every("clusters_in_use", 0)),
         Figure("minutes", "", every("minutes", 1)),
     ],
@@ -218,6 +228,7 @@ DEEP_CIFAR10 = Experiment(
     [
         Figure("CIFAR-10 in gray, 1,000 labels, test error", "", value("test_error")),
         Figure("expected calibration error", "", value("calibration_error")),
+        Figure("test error by importance weights", "", value("test_error_importance_weights")),
         Figure("minutes", "", value("minutes", 1)),
     ],
     needs_data=True,

@@ -38,7 +38,7 @@ class ClusterRecognition(nn.Module):
     initial_scale
         s_0, the standard deviation of q before training.
     range_of_scale
-        e^w > 1: scales stay between s_0 e^-w and s_0 e^w. A label term would else make wrong
+        e^w > 1: scales stay between s_0 e^-w and s_0 e^w, so that a label term cannot make wrong
         clusters improbable by scales that explode or vanish.
 
     Examples

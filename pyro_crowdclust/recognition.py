@@ -80,8 +80,7 @@ class LabelTerm:
 
     Where q(z | o) is a classifier (Kingma et al. 2014, eq. 9) the term teaches the classifier
     alone. Where it is the optimum of the bound, the term teaches the networks of both sides to tell
-    clusters apart, which they do by latents that drift from each other: a weight of the order of
-    the bound is then too much.
+    clusters apart, at the cost of the bound.
 
     Attributes
     ----------
