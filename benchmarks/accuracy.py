@@ -390,7 +390,12 @@ CROWDS = Experiment(
 
 def methods(key: str, part: str) -> Callable[[dict[str, Any]], str]:
     """MomResp, LogResp and the baseline."""
-    names = {"momresp": "MomResp", "logresp": "LogResp", "dawid_skene": "Dawid-Skene"}
+    names = {
+        "momresp": "MomResp",
+        "logresp": "LogResp",
+        "logresp_point": "its point estimate",
+        "dawid_skene": "Dawid-Skene",
+    }
     return lambda figures: ", ".join(
         f"{name} {figures[key][f'{method}_{part}']:.3f}" for method, name in names.items()
     )
@@ -419,6 +424,7 @@ FEATURES = Experiment(
         for method, name, asked in (
             ("momresp", "MomResp", "ahead while answers are few"),
             ("logresp", "LogResp", "catching up"),
+            ("logresp_point", "LogResp with a point estimate", ""),
             ("dawid_skene", "Dawid-Skene and a classifier", ""),
         )
     ]

@@ -3,7 +3,8 @@
 Two experiments. *Learning curves*, the claim of Felt et al. 2015: posts of 20 Newsgroups (100
 words, 4 groups) and simulated annotators of four quality levels; the generative MomResp is to be
 ahead while answers are few, the discriminative LogResp to catch up. *Real crowds*: movie-review
-sentences and LabelMe images, on the items that were labelled and on a test part without labels. The
+sentences and LabelMe images, on the items that were labelled and on a test part without labels.
+LogResp has a Gaussian posterior of its regression, and beside it the paper's point estimate. The
 baseline is Dawid-Skene, and a logistic regression trained on its labels.
 
     python examples/momresp_logresp.py --data DIR --figures figures
@@ -18,6 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +40,12 @@ from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
 from pyro_crowdclust.softmax_regression import SoftmaxRegression
 
+NAMES = {
+    "momresp": "MomResp",
+    "logresp": "LogResp",
+    "logresp_point": "LogResp, point estimate",
+    "dawid_skene": "Dawid-Skene, classifier",
+}
 QUALITIES = (0.9, 0.7, 0.5, 0.3)
 ANSWERS_PER_ITEM = 3
 
@@ -50,15 +59,16 @@ class Features(NamedTuple):
     regression_test: np.ndarray
 
 
-def train(model: Any, data: CrowdData, epochs: int) -> Fitted:
-    """Full-batch natural steps."""
+def train(model: Any, data: CrowdData, epochs: int, points: Sequence[str] = ()) -> Fitted:
+    """Full-batch natural steps; what is a point estimate is learned by Adam."""
     return fit(
         model,
-        ClassLabelGuide(model),
+        ClassLabelGuide(model, points=points),
         data,
         batch_size=None,
         step_size=0.7,
         epochs=epochs,
+        optim=partial(torch.optim.Adam, lr=0.05),
         tolerance=1e-4,
         progress=False,
     )
@@ -88,6 +98,7 @@ def compare(
     momresp = train(MomResp(components, annotators), generative, epochs)
     regression = SoftmaxRegression(len(classes), features.regression.shape[1])
     logresp = train(LogResp(regression, annotators), discriminative, epochs)
+    point = train(LogResp(regression, annotators), discriminative, epochs, ["coefficients"])
     plain = train(DawidSkene(annotators), generative, epochs)
     classifier = LogisticRegression(max_iter=500)
     classifier.fit(features.regression[asked], plain.assignments[asked])
@@ -96,6 +107,7 @@ def compare(
     return {
         "momresp": accuracies(momresp, features.generative_test),
         "logresp": accuracies(logresp, features.regression_test),
+        "logresp_point": accuracies(point, features.regression_test),
         "dawid_skene": (on_asked, on_test),
     }
 
@@ -125,7 +137,7 @@ def learning_curves(
     scaled = StandardScaler().fit_transform(x)
     features = Features(x[:num_items], scaled[:num_items], x[num_items:], scaled[num_items:])
     classes = int(y.max()) + 1
-    curves: dict[str, list[float]] = {"momresp": [], "logresp": [], "dawid_skene": []}
+    curves: dict[str, list[float]] = {name: [] for name in NAMES}
     for size in sizes:
         found = []
         for seed in range(seeds):
@@ -146,9 +158,8 @@ def learning_curves(
 
 def draw(curves: dict[str, list[float]], file: Path) -> None:
     """Test accuracy against the number of answers."""
-    names = {"momresp": "MomResp", "logresp": "LogResp", "dawid_skene": "Dawid-Skene, classifier"}
     axes = new_axes(5, 3.5)
-    for color, (key, name) in zip(COLORS, names.items(), strict=False):
+    for color, (key, name) in zip(COLORS, NAMES.items(), strict=False):
         axes.plot(curves["answers"], curves[key], marker="o", color=color, label=name)
     axes.set(xscale="log", xlabel="answers", ylabel="accuracy on posts without answers")
     axes.set_xticks(curves["answers"], curves["answers"])

@@ -10,6 +10,7 @@ the paper, mixed with the old value by rho: ``rho = 1`` on all data is coordinat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyro
@@ -28,6 +29,7 @@ from pyro_crowdclust.labelling import sample_evidence
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.plates import FullPlate
+from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 
 
@@ -56,16 +58,35 @@ class ClassLabelGuide(nn.Module):
     start_steps
         For so many steps q(y) is held at the vote if the model has priors to learn. Priors that
         are far from the workers when q(y) is let go lead to worse optima.
+    points
+        Names of global sites that get a point estimate (maximum a posteriori) in place of a
+        posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
+        ``optim`` of ``fit`` learns them.
     """
 
     def __init__(
-        self, model: ClassLabelModel, start_items: int = 10_000, start_steps: int = 50
+        self,
+        model: ClassLabelModel,
+        start_items: int = 10_000,
+        start_steps: int = 50,
+        points: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.model = model
         self.start_items, self.start_steps = start_items, start_steps
+        priors = model.priors()
+        estimable = priors.keys() - model.annotators.priors().keys()
+        if unknown := set(points) - estimable:
+            raise ValueError(
+                f"points has {min(unknown)!r}, but a point estimate can be had of "
+                f"{', '.join(map(repr, sorted(estimable))) or 'no site'}: the workers' sites keep "
+                "their posterior, which the table of confusion matrices is read from"
+            )
         self.posteriors = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+            {
+                name: PointEstimate(prior, True) if name in points else ConjugatePosterior(prior)
+                for name, prior in priors.items()
+            }
         )
         self._given: Tensor | None = None
 
@@ -105,8 +126,9 @@ class ClassLabelGuide(nn.Module):
         batch.item_weight.mul_(len(labelled) / len(items))
         votes = batch.class_labels.votes()
         self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
-        natural = NaturalGradient(self.posteriors.values(), 1.0)
-        own = {id(parameter) for parameter in self.posteriors.parameters()}
+        conjugate = [q for q in self.posteriors.values() if isinstance(q, ConjugatePosterior)]
+        natural = NaturalGradient(conjugate, 1.0)
+        own = {id(q.natural_parameters) for q in conjugate}
         learned = [p for p in self.parameters() if p.requires_grad and id(p) not in own]
         adam = torch.optim.Adam(learned, lr=0.1) if learned else None
         steps = self.start_steps if learned else 1

@@ -53,6 +53,11 @@ class PointEstimate(nn.Module):
         return Point(statistics, self.prior.distribution().log_prob(statistics), theta)
 
     @torch.no_grad()
+    def mean(self) -> Float[Tensor, "*plate size"]:
+        """E_q[t(theta)], which is t(theta)."""
+        return self.statistics()
+
+    @torch.no_grad()
     def set_value(self, value: Any) -> None:
         """Move the estimate to a given theta."""
         self.unconstrained.copy_(self.family.to_unconstrained(value))

@@ -112,10 +112,10 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
     """
     values = {}
     for name, site in sites.items():
-        plate = site.natural_parameters.shape[:-1]
-        if plate:
-            with FullPlate(f"{name}_plate", plate[0]):
-                values[name] = pyro.sample(name, site.distribution())
-        else:
-            values[name] = pyro.sample(name, site.distribution())
+        distribution = site.distribution()
+        plate = nullcontext()
+        if distribution.batch_shape:
+            plate = FullPlate(f"{name}_plate", *distribution.batch_shape)
+        with plate:
+            values[name] = pyro.sample(name, distribution)
     return values

@@ -12,6 +12,7 @@ import torch
 from numpy.polynomial.hermite_e import hermegauss
 from pyro.infer import Trace_ELBO
 from scipy.special import gammaln, log_softmax, logsumexp
+from sklearn.linear_model import LogisticRegression
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import full_batch
@@ -238,3 +239,33 @@ def test_features_that_do_not_fit(features, message):
 def test_parts_that_do_not_fit():
     with pytest.raises(ValueError, match="regression has 3 classes, the annotators 2"):
         LogResp(SoftmaxRegression(3, 1), ConfusionMatrices(2, 2))
+
+
+def test_a_point_estimate_is_the_logistic_regression_on_q():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    truth = (x @ rng.normal(size=(2, 3)) * 2).argmax(1)
+    items = np.repeat(np.arange(50), 3)
+    said = np.where(rng.random(150) < 0.8, truth[items], rng.integers(3, size=150))
+    labels = pd.DataFrame({"item": items, "worker": np.tile(range(3), 50), "label": said})
+    model = LogResp(
+        SoftmaxRegression(3, 2, scale=1.5, intercept_scale=1e3), ConfusionMatrices(3, 3)
+    )
+    guide = ClassLabelGuide(model, points=["coefficients"])
+    data = CrowdData(x, labels=labels)
+    decay = {"step_size": 0.5, "optim": partial(torch.optim.Adam, lr=0.02), "dtype": torch.float64}
+    result = fit(model, guide, data, batch_size=None, epochs=600, progress=False, **decay)
+    phi = result.guide.posteriors["coefficients"].value().detach().numpy()
+    peer = LogisticRegression(C=1.5**2, tol=1e-8, max_iter=1000)
+    q = result.probabilities[:50]
+    peer.fit(np.repeat(x[:50], 3, 0), np.tile(range(3), 50), sample_weight=q.ravel())
+    np.testing.assert_allclose(phi[:, :2], peer.coef_, atol=2e-3)
+    expected = peer.predict_proba(x[50:])
+    np.testing.assert_allclose(result.predict_proba(x[50:]), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("site", ["confusion", "weights"])
+def test_sites_without_a_point_estimate(site):
+    model = LogResp(SoftmaxRegression(2, 1), ConfusionMatrices(2, 2))
+    with pytest.raises(ValueError, match=f"points has '{site}', but .* of 'coefficients'"):
+        ClassLabelGuide(model, points=[site])

@@ -91,6 +91,16 @@ class Gaussian(ExponentialFamily):
         finite = natural_parameters.isfinite().all(-1)
         return finite & (torch.linalg.cholesky_ex(-2 * quadratic).info == 0)
 
+    @property
+    def unconstrained_size(self) -> int:
+        return self.dim
+
+    def from_unconstrained(self, unconstrained: Tensor) -> Float[Tensor, "*batch dim"]:
+        return unconstrained
+
+    def to_unconstrained(self, value: Float[Tensor, "*batch dim"]) -> Tensor:
+        return value
+
     def moments(self, natural_parameters: Float[Tensor, "*batch size"]) -> Moments:
         """Mean and root of N(eta), from one Cholesky factorization.
 
