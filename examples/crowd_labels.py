@@ -1,8 +1,8 @@
 """Class labels of real crowds: who is right, on every ``crowd_labels_*.npz``, against crowd-kit.
 
 One rule for every data set, which never sees its truth: ``average_annotator_models``, the average
-of four models of the annotators with learned priors, at the temperature under which answers that
-the fits have not seen are predicted best from the others about their item.
+of five models of the annotators, with the temperatures and weights under which answers that the
+fits have not seen are predicted best from the others about their item.
 crowd-kit's MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE run beside it where it is
 installed (``pip install '.[peers]'``). Accuracy and log loss are over the items with known truth;
 probabilities are clipped at 1e-15.
@@ -52,7 +52,7 @@ def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float
 
 
 def ours(frame: pd.DataFrame, epochs: int) -> AveragedClasses:
-    """The average of four models of the annotators."""
+    """The average of five models of the annotators."""
     with warnings.catch_warnings():
         # Some of these crowds answered twice, and that counts twice.
         warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
@@ -115,9 +115,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
                 row["dawid_skene_log_loss"] = peer_log_loss
         figures[name] = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
         others = ", ".join(f"{peer} {a:.3f} ({loss:.2f})" for peer, a, loss in found)
+        weights = ", ".join(f"{weight:.2f}" for weight in average.weights)
         print(
-            f"{name}: {accuracy:.3f} (log loss {log_loss:.2f}, temperature "
-            f"{average.temperature:g}); {others}",
+            f"{name}: {accuracy:.3f} (log loss {log_loss:.2f}, weights {weights}); {others}",
             flush=True,
         )
     print(json.dumps(figures))

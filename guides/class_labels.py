@@ -15,17 +15,18 @@ from typing import Protocol
 
 import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pyro import poutine
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.batches import Batch, item_batches
 from pyro_crowdclust.class_annotators import ClassAnnotators, ConfusionSummary
+from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
 from pyro_crowdclust.label_distributions import AssignmentAtMean
-from pyro_crowdclust.labelling import sample_evidence
+from pyro_crowdclust.labelling import LabelLikelihood, sample_evidence
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.plates import FullPlate
@@ -114,7 +115,8 @@ class ClassLabelGuide(nn.Module):
         values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         evidence = None
         if batch.class_labels is not None:
-            evidence = batch.class_labels.evidence(self.model.annotators.log_answers(values))
+            likelihood = LabelLikelihood(self.model.annotators, values)
+            evidence = likelihood.evidence(batch.class_labels)
         return LocalPosterior(self._logits(values, evidence, batch), None)
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
@@ -144,6 +146,20 @@ class ClassLabelGuide(nn.Module):
                     parameter.grad = None
         finally:
             self._given = None
+
+    @torch.no_grad()
+    def answer_probabilities(
+        self,
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
+        annotators = self.model.annotators
+        if hasattr(annotators, "answer_probabilities"):
+            return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
+        return torch.as_tensor(self.confusion().mean)[worker, :, label]
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> ConfusionSummary:

@@ -54,7 +54,10 @@ class ClassAnnotators(Protocol):
         """Run the sites of the model; returns their values."""
 
     def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        """``log p(label | class)`` of every worker, linear in the sites' values."""
+        """``log p(label | class)`` of every worker, linear in the sites' values.
+
+        Where classes have states, one column for each of them; see ``ClassStates``.
+        """
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -62,7 +65,8 @@ class ClassAnnotators(Protocol):
         """Posterior means, deviations and intervals."""
 
 
-def _check_sizes(num_workers: int, num_classes: int) -> None:
+def check_sizes(num_workers: int, num_classes: int) -> None:
+    """Raise a ``ValueError`` unless there are confusion matrices of such sizes."""
     if num_workers < 1 or num_classes < 2:
         raise ValueError(
             f"{num_workers} workers and {num_classes} classes: confusion matrices need at least 1 "
@@ -104,7 +108,7 @@ class ConfusionMatrices(nn.Module):
         self, num_workers: int, num_classes: int, right: float = 4.0, wrong: float = 2.0
     ) -> None:
         super().__init__()
-        _check_sizes(num_workers, num_classes)
+        check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
@@ -205,7 +209,7 @@ class OneCoin(nn.Module):
         self, num_workers: int, num_classes: int, accuracy: tuple[float, float] = (4.0, 2.0)
     ) -> None:
         super().__init__()
-        _check_sizes(num_workers, num_classes)
+        check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
         self.accuracy = _beta_prior(accuracy, num_workers)
 
@@ -259,7 +263,7 @@ class TwoCoinClasses(nn.Module):
         specificity: tuple[float, float] = (4.0, 2.0),
     ) -> None:
         super().__init__()
-        _check_sizes(num_workers, 2)
+        check_sizes(num_workers, 2)
         self.num_workers = num_workers
         self.sensitivity = _beta_prior(sensitivity, num_workers)
         self.specificity = _beta_prior(specificity, num_workers)

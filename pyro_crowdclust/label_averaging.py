@@ -1,12 +1,13 @@
-"""Several models of the same class labels, averaged, and a temperature from answers held out.
+"""Several models of the same class labels, averaged by how well they predict answers held out.
 
-    q(y_i) = mean_m q_m(y_i)           p(l | y_i = k, worker j) = mean_m E_m[gamma_jkl]
+    q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)      v = argmax_v sum_a log sum_m v_m p_m(a | the others)
+                                               w_m = (v_m + 1 / M) / 2
 
 No model of annotators is best on every crowd, and which one is best cannot be seen from the ELBO,
-which rewards what is known of the workers, not of the items: of models that are all sensible the
-average is better than the choice. A part of the answers is held out; the temperature of the average
-(see ``label_calibration``) is the one under which they are likeliest, each predicted from the
-others about its item. No truth is needed.
+which rewards what is known of the workers, not of the items. A part of the answers is held out:
+the temperature of a model (see ``label_calibration``) is the one under which they are likeliest,
+each predicted from the others about its item, and v are the weights under which the average of the
+models predicts them best (stacking; Yao et al. 2018). No truth is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 
+from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.label_calibration import TEMPERATURES, temper
 from pyro_crowdclust.result import Fitted
@@ -91,31 +94,33 @@ def hold_out_answers(
 
 @dataclass(frozen=True, eq=False)
 class AveragedClasses:
-    """The average of several fits to the same class labels.
+    """The weighted average of several fits to the same class labels.
 
     Attributes
     ----------
     members
         The fits.
-    temperature
-        T of the average.
+    temperatures, weights
+        T and w of each.
     """
 
     members: Sequence[Fitted]
-    temperature: float
+    temperatures: Sequence[float]
+    weights: Float[np.ndarray, " member"]
 
     @cached_property
     def class_probabilities(self) -> pd.DataFrame:
-        """``q(y_i = k)^(1 / T)``, normalized, by the user's ids of items and classes."""
+        """``sum_m w_m q_m(y_i = k)^(1 / T_m)``, every part normalized, by the user's ids."""
         frame = self.members[0].class_probabilities
-        probabilities = temper(_average(self.members), self.temperature)
+        parts = zip(self.weights, self.members, self.temperatures, strict=True)
+        probabilities = sum(w * temper(member.probabilities, t) for w, member, t in parts)
         return pd.DataFrame(probabilities, frame.index, frame.columns)
 
     @property
     def confusion(self) -> pd.DataFrame:
         """Posterior mean of ``p(label | class)`` of every worker."""
         means = [member.confusion["mean"] for member in self.members]
-        return (sum(means) / len(means)).to_frame()
+        return sum(w * mean for w, mean in zip(self.weights, means, strict=True)).to_frame()
 
 
 def average_classes(
@@ -124,7 +129,7 @@ def average_classes(
     share: float = 0.2,
     seed: int = 0,
 ) -> AveragedClasses:
-    """Fit without some answers for the temperature, then with all of them.
+    """Fit without some answers for temperatures and weights, then with all of them.
 
     Parameters
     ----------
@@ -136,16 +141,36 @@ def average_classes(
         As for ``hold_out_answers``.
     """
     rest, held = hold_out_answers(data, share, seed)
-    members = fit_each(rest)
-    q = _average(members)[held.item]
-    gamma = np.mean([member.guide.confusion().mean for member in members], axis=0)
-    named = gamma[held.worker, :, held.label]
-
-    def log_likelihood(temperature: float) -> float:
-        return float(np.log((temper(q, temperature) * named).sum(1)).sum())
-
-    return AveragedClasses(fit_each(data), max(TEMPERATURES, key=log_likelihood))
+    predictions = [_predict(member, held) for member in fit_each(rest)]
+    temperatures, likelihoods = zip(*predictions, strict=True)
+    weights = stacking_weights(np.array(likelihoods))
+    # Of answers held out there may be few: weights half way to even ones predict classes better.
+    return AveragedClasses(fit_each(data), temperatures, (weights + 1 / len(weights)) / 2)
 
 
-def _average(members: Sequence[Fitted]) -> Float[np.ndarray, "item class"]:
-    return np.mean([member.probabilities for member in members], axis=0)
+def _predict(member: Fitted, held: HeldOutAnswers) -> tuple[float, Float[np.ndarray, " answer"]]:
+    """The temperature under which the answers are likeliest, and how likely each of them is."""
+    labels = full_batch(member.data).class_labels
+    codes = (torch.as_tensor(part) for part in (held.item, held.worker, held.label))
+    named = member.guide.answer_probabilities(labels, *codes).numpy()
+    q = member.probabilities[held.item]
+    found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
+    best = max(found, key=lambda temperature: np.log(found[temperature]).sum())
+    return best, found[best]
+
+
+def stacking_weights(
+    likelihoods: Float[np.ndarray, "member answer"], rounds: int = 500
+) -> Float[np.ndarray, " member"]:
+    """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM.
+
+    Examples
+    --------
+    >>> stacking_weights(np.array([[0.9, 0.9, 0.9, 0.1], [0.5, 0.5, 0.5, 0.5]])).round(2).tolist()
+    [0.62, 0.38]
+    """
+    weights = np.full(len(likelihoods), 1 / len(likelihoods))
+    for _ in range(rounds):
+        parts = weights[:, None] * likelihoods
+        weights = (parts / parts.sum(0)).mean(1)
+    return weights

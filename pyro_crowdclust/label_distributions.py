@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +16,20 @@ from pyro_crowdclust.families import Dirichlet
 _ROWS = 4096
 
 
+class Likelihood(Protocol):
+    """What the sites ask of ``p(labels | classes)``; see ``labelling.LabelLikelihood``."""
+
+    num_classes: int
+
+    def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """``log p(a_i | y_i = k)``."""
+
+    def log_rows(
+        self, assignments: Float[Tensor, "item class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer label"]:
+        """``log p(label)`` of every answer given the classes."""
+
+
 class Evidence(StatisticValued):
     """``e_ik = sum_j log p(a_ij | class k)``, what labels say of each class; ``log p = 0``.
 
@@ -25,21 +39,19 @@ class Evidence(StatisticValued):
 
     Parameters
     ----------
-    log_answers
-        ``log p(label | class)`` of every worker or its expectation, ``[worker, label, class]``.
+    likelihood
+        ``p(labels | classes)`` of the workers, or the exponential of its expected logarithm.
     labels
         Who said what about which item.
     """
 
-    def __init__(
-        self, log_answers: Float[Tensor, "worker label class"], labels: LabelMatrix
-    ) -> None:
-        self._log_answers, self._labels = log_answers, labels
-        super().__init__(torch.Size([labels.num_items]), log_answers.shape[-1:])
+    def __init__(self, likelihood: Likelihood, labels: LabelMatrix) -> None:
+        self._likelihood, self._labels = likelihood, labels
+        super().__init__(torch.Size([labels.num_items]), torch.Size([likelihood.num_classes]))
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "item class"]:
         self._one_draw(sample_shape)
-        return self._labels.evidence(self._log_answers)
+        return self._likelihood.evidence(self._labels)
 
     def log_prob(self, value: Float[Tensor, "item class"]) -> Float[Tensor, " item"]:
         return value.new_zeros(value.shape[:-1])
@@ -57,7 +69,7 @@ class ItemLabels(StatisticValued):
         One-hot classes or probabilities, ``[item, class]``.
     evidence
         Value of the site ``Evidence`` of the observed labels.
-    log_answers
+    likelihood
         As for ``Evidence``; labels that are drawn, or others than those observed, come from it.
     labels
         Who was asked about which item, and what they said.
@@ -67,25 +79,22 @@ class ItemLabels(StatisticValued):
         self,
         assignments: Float[Tensor, "item class"],
         evidence: Float[Tensor, "item class"],
-        log_answers: Float[Tensor, "worker label class"],
+        likelihood: Likelihood,
         labels: LabelMatrix,
     ) -> None:
         self._assignments, self._evidence = assignments, evidence
-        self._log_answers, self._labels = log_answers, labels
+        self._likelihood, self._labels = likelihood, labels
         super().__init__(assignments.shape[:-1], torch.Size([len(labels)]))
 
     def rsample(self, sample_shape: Any = ()) -> Int[Tensor, " answer"]:
         self._one_draw(sample_shape)
-        labels = self._labels
-        rows = torch.einsum(
-            "alk,ak->al", self._log_answers[labels.worker], self._assignments[labels.item]
-        )
+        rows = self._likelihood.log_rows(self._assignments, self._labels)
         return torch.distributions.Categorical(logits=rows, validate_args=False).sample()
 
     def log_prob(self, value: Int[Tensor, " answer"]) -> Float[Tensor, " item"]:
         evidence = self._evidence
         if value is not self._labels.label:
-            evidence = self._labels.relabelled(value).evidence(self._log_answers)
+            evidence = self._likelihood.evidence(self._labels.relabelled(value))
         return _InnerProducts.apply(self._assignments, evidence)
 
 

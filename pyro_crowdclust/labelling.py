@@ -6,13 +6,56 @@ import math
 from collections.abc import Mapping
 
 import pyro
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.label_distributions import Evidence, ItemLabels
+
+
+class LabelLikelihood:
+    """``p(labels | classes)`` of annotators whose sites have certain values.
+
+    States that classes have (``ClassStates``) are summed out, or drawn.
+
+    Parameters
+    ----------
+    annotators
+        The model of the workers.
+    values
+        Values of its sites.
+    """
+
+    def __init__(self, annotators: ClassAnnotators, values: Mapping[str, Tensor]) -> None:
+        self._annotators, self._values = annotators, values
+        self._log_answers = annotators.log_answers(values)
+        self.num_classes = annotators.num_classes
+
+    def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """``log p(a_i | y_i = k)`` of all labels of every item."""
+        return self._of_classes(labels.evidence(self._log_answers))
+
+    def log_confusion(self) -> Float[Tensor, "worker label class"]:
+        """``log p(label | class)`` of every worker, for one label alone."""
+        return self._of_classes(self._log_answers)
+
+    def log_rows(
+        self, assignments: Float[Tensor, "item class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer label"]:
+        """``log p(label)`` of every answer, to draw from, given the classes of the items."""
+        if hasattr(self._annotators, "draw_states"):
+            assignments = self._annotators.draw_states(self._values, assignments)
+        rows = self._log_answers[labels.worker], assignments[labels.item]
+        return torch.einsum("alk,ak->al", *rows)
+
+    def _of_classes(self, of_states: Float[Tensor, "*row state"]) -> Float[Tensor, "*row class"]:
+        if hasattr(self._annotators, "sum_states"):
+            return self._annotators.sum_states(self._values, of_states)
+        return of_states
 
 
 def sample_evidence(
@@ -21,8 +64,8 @@ def sample_evidence(
     """Run the site ``evidence`` inside the plate of the items; None without labels."""
     if batch.class_labels is None:
         return None
-    log_answers = annotators.log_answers(values)
-    return pyro.sample("evidence", Evidence(log_answers, batch.class_labels))
+    likelihood = LabelLikelihood(annotators, values)
+    return pyro.sample("evidence", Evidence(likelihood, batch.class_labels))
 
 
 def sample_labels(
@@ -35,9 +78,8 @@ def sample_labels(
     evidence = sample_evidence(annotators, values, batch)
     if evidence is None:
         return
-    labels = batch.class_labels
-    likelihood = ItemLabels(classes, evidence, annotators.log_answers(values), labels)
-    pyro.sample("labels", likelihood, obs=labels.label)
+    labels, likelihood = batch.class_labels, LabelLikelihood(annotators, values)
+    pyro.sample("labels", ItemLabels(classes, evidence, likelihood, labels), obs=labels.label)
 
 
 def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:

@@ -9,6 +9,7 @@ from pyro_crowdclust.batches import MinibatchSampler, full_batch, item_batches
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.label_distributions import AssignmentAtMean, ItemLabels
+from pyro_crowdclust.labelling import LabelLikelihood
 
 
 def frame(**changed) -> pd.DataFrame:
@@ -19,6 +20,15 @@ def frame(**changed) -> pd.DataFrame:
         "label": ["yes", "no", "no", "no", "maybe"],
     }
     return pd.DataFrame(columns | changed, index=["r0", "r1", "r2", "r3", "r4"])
+
+
+class Rows:
+    """Annotators whose rows are given."""
+
+    num_classes = 3
+
+    def log_answers(self, values: dict[str, torch.Tensor]) -> torch.Tensor:
+        return values["rows"]
 
 
 def random_labels(num_items: int, num_answers: int, seed: int) -> pd.DataFrame:
@@ -165,8 +175,9 @@ def test_the_density_of_labels_is_the_sum_over_the_answers():
     log_answers = torch.randn(4, 3, 3, dtype=torch.float64, generator=generator)
     log_answers = log_answers.log_softmax(1).requires_grad_()
     z = torch.rand(5000, 3, dtype=torch.float64, generator=generator).requires_grad_()
-    evidence = labels.evidence(log_answers)
-    found = ItemLabels(z, evidence, log_answers, labels).log_prob(labels.label)
+    likelihood = LabelLikelihood(Rows(), {"rows": log_answers})
+    evidence = likelihood.evidence(labels)
+    found = ItemLabels(z, evidence, likelihood, labels).log_prob(labels.label)
     named = log_answers[labels.worker, labels.label]
     expected = torch.zeros_like(found).index_add(0, labels.item, (named * z[labels.item]).sum(1))
     torch.testing.assert_close(found, expected)

@@ -1,4 +1,4 @@
-"""Averages of models: answers held out, and the temperature."""
+"""Averages of models: answers held out, temperatures and weights."""
 
 from __future__ import annotations
 
@@ -68,29 +68,32 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out():
     data = CrowdData(None, labels=answers(3))
     average = average_classes(data, fit_each, share=0.3, seed=4)
     rest, held = hold_out_answers(data, 0.3, seed=4)
-    members = fit_each(rest)
-    means = [member.guide.confusion().mean for member in members]
+    likelihoods = []
+    for number, member in enumerate(fit_each(rest)):
+        mean, q = member.guide.confusion().mean, member.probabilities
 
-    def log_likelihood(temperature: float) -> float:
-        total = 0.0
-        for i, j, a in zip(held.item, held.worker, held.label, strict=True):
-            q = (members[0].probabilities[i] + members[1].probabilities[i]) / 2
-            named = (means[0][j, :, a] + means[1][j, :, a]) / 2
-            total += np.log(temper(q[None], temperature)[0] @ named)
-        return total
+        def likely(temperature: float, q=q, mean=mean) -> np.ndarray:
+            rows = zip(held.item, held.worker, held.label, strict=True)
+            return np.array([temper(q[[i]], temperature)[0] @ mean[j, :, a] for i, j, a in rows])
 
-    found = {t: log_likelihood(t) for t in TEMPERATURES}
-    assert average.temperature == max(found, key=found.get)
-    q = (average.members[0].probabilities + average.members[1].probabilities) / 2
-    expected = temper(q, average.temperature)
+        found = {t: np.log(likely(t)).sum() for t in TEMPERATURES}
+        assert average.temperatures[number] == max(found, key=found.get)
+        likelihoods.append(likely(average.temperatures[number]))
+    shares = np.linspace(0, 1, 2001)[1:-1]
+    likely = np.outer(shares, likelihoods[0]) + np.outer(1 - shares, likelihoods[1])
+    best = shares[np.log(likely).sum(1).argmax()]
+    assert average.weights.sum() == pytest.approx(1)
+    assert average.weights[0] == pytest.approx((best + 0.5) / 2, abs=0.02)
+    parts = zip(average.weights, average.members, average.temperatures, strict=True)
+    expected = sum(weight * temper(member.probabilities, t) for weight, member, t in parts)
     np.testing.assert_allclose(average.class_probabilities, expected, atol=1e-12)
     assert average.class_probabilities.columns.tolist() == ["a", "b", "c"]
     rows = average.confusion["mean"].groupby(["worker", "class"]).sum()
     np.testing.assert_allclose(rows, 1)
 
 
-def test_four_models_of_the_annotators_are_averaged():
+def test_five_models_of_the_annotators_are_averaged():
     data = CrowdData(None, labels=answers(5))
     average = average_annotator_models(data, epochs=5)
-    assert len(average.members) == 4
+    assert len(average.members) == 5
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_crowdclust.labelling import LabelLikelihood
+
 if TYPE_CHECKING:
     from pyro_crowdclust.class_annotators import ClassAnnotators
     from pyro_crowdclust.diagnostics.draws import SiteDraws
@@ -23,6 +25,7 @@ DIMENSION_OF_PLATE = {
     "specificity_plate": "worker",
     "community_plate": "worker",
     "sources_plate": "worker",
+    "states_plate": "class",
     "habit_plate": "worker",
     "items": "item",
     "pairs": "answer",
@@ -35,6 +38,7 @@ ENTRIES_OF_SITE = {
     "community": ("community_number",),
     "sources": ("source",),
     "habit": ("label",),
+    "states": ("state",),
 }
 
 
@@ -109,7 +113,10 @@ def of_annotators(
     every = {name: site.statistics for name, site in sites.items()}
     (num_draws,) = {len(statistics) for statistics in every.values()}
     confusion = [
-        annotators.log_answers({name: values[draw] for name, values in every.items()}).exp().mT
+        LabelLikelihood(annotators, {name: values[draw] for name, values in every.items()})
+        .log_confusion()
+        .exp()
+        .mT
         for draw in range(num_draws)
     ]
     named = NamedDraws(torch.stack(confusion), ("worker", "class", "label"))

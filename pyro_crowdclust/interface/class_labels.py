@@ -10,6 +10,7 @@ import torch
 
 from pyro_crowdclust.answer_sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.class_annotators import ClassAnnotators, CommunityConfusion
+from pyro_crowdclust.class_states import ClassStates
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fit import fit
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -69,12 +70,13 @@ def infer_classes(
 
 
 def average_annotator_models(data: CrowdData, **options: Any) -> AveragedClasses:
-    """The classes behind the labels of ``data``: the average of four models of the annotators.
+    """The classes behind the labels of ``data``: the average of five models of the annotators.
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
-    habit and a confusion matrix (``answer_sources``). The temperature comes from a fifth of the
-    answers, which the first fit of each model does not see. It takes eight fits, and gives better
-    probabilities than ``infer_classes``, but no intervals of the workers' confusion matrices.
+    habit and a confusion matrix (``answer_sources``); easy and hard items (``class_states``).
+    Temperatures and weights come from a fifth of the answers, which the first fit of each model
+    does not see. It takes ten fits, and gives better probabilities than ``infer_classes``, but no
+    intervals of the workers' confusion matrices.
 
     Parameters
     ----------
@@ -106,4 +108,5 @@ def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotator
         AnswerSources([Truth(*size), Habit(*size)]),
         AnswerSources([Truth(*size), Habit(*size), CommunityConfusion(*size, 1)]),
         AnswerSources([CommunityConfusion(*size, 1), Habit(*size)]),
+        ClassStates(*size),
     ]
