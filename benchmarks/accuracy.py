@@ -414,7 +414,10 @@ def curve(method: str) -> Callable[[dict[str, Any]], str]:
 
 FEATURES = Experiment(
     "features",
-    ["examples/momresp_logresp.py"],
+    [
+        *("examples/momresp_logresp.py", "--sizes", "50", "200", "500", "1000"),
+        *("--items", "2000", "--seeds", "3", "--epochs", "40"),
+    ],
     [
         Figure(
             f"20 Newsgroups, accuracy on other posts (after so many answers), {name}",

@@ -1,10 +1,11 @@
 """Answers about pairs as class labels: every pair of records is an item, "same" or "different".
 
 24,961 answers of 176 workers about 8,315 pairs of product records (CrowdER); a tenth of the workers
-say "same" to most pairs that differ. ``infer_classes`` gives a probability for every pair and a
-confusion matrix for every worker, from which sensitivity and specificity are read. What it leaves
-out is that "same" is transitive: that takes clusters of records, as in the semi-crowdsourced
-mixture. Majority vote and crowd-kit's DawidSkene (``pip install '.[peers]'``) beside it.
+say "same" to most pairs that differ. ``average_annotator_models`` gives a probability for every
+pair, ``infer_classes`` a confusion matrix for every worker, from which sensitivity and specificity
+are read. What both leave out is that "same" is transitive: that takes clusters of records, as in
+the semi-crowdsourced mixture. Majority vote and crowd-kit's DawidSkene (``pip install
+'.[peers]'``) beside them.
 
     python examples/pairs_as_classes.py --data DIR
 
@@ -26,7 +27,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.interface import average_annotator_models, infer_classes
 
 # A worker's own rates are known well enough to compare with from so many pairs of the kind.
 ENOUGH_PAIRS = 10
@@ -66,8 +67,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     torch.set_num_threads(1)
 
     answers, truth = load(options.data)
-    result = infer_classes(CrowdData(None, labels=answers), epochs=options.epochs)
-    probability = result.class_probabilities["same"]
+    data = CrowdData(None, labels=answers)
+    result = infer_classes(data, epochs=options.epochs)
+    average = average_annotator_models(data, epochs=options.epochs)
+    probability = average.class_probabilities["same"]
     same = truth.loc[probability.index]
     votes = (answers["label"] == "same").groupby(answers["item"]).mean().loc[probability.index]
     figures: dict[str, float | None] = {
