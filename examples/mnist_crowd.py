@@ -35,27 +35,36 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.learning_rate import LinearDecay
 from pyro_crowdclust.merge import MergeMoves
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.neighbor_partition import NeighborPartition
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.ranks import joined_ranks
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.training import Trainer
 from pyro_crowdclust.unsupported import DropMoves
-from pyro_crowdclust.view_merges import ViewMerges
 from pyro_crowdclust.views import RandomAffine
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
-# The weight of views grows over an epoch: at full weight from the start, views of images that no
-# one was asked about agree on joining digits before the answers have spoken. Without answers
-# nothing keeps digits apart: views begin later and stay softer, and components are joined last.
-WITH_ANSWERS = {"epochs": 3, "consistency": 100.0, "consistency_from": 0.0}
-WITHOUT_ANSWERS = {"epochs": 8, "consistency": 20.0, "consistency_from": 1.0}
+# The weight of views grows over an epoch where training starts at k-means: at full weight from the
+# first step, views of images that no one was asked about agree on joining digits before the answers
+# have spoken. From clusters in which neighbours are together views may count at once. Points in
+# place of a posterior of the mixture hold less against views, so SCDC gives them less weight.
+BAYES = {"learning_rate": 3e-3, "consistency": 100.0, "answered_consistency": 1000.0}
+AMORTIZED = {"learning_rate": 1e-3, "consistency": 10.0, "answered_consistency": 100.0}
+FROM_NEIGHBORS = {"start": "neighbors", "consistency_ramp": 0.0}
+SETTINGS = {
+    ("bayes", "yes"): {**BAYES, "start": "k-means", "consistency_ramp": 1.0},
+    ("bayes", "no"): {**BAYES, **FROM_NEIGHBORS},
+    ("amortized", "yes"): {**AMORTIZED, **FROM_NEIGHBORS},
+    ("amortized", "no"): {**AMORTIZED, **FROM_NEIGHBORS},
+}
 
 
 def load(
@@ -94,7 +103,8 @@ def build(
     )
 
     def consistency(epoch: float) -> float:
-        return options.consistency * min(max(epoch - options.consistency_from, 0.0), 1.0)
+        ramp = options.consistency_ramp
+        return options.consistency * (min(epoch / ramp, 1.0) if ramp else 1.0)
 
     terms = {
         "recognition_term": RecognitionTerm(options.weight) if data.num_pairs else None,
@@ -118,9 +128,20 @@ def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
     """What happens between epochs."""
     decay = LinearDecay(options.learning_rate, options.epochs, options.epochs // 2)
     if options.answers == "no":
-        return [decay, ViewMerges(first_epoch=options.merge_from)]
+        return [decay]
     drops = [DropMoves(last_epoch=options.drop_until)] if options.variant == "bayes" else []
     return [decay, MergeMoves(), *drops]
+
+
+def start(options: argparse.Namespace) -> PrincipalComponentStart:
+    """Where training begins: at k-means, or at clusters in which neighbours are together."""
+    if options.start == "k-means":
+        return PrincipalComponentStart()
+    classifier = partial(ConvolutionalEncoder, IMAGE_SHAPE)
+    partition = NeighborPartition(
+        classifier, RandomAffine(IMAGE_SHAPE), steps=options.neighbor_steps
+    )
+    return PrincipalComponentStart(sample_size=60_000, partition=partition)
 
 
 class Scores:
@@ -152,7 +173,7 @@ class Scores:
             f"train {row['train_accuracy']:.4f} / {row['train_nmi']:.4f} / {row['train_ami']:.4f}  "
             f"test {row['test_accuracy']:.4f} / {row['test_nmi']:.4f} / {row['test_ami']:.4f}  "
             f"clusters {row['test_clusters_in_use']:.0f} "
-            f"({row['merges']} merged, {row.get('drops', 0)} dropped)  {rates}",
+            f"({row.get('merges', 0)} merged, {row.get('drops', 0)} dropped)  {rates}",
             flush=True,
         )
 
@@ -165,7 +186,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--variant", choices=["bayes", "amortized"], default="bayes")
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no epoch after these")
-    parser.add_argument("--epochs", type=int, default=None)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
     parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
@@ -173,17 +194,18 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument("--num-summed", type=int, default=4, help="clusters summed over (SCDC)")
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--learning-rate", type=float, default=None)
     parser.add_argument("--step-size", type=float, default=0.01)
     parser.add_argument("--step-delay", type=float, default=1000.0)
     parser.add_argument("--drop-until", type=int, default=3, help="last epoch of drop moves")
     parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
     parser.add_argument("--consistency", type=float, default=None)
-    parser.add_argument("--consistency-from", type=float, default=None, help="epoch")
-    parser.add_argument("--merge-from", type=int, default=5, help="epoch, without answers")
-    parser.add_argument("--answered-consistency", type=float, default=1000.0)
+    parser.add_argument("--consistency-ramp", type=float, default=None, help="epochs")
+    parser.add_argument("--start", choices=["k-means", "neighbors"], default=None)
+    parser.add_argument("--neighbor-steps", type=int, default=1200)
+    parser.add_argument("--answered-consistency", type=float, default=None)
     options = parser.parse_args(arguments)
-    usual = WITH_ANSWERS if options.answers == "yes" else WITHOUT_ANSWERS
+    usual = SETTINGS[options.variant, options.answers]
     given = {name: value for name, value in vars(options).items() if value is not None}
     options = argparse.Namespace(**{**vars(options), **usual, **given})
 
@@ -202,6 +224,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             max_time=timedelta(minutes=options.minutes),
             optim=partial(torch.optim.Adam, lr=options.learning_rate, fused=True),
             step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
+            initialize=start(options),
             seed=options.seed,
             progress=False,
             callbacks=[*callbacks(options), Scores(train_labels, test, test_labels)],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyro
 import torch
+from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor, nn
 
@@ -187,6 +188,16 @@ class AmortizedGuide(nn.Module):
         )
         self._set_weights(self.model.weights.mean(weights))
         self.points["components"].set_value(self.model.components.point(theta))
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train the recognition network to find a given partition."""
+        self.recognition.start_at_partition(features, responsibilities, generator, steps)
 
     def _weights(self) -> Tensor:
         """pi."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyro
 import torch
+from jaxtyping import Float
 from pyro import poutine
 from torch import Tensor
 
@@ -29,7 +30,7 @@ from pyro_crowdclust.messages import (
     PairCoupling,
     SumCoupling,
 )
-from pyro_crowdclust.networks import GaussianRecognition
+from pyro_crowdclust.networks import GaussianRecognition, learn_partition
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 
@@ -171,6 +172,28 @@ class MessagePassingGuide(ConjugateGuide):
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z) and q(x) of a batch, with the messages of the answers that it holds."""
         return self._local(batch, *self.mean_globals())
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train the recognition network to find a given partition, the mixture as it stands."""
+        weights, theta, _, _ = (part for part in self.mean_globals())
+        theta = self.model.components.latent_statistics(theta)
+        log_weights = self.model.weights.log_weights(weights)
+
+        def logits(features: Tensor) -> Tensor:
+            potential = self.recognition(features)
+            parts = log_weights.to(potential), theta.to(potential), potential
+            conditionals = LocalConditionals(self.model.components.latent_family, *parts)
+            return self.solver.solve(conditionals.with_fixed_globals())[1].logits
+
+        parameters = list(self.recognition.parameters())
+        features = features.to(parameters[0].dtype)
+        learn_partition(logits, parameters, features, responsibilities, generator, steps)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""

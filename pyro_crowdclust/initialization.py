@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,14 +74,18 @@ class PrincipalComponentStart:
         Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
         them; False keeps them, e.g. if they have been trained before.
     partition_steps
-        Steps on 256 items in which an ``AmortizedRecognition`` learns the partition; fewer for
-        networks that are large.
+        Steps on 256 items in which an ``AmortizedRecognition`` learns the partition, and any
+        recognition network one that is not by k-means; fewer for networks that are large.
+    partition
+        ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, in place of
+        k-means on the latents.
     """
 
     latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
     partition_steps: int = 300
+    partition: Callable[[Tensor, int, torch.Generator], Tensor] | None = None
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
@@ -102,16 +107,28 @@ class PrincipalComponentStart:
             recognition.start_at_linear(weight, bias)
             model.emission.start_at_linear(inverse, mean)
             points = features @ weight.mT + bias
-            partition = self._partition(model, points, generator)
+            partition = self._partition_of(model, features, points, generator)
         observed = model.components.observe(points)
         known = None if data.known is None else data.known[chosen]
         partition = model.supervision.start_partition(partition, points, known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
-        if hasattr(recognition, "start_at_partition"):
+        # A linear recognition network knows a k-means partition of its own latents.
+        learner = recognition if self.partition is None else guide
+        if hasattr(learner, "start_at_partition"):
             with torch.enable_grad():
-                recognition.start_at_partition(
+                learner.start_at_partition(
                     features, partition, generator, steps=self.partition_steps
                 )
+
+    def _partition_of(
+        self, model: Any, features: Tensor, points: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """The partition of items with these latents, in the order that suits the weights."""
+        if self.partition is None:
+            return self._partition(model, points, generator)
+        with torch.enable_grad():
+            partition = self.partition(features, model.num_clusters, generator).double()
+        return partition[:, model.weights.preferred_order(partition.sum(0))]
 
     @staticmethod
     def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:

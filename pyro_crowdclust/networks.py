@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -88,6 +88,25 @@ class SkipMLP(SkipNetwork):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)
         super().reset_parameters()
+
+
+def learn_partition(
+    logits: Callable[[Tensor], Tensor],
+    parameters: Iterable[nn.Parameter],
+    features: Float[Tensor, "item feature"],
+    responsibilities: Float[Tensor, "item cluster"],
+    generator: torch.Generator,
+    steps: int,
+) -> None:
+    """``min - mean_i sum_k r_ik log q(z_i = k | o_i)``, by so many steps of Adam on 256 items."""
+    optimizer = torch.optim.Adam(parameters, lr=3e-3)
+    for _ in range(steps):
+        rows = torch.randint(len(features), (256,), generator=generator)
+        found = logits(features[rows])
+        loss = nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def _check_features(found: int, needed: int) -> None:
@@ -248,17 +267,14 @@ class AmortizedRecognition(nn.Module):
         steps: int = 300,
     ) -> None:
         """Train q(z | o) on a given partition, so that no cluster is lost before training."""
-        parameters = [*self.trunk.parameters(), *self.logits.parameters()]
-        optimizer = torch.optim.Adam(parameters, lr=3e-3)
-        features = features.to(self.skip.weight.dtype)
-        for _ in range(steps):
-            rows = torch.randint(len(features), (256,), generator=generator)
-            logits, _ = self.assignment_logits(features[rows])
-            target = responsibilities[rows].to(logits.dtype)
-            loss = nn.functional.cross_entropy(logits, target)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        learn_partition(
+            lambda rows: self.assignment_logits(rows)[0],
+            [*self.trunk.parameters(), *self.logits.parameters()],
+            features.to(self.skip.weight.dtype),
+            responsibilities,
+            generator,
+            steps,
+        )
 
     def assignment_logits(
         self, features: Float[Tensor, "item ..."]
