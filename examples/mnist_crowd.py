@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--consistency", type=float, default=None)
     parser.add_argument("--consistency-ramp", type=float, default=None, help="epochs")
     parser.add_argument("--start", choices=["k-means", "neighbors"], default=None)
-    parser.add_argument("--neighbor-steps", type=int, default=1200)
+    parser.add_argument("--neighbor-steps", type=int, default=1000)
     parser.add_argument("--answered-consistency", type=float, default=None)
     options = parser.parse_args(arguments)
     usual = SETTINGS[options.variant, options.answers]

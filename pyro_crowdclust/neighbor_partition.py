@@ -35,7 +35,7 @@ def mutual_neighbors(
     search = NearestNeighbors(n_neighbors=num_neighbors, algorithm="brute").fit(points.numpy())
     near = torch.as_tensor(search.kneighbors(return_distance=False), dtype=torch.int64)
     item = torch.arange(len(points)).repeat_interleave(num_neighbors)
-    # A pair comes twice in this order-free code exactly if both ends name it.
+    # With its ends in order, a pair comes twice exactly if both ends name each other.
     ends = torch.stack([item, near.flatten()], 1).sort(1).values
     pairs, times = ends.unique(dim=0, return_counts=True)
     return pairs[times == 2]
@@ -164,9 +164,9 @@ class NeighborPartition:
     num_neighbors: int = 10
     num_coordinates: int = 50
     steps: int = 800
-    batch_size: int = 400
+    batch_size: int = 256
     balance: float = 3.0
-    chance_pairs: float = 10.0
+    chance_pairs: float = 5.0
     learning_rate: float = 2e-3
 
     def __call__(
