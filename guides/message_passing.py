@@ -181,7 +181,7 @@ class MessagePassingGuide(ConjugateGuide):
         steps: int = 300,
     ) -> None:
         """Train the recognition network to find a given partition, the mixture as it stands."""
-        weights, theta, _, _ = (part for part in self.mean_globals())
+        weights, theta, *_ = self.mean_globals()
         theta = self.model.components.latent_statistics(theta)
         log_weights = self.model.weights.log_weights(weights)
 

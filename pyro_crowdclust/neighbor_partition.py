@@ -10,11 +10,12 @@ from jaxtyping import Float, Int
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
-from pyro_crowdclust.training import PREDICTION_ROWS
 from pyro_crowdclust.views import View
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12
+# Items that the classifier sees at once after training.
+_ROWS = 4096
 
 
 def mutual_neighbors(
@@ -181,7 +182,7 @@ class NeighborPartition:
         network = self.network(num_clusters).to(features.dtype)
         self._train(network, features, pairs, generator)
         with torch.no_grad():
-            parts = features.split(PREDICTION_ROWS)
+            parts = features.split(_ROWS)
             found = torch.cat([network(part).softmax(-1) for part in parts]).double()
         joint = found[pairs[:, 0]].mT @ found[pairs[:, 1]] / len(pairs)
         label = join_by_neighbors((joint + joint.mT) / 2, found.mean(0), self.chance_pairs)
