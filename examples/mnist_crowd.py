@@ -136,12 +136,14 @@ def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
 def start(options: argparse.Namespace) -> PrincipalComponentStart:
     """Where training begins: at k-means, or at clusters in which neighbours are together."""
     if options.start == "k-means":
-        return PrincipalComponentStart()
+        return PrincipalComponentStart(partition_steps=options.partition_steps)
     classifier = partial(ConvolutionalEncoder, IMAGE_SHAPE)
     partition = NeighborPartition(
         classifier, RandomAffine(IMAGE_SHAPE), steps=options.neighbor_steps
     )
-    return PrincipalComponentStart(sample_size=60_000, partition=partition)
+    return PrincipalComponentStart(
+        sample_size=60_000, partition=partition, partition_steps=options.partition_steps
+    )
 
 
 class Scores:
@@ -203,6 +205,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--consistency-ramp", type=float, default=None, help="epochs")
     parser.add_argument("--start", choices=["k-means", "neighbors"], default=None)
     parser.add_argument("--neighbor-steps", type=int, default=1000)
+    parser.add_argument("--partition-steps", type=int, default=300)
     parser.add_argument("--answered-consistency", type=float, default=None)
     options = parser.parse_args(arguments)
     usual = SETTINGS[options.variant, options.answers]

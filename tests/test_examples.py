@@ -44,7 +44,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         [
             *("--data", str(DATA), "--items", "256", "--epochs", "1"),
             *("--hidden", "8", "--clusters", "10", "--dim", "2"),
-            *("--start", "neighbors", "--neighbor-steps", "2"),
+            *("--start", "neighbors", "--neighbor-steps", "2", "--partition-steps", "2"),
         ],
         {
             *("test_accuracy", "test_nmi", "test_ami", "clusters_in_use"),
