@@ -9,10 +9,12 @@ theirs. All work runs on one thread, and times are the processor's, so that neig
 machine matter little. All figures are medians: iterations take turns with the floor, and so do our
 whole runs with crowd-kit's, each of them after a first one that is not counted.
 
-    python benchmarks/dawid_skene.py
+    python benchmarks/dawid_skene.py --memory
 
 Last line: one JSON object: crowd-kit's seconds over ours (``ratio_iteration``, ``ratio_total``;
-null without crowd-kit), our iteration over the floor (``over_floor``), and the seconds themselves.
+null without crowd-kit), our iteration over the floor (``over_floor``), and the seconds themselves;
+with ``--memory`` what an answer adds to the peak, the table included, from a million answers to two
+(``bytes_per_answer``) and from there to four (``bytes_per_answer_beyond``).
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import argparse
 import importlib.util
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -28,6 +32,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
+from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import Batch, full_batch
@@ -119,12 +124,23 @@ def crowd_kit_labels(frame: pd.DataFrame) -> np.ndarray:
     return Peer(n_iter=1000, tol=1e-5).fit(frame).labels_.sort_index().to_numpy()
 
 
+def peak_megabytes(num_items: int) -> float:
+    """Peak memory of a process that simulates so many items and fits them."""
+    command = [sys.executable, __file__, "--peak", "--items", str(num_items)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
 def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     """Run the benchmark; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--iterations", type=int, default=15)
     parser.add_argument("--runs", type=int, default=5, help="from the data frame to the end")
+    parser.add_argument(
+        "--memory", action="store_true", help="also measure items, twice and four times as many"
+    )
+    parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 
@@ -145,6 +161,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         result = fit(model, guide, data, tolerance=1e-5, patience=1, **settings)
         return result.assignments
 
+    if options.peak:
+        ours()
+        print(peak_of_process())
+        return {}
     data = CrowdData(None, labels=frame)
     batch = full_batch(data)
     trainer, floor = make_trainer(data, batch), make_floor(frame)
@@ -173,6 +193,11 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "total_seconds": statistics.median(totals),
         "accuracy": accuracy,
     }
+    if options.memory:
+        peaks = [peak_megabytes(times * options.items) for times in (1, 2, 4)]
+        for name, more, extra in (("", 0, 1), ("_beyond", 1, 2)):
+            answers = extra * len(frame)
+            figures[f"bytes_per_answer{name}"] = 2**20 * (peaks[more + 1] - peaks[more]) / answers
     if has_peer:
         figures["ratio_iteration"] = iteration / figures["iteration_seconds"]
         figures["ratio_total"] = statistics.median(

@@ -57,7 +57,7 @@ def times(key: str) -> Callable[[dict[str, Any]], str]:
 
 DAWID_SKENE = Experiment(
     "dawid_skene",
-    ["benchmarks/dawid_skene.py"],
+    ["benchmarks/dawid_skene.py", "--memory"],
     [
         Figure(
             "Dawid-Skene, 1,000,000 answers: crowd-kit's iteration over ours",
@@ -75,6 +75,13 @@ DAWID_SKENE = Experiment(
             lambda figures: (
                 f"{figures['over_floor']:.2f} ({1e3 * figures['iteration_seconds']:.0f} ms over "
                 f"{1e3 * figures['floor_seconds']:.0f} ms)"
+            ),
+        ),
+        Figure(
+            "bytes that an answer adds to the peak, up to 2 and up to 4 million answers",
+            "the same (linear)",
+            lambda figures: (
+                f"{figures['bytes_per_answer']:.0f}, {figures['bytes_per_answer_beyond']:.0f}"
             ),
         ),
     ],
