@@ -125,15 +125,19 @@ def slope(curve: dict[int, float]) -> float:
 
 def draw(curves: Curve, file: Path) -> None:
     """Seconds against size, a panel for each."""
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(1, len(curves), figsize=(3 * len(curves), 3), sharey=True)
     for panel, (name, curve) in zip(axes, curves.items(), strict=True):
         panel.loglog(list(curve), [1e3 * seconds for seconds in curve.values()], "o-")
         panel.set_title(f"{name}: exponent {slope(curve):.2f}", fontsize=10)
         panel.set_xlabel(name)
+        panel.set_xticks(list(curve), [f"{size:,}" for size in curve], rotation=40, ha="right")
+        panel.minorticks_off()
         panel.grid(alpha=0.3)
     axes[0].set_ylabel("milliseconds of a step")
+    axes[0].yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_major_formatter(ticker.ScalarFormatter())
     figure.tight_layout()
     figure.savefig(file, dpi=100)
     pyplot.close(figure)

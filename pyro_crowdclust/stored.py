@@ -43,7 +43,7 @@ class StoredFeatures:
     bounds
         Row at which every chunk starts, and, last, N.
     window
-        How many chunks are held in memory at a time.
+        Rows of how many chunks are shuffled at a time; as many more are held.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class StoredFeatures:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.window = window
         self._bounds = np.asarray(bounds, dtype=np.int64)
+        self._held = np.empty(0, dtype=np.int64)
         self.hold([])
 
     @property
@@ -68,24 +69,29 @@ class StoredFeatures:
 
     def hold(self, chunks: Sequence[int]) -> None:
         """Keep these chunks in memory, in place of those held so far."""
-        self._held = np.sort(np.asarray(chunks, dtype=np.int64))
-        starts, stops = self._bounds[self._held], self._bounds[self._held + 1]
-        self._offsets = np.concatenate([[0], np.cumsum(stops - starts)])
-        self._values = np.empty((self._offsets[-1], *self.shape[1:]), self.dtype)
-        for start, stop, offset in zip(starts, stops, self._offsets, strict=False):
-            self._values[offset : offset + stop - start] = self._checked(start, stop)
+        kept = np.sort(np.asarray(chunks, dtype=np.int64))
+        starts, stops = self._bounds[kept], self._bounds[kept + 1]
+        offsets = np.concatenate([[0], np.cumsum(stops - starts)])
+        values = np.empty((offsets[-1], *self.shape[1:]), self.dtype)
+        is_here = np.isin(kept, self._held)
+        for start, stop, offset, here in zip(starts, stops, offsets, is_here, strict=False):
+            rows = self[start:stop] if here else self._checked(start, stop)
+            values[offset : offset + stop - start] = rows
+        self._held, self._offsets, self._values = kept, offsets, values
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """The rows of a slice, or at some positions."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         rows = np.asarray(rows, dtype=np.int64)
-        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
         chunk = np.searchsorted(self._bounds, rows, side="right") - 1
         slot = np.searchsorted(self._held, chunk)
         slot[slot == len(self._held)] = 0
         held = self._held[slot] == chunk if len(self._held) else np.zeros(len(rows), dtype=bool)
         of_held = self._offsets[slot[held]] + rows[held] - self._bounds[chunk[held]]
+        if held.all():
+            return self._values[of_held]
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
         found[held] = self._values[of_held]
         (left,) = np.nonzero(~held)
         # Rows that follow each other are read at once.
@@ -109,10 +115,13 @@ class StoredFeatures:
     ) -> Iterator[tuple[Int[Tensor, " row"], Int[Tensor, " row"]]]:
         """Go through all chunks in random order; the first and last row of those held now."""
         order = torch.randperm(len(self._bounds) - 1, generator=generator)
+        bounds, before = torch.from_numpy(self._bounds), order[:0]
         for chunks in order.split(self.window):
-            self.hold(chunks.numpy())
-            starts, stops = self._bounds[self._held], self._bounds[self._held + 1]
-            yield torch.from_numpy(starts), torch.from_numpy(stops)
+            # The last minibatch of a window has rows of two.
+            self.hold(torch.cat([before, chunks]).numpy())
+            before = chunks
+            chunks = chunks.sort().values
+            yield bounds[chunks], bounds[chunks + 1]
 
 
 def _even_bounds(count: int, size: int) -> Int[np.ndarray, " bound"]:

@@ -110,11 +110,30 @@ def test_every_item_is_as_likely_in_the_first_batch(store):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_more_than_a_window_is_held(kind, store):
+def test_no_more_than_two_windows_are_held(kind, store):
     stored = store(kind, numbers())
     for first, last in stored.windows(torch.Generator().manual_seed(0)):
         assert int((last - first).sum()) <= 21
-        assert len(stored._values) <= 21
+        assert len(stored._values) <= 42
+
+
+@pytest.mark.parametrize("kind", ["memmap", "parquet"])
+def test_an_epoch_reads_every_row_once(kind, store):
+    stored, asked = store(kind, numbers()), []
+    read = stored.read
+
+    def counting(start: int, stop: int) -> np.ndarray:
+        asked.extend(range(start, stop))
+        return read(start, stop)
+
+    stored.read = counting
+    # Seven does not divide the rows of a window, so some minibatches have rows of two.
+    sampler = MinibatchSampler(
+        CrowdData(stored), batch_size=7, generator=torch.Generator().manual_seed(0)
+    )
+    for batch in sampler:
+        np.testing.assert_array_equal(batch.features, numbers()[batch.items])
+    assert sorted(asked) == list(range(len(stored)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
