@@ -75,7 +75,7 @@ class PrincipalComponentStart:
         them; False keeps them, e.g. if they have been trained before.
     partition_steps
         Steps on 256 items in which an ``AmortizedRecognition`` learns the partition, and any
-        recognition network one that is not by k-means; fewer for networks that are large.
+        recognition network a ``partition``; fewer for networks that are large.
     partition
         ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, in place of
         k-means on the latents.
@@ -99,7 +99,8 @@ class PrincipalComponentStart:
         recognition = getattr(guide, "recognition", None)
         if recognition is None:
             points = model.emission.latent(features)
-            partition = self._partition(model, model.components.coordinates(points), generator)
+            near = model.components.coordinates(points)
+            partition = self._partition_of(model, features, near, generator)
         else:
             weight, bias, inverse, mean = _principal_components(
                 features, model.components.dim, self.latent_scale
@@ -113,7 +114,7 @@ class PrincipalComponentStart:
         partition = model.supervision.start_partition(partition, points, known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         # A linear recognition network knows a k-means partition of its own latents.
-        learner = recognition if self.partition is None else guide
+        learner = recognition if self.partition is None or recognition is None else guide
         if hasattr(learner, "start_at_partition"):
             with torch.enable_grad():
                 learner.start_at_partition(

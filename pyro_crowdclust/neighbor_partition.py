@@ -158,6 +158,11 @@ class NeighborPartition:
         r of ``neighbor_information``: the larger, the finer the clusters.
     learning_rate
         Of Adam; it falls linearly over the second half of the steps.
+
+    Raises
+    ------
+    ValueError
+        When called on fewer than two items.
     """
 
     network: Callable[[int], nn.Module]
@@ -177,6 +182,10 @@ class NeighborPartition:
         generator: torch.Generator,
     ) -> Float[Tensor, "item cluster"]:
         """Assignments of all items, in which most clusters may be empty."""
+        if len(features) < 2:
+            raise ValueError(
+                f"{len(features)} items have no neighbours: start fewer than two items at k-means"
+            )
         features = features.to(torch.get_default_dtype())
         pairs = mutual_neighbors(self._coordinates(features), self.num_neighbors)
         network = self.network(num_clusters).to(features.dtype)

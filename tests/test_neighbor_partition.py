@@ -12,7 +12,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.batches import item_batches
-from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -147,3 +147,21 @@ def test_every_guide_starts_at_the_partition(make):
     start(model, guide, data, torch.Generator().manual_seed(2))
     found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1).numpy()
     assert clustering_accuracy(human, found) > 0.97
+
+
+def test_a_mixture_of_features_starts_at_the_partition():
+    features, human = clouds()
+    torch.manual_seed(1)
+    model = SemiCrowdsourcedMixture(DirichletWeights(8), GaussianComponents(8, 3), Identity())
+    guide = MessagePassingGuide(model)
+    data = CrowdData(features.double())
+    start = PrincipalComponentStart(partition=quick)
+    start(model, guide, data, torch.Generator().manual_seed(2))
+    found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1).numpy()
+    assert clustering_accuracy(human, found) > 0.97
+    assert len(np.unique(found)) == 2
+
+
+def test_one_item_has_no_neighbours():
+    with pytest.raises(ValueError, match="1 items have no neighbours"):
+        quick(torch.zeros(1, 3), 8, torch.Generator())
