@@ -7,11 +7,11 @@ code, sticks of a Dirichlet process, 10 % of the labels drawn at random.
     python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
 
 DIR holds ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. q(z | o) is a convolutional classifier, which also learns from random views of the
-images. With labels a cluster is a digit, and test items are predicted by the classifier and, beside
-it, by importance weights. Without, clusters are matched to digits one to one. ``--holdout N``
-scores the last N training images, which are then not trained on: all settings were chosen so.
-``--figures`` draws samples of every cluster and a t-SNE of the latents.
+../shared/data. With labels a cluster is a digit, q(z | o) is a convolutional classifier that also
+learns from random views of the images, and test items are predicted by it and, beside it, by
+importance weights. Without, q(z) is where the bound is highest, and clusters are matched to digits
+one to one. ``--holdout N`` scores the last N training images, which are then not trained on: all
+settings were chosen so. ``--figures`` draws samples of every cluster and a t-SNE of the latents.
 
 Prints a line per epoch and, last, one JSON object.
 """
@@ -116,17 +116,17 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
     shape = (1, images.side, images.side)
     trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
     recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
-    consistency = ConsistencyTerm(
-        RandomAffine(shape), options.consistency, options.labelled_consistency
-    )
+    usual = {"threshold": 0.01, "num_draws": options.draws}
+    if not labelled:
+        return StructuredGuide(model, recognition, **usual)
+    weights = options.consistency, options.labelled_consistency
     return StructuredGuide(
         model,
         recognition,
-        threshold=0.01,
-        num_draws=options.draws,
         classifier=ConvolutionalEncoder(shape, clusters),
-        label_term=LabelTerm(options.weight) if labelled else None,
-        consistency_term=consistency,
+        label_term=LabelTerm(options.weight),
+        consistency_term=ConsistencyTerm(RandomAffine(shape), *weights),
+        **usual,
     )
 
 
