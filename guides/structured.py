@@ -4,8 +4,9 @@
 
 Latents depend on the cluster, through a recognition network that is told it. q(z) is where the
 bound is highest (eq. 5): ``log q(z_n=k) = E[log pi_k] + E_{q(h | o_n, k)}[log p(o_n, h | k) -
-log q(h | o_n, k)] + const``. Global sites are conjugate (eq. 3, 4, 7, 8), stepped by natural
-gradients; networks learn by reparameterized draws of h given each cluster.
+log q(h | o_n, k)] + const``; or it is a classifier, as in M2 of Kingma et al. 2014. Global sites
+are conjugate (eq. 3, 4, 7, 8), stepped by natural gradients; networks learn by reparameterized
+draws of h given each cluster.
 """
 
 from __future__ import annotations
@@ -190,12 +191,11 @@ class StructuredGuide(ConjugateGuide):
         """log q(z) of training; sets ``auxiliary_loss``."""
         supervision, self.auxiliary_loss = self.model.supervision, None
         log_weights = self.model.weights.log_weights(weights)
-        local = supervision.local_log_weights(log_weights, labels, batch)
         if self.classifier is None:
             alone = log_weights + self._table(theta, batch.features, seen)
         else:
             alone = self._classified(batch.features)
-        heard = alone + (local - log_weights)
+        heard = self._with_labels(alone, log_weights, labels, batch)
         if self.label_term is not None and batch.known is not None:
             labelled = batch.known >= 0
             parts = alone[labelled], heard[labelled]
@@ -218,6 +218,13 @@ class StructuredGuide(ConjugateGuide):
                 f"{self.model.num_clusters} clusters: make that its output size"
             )
         return self.outputs(logits.log_softmax(-1))
+
+    def _with_labels(
+        self, alone: Tensor, log_weights: Tensor, labels: dict[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z) of items together with what their labels say."""
+        local = self.model.supervision.local_log_weights(log_weights, labels, batch)
+        return alone + (local - log_weights)
 
     def _add_consistency(self, logits: Tensor, batch: Batch) -> None:
         """Teach the classifier to find in views of the items what is known of these."""
@@ -273,9 +280,9 @@ class StructuredGuide(ConjugateGuide):
         else:
             weights, _, rates, labels = self.mean_globals()
             log_weights = self.model.weights.log_weights(weights)
-            local = self.model.supervision.local_log_weights(log_weights, labels, batch)
             alone = self._classified(batch.features)
-            logits = self._joined((alone + local - log_weights).to(alone.dtype), rates, batch)
+            heard = self._with_labels(alone, log_weights, labels, batch)
+            logits = self._joined(heard.to(alone.dtype), rates, batch)
         best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         seen = self.recognition.trunk(batch.features.flatten(1))
         top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
@@ -297,8 +304,8 @@ class StructuredGuide(ConjugateGuide):
         log_likelihood = total - math.log(self.num_draws)
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
-        local = self.model.supervision.local_log_weights(log_weights, labels, batch)
-        return self._joined((local + log_likelihood).to(seen.dtype), rates, batch)
+        heard = self._with_labels(log_weights + log_likelihood, log_weights, labels, batch)
+        return self._joined(heard.to(seen.dtype), rates, batch)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
