@@ -212,7 +212,10 @@ DEEP_LABELS = Experiment(
 
 DEEP = Experiment(
     "dp_dlgmm",
-    ["examples/dp_dlgmm_mnist.py", "--labels", "0", "--clusters", "20", "--epochs", "2"],
+    [
+        *("examples/dp_dlgmm_mnist.py", "--labels", "0", "--clusters", "20"),
+        *("--hidden", "64", "--epochs", "2"),
+    ],
     [
         Figure("MNIST without labels, accuracy", "", lambda f: f"{1 - f['test_error']:.3f}"),
         Figure("NMI", "", value("test_nmi")),

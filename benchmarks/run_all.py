@@ -189,7 +189,7 @@ def by_clusters(key: str, floor: str, unit: str) -> Callable[[dict[str, Any]], s
 
 DEEP_STEP = Experiment(
     "dp_dlgmm_step",
-    ["benchmarks/dp_dlgmm_step.py", "--threads", "1"],
+    ["benchmarks/dp_dlgmm_step.py", "--threads", "1", "--steps", "5"],
     [
         Figure(
             f"{what} of the deep mixture, {decoder}",

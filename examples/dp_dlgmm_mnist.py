@@ -1,7 +1,7 @@
 """MNIST with few labels, or none, by a Dirichlet process deep latent Gaussian mixture.
 
-The experiments of Echraibi et al. 2020: one network for all clusters that is told the cluster by a
-code, sticks of a Dirichlet process, 10 % of the labels drawn at random.
+The experiments of Echraibi et al. 2020: sticks of a Dirichlet process, 10 % of the labels drawn at
+random, or no labels at all.
 
     python examples/dp_dlgmm_mnist.py --labels 0.1 --data DIR --seed 0
     python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
@@ -34,7 +34,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import item_batches
-from pyro_crowdclust.cluster_networks import CodedMLP
+from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
 from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
 from pyro_crowdclust.emissions import BernoulliEmission
@@ -104,13 +104,18 @@ def load(folder: Path, options: argparse.Namespace) -> Images:
 
 
 def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
-    """A model with one coded decoder, and its guide with a convolutional trunk."""
+    """A model with dense decoders, and its guide with a convolutional trunk.
+
+    Without labels every cluster has a decoder of its own: one for all can draw every digit in any
+    cluster.
+    """
     clusters, dim, hidden, width = options.clusters, options.dim, options.hidden, options.width
     labelled = bool((images.known >= 0).any())
+    network = CodedMLP if labelled else ClusterMLP
     model = DeepLatentMixture(
         StickBreakingWeights(clusters),
         DiagonalGaussianComponents(clusters, dim, degrees=4.0),
-        BernoulliEmission(CodedMLP((dim, hidden, hidden, images.side**2), clusters)),
+        BernoulliEmission(network((dim, hidden, hidden, images.side**2), clusters)),
         supervision=KnownClusters(clusters) if labelled else None,
     )
     shape = (1, images.side, images.side)
