@@ -45,6 +45,7 @@ from pyro_crowdclust.neighbor_partition import NeighborPartition
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.ranks import joined_ranks
+from pyro_crowdclust.rate_moves import RateMoves
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.training import Trainer
 from pyro_crowdclust.unsupported import DropMoves
@@ -54,16 +55,27 @@ IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
 # The weight of views grows over an epoch where training starts at k-means: at full weight from the
 # first step, views of images that no one was asked about agree on joining digits before the answers
-# have spoken. From clusters in which neighbours are together views may count at once. Points in
-# place of a posterior of the mixture hold less against views, so SCDC gives them less weight.
-BAYES = {"learning_rate": 3e-3, "consistency": 100.0, "answered_consistency": 1000.0}
-AMORTIZED = {"learning_rate": 1e-3, "consistency": 10.0, "answered_consistency": 100.0}
-FROM_NEIGHBORS = {"start": "neighbors", "consistency_ramp": 0.0}
+# have spoken. From clusters in which neighbours are together views may count at once, but less:
+# at a weight of 100 and a rate of 3e-3 training joins digits that the start has apart.
+FROM_K_MEANS = {
+    "start": "k-means",
+    "learning_rate": 3e-3,
+    "consistency": 100.0,
+    "consistency_ramp": 1.0,
+    "answered_consistency": 1000.0,
+}
+FROM_NEIGHBORS = {
+    "start": "neighbors",
+    "learning_rate": 1e-3,
+    "consistency": 10.0,
+    "consistency_ramp": 0.0,
+    "answered_consistency": 100.0,
+}
 SETTINGS = {
-    ("bayes", "yes"): {**BAYES, "start": "k-means", "consistency_ramp": 1.0},
-    ("bayes", "no"): {**BAYES, **FROM_NEIGHBORS},
-    ("amortized", "yes"): {**AMORTIZED, **FROM_NEIGHBORS},
-    ("amortized", "no"): {**AMORTIZED, **FROM_NEIGHBORS},
+    ("bayes", "yes"): FROM_K_MEANS,
+    ("bayes", "no"): FROM_NEIGHBORS,
+    ("amortized", "yes"): FROM_NEIGHBORS,
+    ("amortized", "no"): FROM_NEIGHBORS,
 }
 
 
@@ -129,8 +141,9 @@ def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
     decay = LinearDecay(options.learning_rate, options.epochs, options.epochs // 2)
     if options.answers == "no":
         return [decay]
-    drops = [DropMoves(last_epoch=options.drop_until)] if options.variant == "bayes" else []
-    return [decay, MergeMoves(), *drops]
+    if options.variant == "bayes":
+        return [decay, MergeMoves(), DropMoves(last_epoch=options.drop_until)]
+    return [decay, MergeMoves(), RateMoves()]
 
 
 def start(options: argparse.Namespace) -> PrincipalComponentStart:

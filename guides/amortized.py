@@ -228,6 +228,31 @@ class AmortizedGuide(nn.Module):
         return {name: summarize_point(self.points[name].value()) for name in self._rate_names()}
 
     @torch.no_grad()
+    def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
+        """Move the workers' points to their posterior means under given agreements.
+
+        Parameters
+        ----------
+        same
+            For every answer of the batch, the probability that both ends share a cluster.
+        batch
+            All answers.
+        """
+        annotators = self.model.annotators
+        statistics = {
+            name: torch.zeros_like(prior.natural_parameters).requires_grad_()
+            for name, prior in annotators.priors().items()
+        }
+        # The likelihood is linear in the statistics of the rates: its slopes are expected counts.
+        with torch.enable_grad():
+            answer = annotators.answer(same, statistics, batch.worker)
+            likelihood = answer.log_prob(batch.label).sum()
+            counts = torch.autograd.grad(likelihood, list(statistics.values()))
+        for (name, prior), count in zip(annotators.priors().items(), counts, strict=True):
+            successes, failures = prior.family.standard(prior.natural_parameters + count)
+            self.points[name].set_value(successes / (successes + failures))
+
+    @torch.no_grad()
     def mixture(self) -> MixtureSummary:
         """Points of weights, locations and covariances."""
         # Copies, since a mean is a view of its parameter.

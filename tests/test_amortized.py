@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.batches import Batch, MinibatchSampler, answered_batch, full_batch
 from pyro_crowdclust.blocks import SinglePairs
 from pyro_crowdclust.distributions import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
@@ -26,9 +26,10 @@ from pyro_crowdclust.guides import AmortizedGuide
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.priors import ConjugatePrior
+from pyro_crowdclust.rate_moves import RateMoves
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 
-from .crowds import crowd
+from .crowds import amortized_pair, crowd, quiet_fit
 from .oracles import is_conjugate_prior, log_density, random_covariance, random_natural
 from .problems import (
     DIM,
@@ -321,6 +322,43 @@ def test_an_amortized_fit_learns():
         bound.differentiable_loss(guide.model, guide, batch).backward()
         optimizer.step()
     assert np.mean([elbo(guide, batch) for _ in range(5)]) > before + 1
+
+
+def expected_rates(
+    same: np.ndarray, batch: Batch, prior: list[list[float]]
+) -> dict[str, np.ndarray]:
+    """Posterior means, answer by answer; the prior's pseudo-counts are those of each rate."""
+    num_workers = int(batch.worker.max()) + 1
+    right, wrong = (np.repeat(one, num_workers, 1) for one in np.array(prior).T[..., None])
+    all_of = right + wrong
+    for s, worker, label in zip(same, batch.worker.tolist(), batch.label.tolist(), strict=True):
+        right[:, worker] += s * label, (1 - s) * (1 - label)
+        all_of[:, worker] += s, 1 - s
+    return dict(zip(("sensitivity", "specificity"), right / all_of, strict=True))
+
+
+def test_rates_move_to_their_posterior_means():
+    guide, batch = problem()
+    same = torch.rand(batch.num_pairs)
+    guide.set_rates(same, batch)
+    for name, expected in expected_rates(same.numpy(), batch, [[2.0, 1.0], [1.5, 0.7]]).items():
+        np.testing.assert_allclose(guide.worker_rates()[name].mean, expected, rtol=1e-12)
+
+
+def test_after_an_epoch_rates_follow_the_clusters():
+    data, guide = crowd(), amortized_pair()[1]
+    result = quiet_fit(guide.model, guide, data, epochs=2, callbacks=[RateMoves()])
+    batch = answered_batch(data).to(None, torch.float64)
+    q = guide.infer(batch).assignments.double()
+    same = (q[batch.left] * q[batch.right]).sum(-1)
+    for name, expected in expected_rates(same.numpy(), batch, [[1.0, 1.0], [1.0, 1.0]]).items():
+        np.testing.assert_allclose(result.workers[name], expected, rtol=1e-6)
+
+
+def test_without_answers_there_are_no_rates_to_move():
+    model, guide = amortized_pair()
+    quiet_fit(model, guide, CrowdData(crowd().features), epochs=1, callbacks=[RateMoves()])
+    np.testing.assert_allclose(guide.worker_rates()["sensitivity"].mean, 0.8)
 
 
 def has_gradient(*modules: nn.Module) -> bool:
