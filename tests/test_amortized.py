@@ -349,16 +349,16 @@ def test_after_an_epoch_rates_follow_the_clusters():
     data, guide = crowd(), amortized_pair()[1]
     result = quiet_fit(guide.model, guide, data, epochs=2, callbacks=[RateMoves()])
     batch = answered_batch(data).to(None, torch.float64)
-    q = guide.infer(batch).assignments.double()
+    q = result.guide.infer(batch).assignments.double()
     same = (q[batch.left] * q[batch.right]).sum(-1)
     for name, expected in expected_rates(same.numpy(), batch, [[1.0, 1.0], [1.0, 1.0]]).items():
         np.testing.assert_allclose(result.workers[name], expected, rtol=1e-6)
 
 
 def test_without_answers_there_are_no_rates_to_move():
-    model, guide = amortized_pair()
-    quiet_fit(model, guide, CrowdData(crowd().features), epochs=1, callbacks=[RateMoves()])
-    np.testing.assert_allclose(guide.worker_rates()["sensitivity"].mean, 0.8)
+    data = CrowdData(crowd().features)
+    result = quiet_fit(*amortized_pair(), data, epochs=1, callbacks=[RateMoves()])
+    np.testing.assert_allclose(result.guide.worker_rates()["sensitivity"].mean, 0.8, rtol=1e-6)
 
 
 def has_gradient(*modules: nn.Module) -> bool:
