@@ -48,10 +48,9 @@ $(DOCS_INSTALLED): $(INSTALLED)
 	$(PYTHON) -m pip install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
 	touch $@
 
-# The pages, with every warning an error, and every example in them as a test.
+# The pages, with every warning an error. The examples in them are tests like any others.
 docs: $(DOCS_INSTALLED)
 	$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest --doctest-glob='*.md' README.md docs
 	@echo "open docs/_build/index.html"
 
 accuracy: setup
