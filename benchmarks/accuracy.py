@@ -43,11 +43,7 @@ PINWHEEL = Experiment(
     [
         Figure("Pinwheel, BayesSCDC, accuracy", "median 0.955, worst 0.90", spread("accuracy")),
         Figure("Pinwheel, BayesSCDC, NMI", "median 0.93", spread("nmi")),
-        Figure(
-            "Pinwheel, BayesSCDC, clusters in use",
-            "5 to 8",
-            lambda figures: ", ".join(str(int(k)) for k in figures["clusters_in_use"]),
-        ),
+        Figure("Pinwheel, BayesSCDC, clusters in use", "5 to 8", every("clusters_in_use", 0)),
         Figure("Pinwheel, SCDC, accuracy", "median 0.90", spread("scdc_accuracy")),
         Figure("Pinwheel, SCDC, NMI", "", spread("scdc_nmi")),
         Figure(
@@ -59,7 +55,7 @@ PINWHEEL = Experiment(
         Figure(
             "Pinwheel, no answers, clusters in use",
             "",
-            lambda figures: ", ".join(str(int(k)) for k in figures["without_clusters_in_use"]),
+            every("without_clusters_in_use", 0),
         ),
     ],
 )
@@ -166,11 +162,7 @@ def mnist(name: str, variant: str, answers: str, asked: tuple[str, str]) -> Expe
             Figure("test accuracy", asked[0], mean_and_spread("test_accuracy")),
             Figure("test NMI", asked[1], mean_and_spread("test_nmi")),
             Figure("test AMI", "", mean_and_spread("test_ami")),
-            Figure(
-                "clusters in use",
-                "10",
-                lambda figures: ", ".join(str(int(k)) for k in figures["clusters_in_use"]),
-            ),
+            Figure("clusters in use", "10", every("clusters_in_use", 0)),
             *(rates if answers == "yes" else []),
             Figure("seconds per epoch", "", every("seconds_per_epoch")),
         ],

@@ -30,7 +30,7 @@ from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.points import PointEstimate
-from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
 from pyro_crowdclust.sparse_assignment import SparseAssignment
 from pyro_crowdclust.supervision import Supervision
 
@@ -168,8 +168,7 @@ class AmortizedGuide(nn.Module):
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)
             consistency = self.consistency_term.loss(found, seen, batch.item_weight, batch.answered)
-            relational = self.auxiliary_loss
-            self.auxiliary_loss = consistency if relational is None else relational + consistency
+            self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

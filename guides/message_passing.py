@@ -32,7 +32,7 @@ from pyro_crowdclust.messages import (
 )
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
 from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -165,8 +165,7 @@ class MessagePassingGuide(ConjugateGuide):
         consistency = self.consistency_term.loss(
             heard.assignments, seen.logits, item_weight, batch.answered
         )
-        relational = self.auxiliary_loss
-        self.auxiliary_loss = consistency if relational is None else relational + consistency
+        self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

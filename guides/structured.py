@@ -30,7 +30,7 @@ from pyro_crowdclust.families import Categorical, IndependentMoments
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
 from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm
+from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm, add_term
 from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean
 from pyro_crowdclust.rows import Rows
 
@@ -233,8 +233,7 @@ class StructuredGuide(ConjugateGuide):
         consistency = self.consistency_term.loss(
             logits.softmax(-1), seen, item_weight, batch.answered
         )
-        labels = self.auxiliary_loss
-        self.auxiliary_loss = consistency if labels is None else labels + consistency
+        self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
 
     def _learning(
         self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, heard: Tensor

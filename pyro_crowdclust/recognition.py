@@ -21,6 +21,11 @@ def _at(weight: Schedule, epoch: float) -> float:
     return weight(epoch) if callable(weight) else weight
 
 
+def add_term(loss: Tensor | None, term: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """An auxiliary loss with one more term; None is none so far."""
+    return term if loss is None else loss + term
+
+
 @dataclass
 class RecognitionTerm:
     """``-c sum_ij w_ij <q(z_i | o_i), q(z_j | o_j)>``: the answers under *message-free* q(z | o).
