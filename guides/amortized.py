@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_point
@@ -148,8 +147,7 @@ class AmortizedGuide(nn.Module):
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
         log_probabilities, trunk = self._log_probabilities(batch.features)
-        items = FullPlate("items", len(batch.items))
-        with poutine.scale(scale=batch.item_weight), items:
+        with FullPlate("items", len(batch.items), batch.item_weight):
             assignment = self._assignment(log_probabilities, batch)
             z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
             latent = self.recognition.latent(batch.features, trunk, z)
@@ -157,8 +155,7 @@ class AmortizedGuide(nn.Module):
         self.auxiliary_loss = None
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)
-            pairs = FullPlate("pairs", batch.num_pairs)
-            with poutine.scale(scale=batch.pair_weight), pairs:
+            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
                 ends = batch.left, batch.right, batch.num_paired
                 pyro.sample("same", SameCluster(probabilities, *ends))
             if self.recognition_term is not None:

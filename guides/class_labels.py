@@ -16,7 +16,6 @@ from typing import Protocol
 import pyro
 import torch
 from jaxtyping import Float, Int
-from pyro import poutine
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
@@ -94,10 +93,7 @@ class ClassLabelGuide(nn.Module):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
-        with (
-            poutine.scale(scale=batch.item_scale),
-            FullPlate("items", len(batch.items)),
-        ):
+        with FullPlate("items", len(batch.items), batch.item_scale):
             evidence = sample_evidence(self.model.annotators, values, batch)
             logits = self._given
             if logits is None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
@@ -94,15 +93,13 @@ class MessagePassingGuide(ConjugateGuide):
             return
 
         local = self._local(batch, weights, theta, rates, labels)
-        items = FullPlate("items", len(batch.items))
-        with poutine.scale(scale=self.model.supervision.item_weight(batch)), items:
+        with FullPlate("items", len(batch.items), self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent))
         if rates and batch.num_pairs:
-            pairs = FullPlate("pairs", batch.num_pairs)
-            with poutine.scale(scale=batch.pair_weight), pairs:
+            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     def _conditionals(
@@ -116,7 +113,7 @@ class MessagePassingGuide(ConjugateGuide):
             family, theta = components.latent_family, components.latent_statistics(theta)
             potential = self.recognition(batch.features)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
-        dtype = (observed if potential is None else potential).dtype
+        dtype = (observed if potential is None else potential.linear).dtype
         log_weights = self.model.weights.log_weights(weights)
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch).to(dtype)
         return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
@@ -186,7 +183,8 @@ class MessagePassingGuide(ConjugateGuide):
 
         def logits(features: Tensor) -> Tensor:
             potential = self.recognition(features)
-            parts = log_weights.to(potential), theta.to(potential), potential
+            like = potential.linear
+            parts = log_weights.to(like), theta.to(like), potential
             conditionals = LocalConditionals(self.model.components.latent_family, *parts)
             return self.solver.solve(conditionals.with_fixed_globals())[1].logits
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import pyro
 import torch
 from jaxtyping import Float, Int
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.assignment_outputs import AssignmentOutputs
@@ -111,16 +110,14 @@ class StructuredGuide(ConjugateGuide):
         sites = self.sample_globals()
         seen = self.recognition.trunk(batch.features.flatten(1))
         logits = self._logits(batch, seen, *(_detached(part) for part in sites))
-        items = FullPlate("items", len(batch.items))
-        with poutine.scale(scale=self.model.supervision.item_weight(batch)), items:
+        with FullPlate("items", len(batch.items), self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", AtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
             latents = self.recognition.latents(seen, rows)
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
                 pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
         if self.model.annotators is not None and batch.num_pairs:
-            pairs = FullPlate("pairs", batch.num_pairs)
-            with poutine.scale(scale=batch.pair_weight), pairs:
+            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     def log_ratios(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from pyro.infer import Trace_ELBO
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
@@ -87,13 +86,11 @@ class TwoWayGuide(nn.Module):
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)
-        items = FullPlate("items", len(batch.items))
-        with items, poutine.scale(scale=batch.item_weight):
+        with FullPlate("items", len(batch.items), batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
         if rates and batch.num_pairs:
             z = self.model.of_clusters(cell)
-            pairs = FullPlate("pairs", batch.num_pairs)
-            with pairs, poutine.scale(scale=batch.pair_weight):
+            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
 
     @torch.no_grad()

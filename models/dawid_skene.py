@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import pyro
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
@@ -91,10 +90,7 @@ class DawidSkene(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
-        with (
-            poutine.scale(scale=batch.item_scale),
-            FullPlate("items", len(batch.items)),
-        ):
+        with FullPlate("items", len(batch.items), batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             sample_labels(self.annotators, values, y, batch)
         return y

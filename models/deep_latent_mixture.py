@@ -19,7 +19,6 @@ import pyro
 import pyro.distributions as dist
 import torch
 from jaxtyping import Float, Int
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
@@ -184,8 +183,7 @@ class DeepLatentMixture(nn.Module):
         labels = sample_sites(mixture | self.supervision.priors())
         weights, theta = labels.pop("weights"), labels.pop("components")
 
-        items = FullPlate("items", len(batch.items))
-        with poutine.scale(scale=self.supervision.item_weight(batch)), items:
+        with FullPlate("items", len(batch.items), self.supervision.item_weight(batch)):
             log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             rows = Rows.of(z)

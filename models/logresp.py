@@ -14,7 +14,6 @@ from collections.abc import Mapping
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
@@ -102,10 +101,7 @@ class LogResp(nn.Module):
         with FullPlate("coefficients_plate", self.num_clusters):
             values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
         values |= self.annotators.sample()
-        with (
-            poutine.scale(scale=batch.item_scale),
-            FullPlate("items", len(batch.items)),
-        ):
+        with FullPlate("items", len(batch.items), batch.item_scale):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
             sample_labels(self.annotators, values, y, batch)
         return y

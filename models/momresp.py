@@ -14,7 +14,6 @@ from collections.abc import Mapping
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
@@ -114,10 +113,7 @@ class MomResp(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._of_classes()) | self.annotators.sample()
-        with (
-            poutine.scale(scale=batch.item_scale),
-            FullPlate("items", len(batch.items)),
-        ):
+        with FullPlate("items", len(batch.items), batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             family = self.components.family
             given_class = ComponentObservation(

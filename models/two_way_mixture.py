@@ -14,7 +14,6 @@ from __future__ import annotations
 import pyro
 import torch
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
@@ -147,8 +146,7 @@ class TwoWayMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
         values = sample_sites(self.priors())
-        items = FullPlate("items", len(batch.items))
-        with items, poutine.scale(scale=batch.item_weight):
+        with FullPlate("items", len(batch.items), batch.item_weight):
             cell = pyro.sample(
                 "cell", Assignment(self.log_cells(values["weights"], values["styles"]))
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyro
 from jaxtyping import Float
-from pyro import poutine
 from torch import Tensor
 
 from pyro_crowdclust.annotators import TwoCoin
@@ -25,8 +24,7 @@ def sample_answers(
         }
     if not batch.num_pairs:
         return
-    pairs = FullPlate("pairs", batch.num_pairs)
-    with poutine.scale(scale=batch.pair_weight), pairs:
+    with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
         same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
         pyro.sample("label", annotators.answer(same, rates, batch.worker), obs=batch.label)
 

@@ -30,6 +30,7 @@ class _StatisticValued(TorchDistribution):
     arg_constraints: dict[str, Any] = {}
     support = constraints.real_vector
     has_rsample = True
+    is_deterministic = False  # True of a site whose log-density is zero
 
     def __init__(self, batch_shape: torch.Size, event_shape: torch.Size) -> None:
         super().__init__(batch_shape, event_shape, validate_args=False)
@@ -54,7 +55,20 @@ class _StatisticValued(TorchDistribution):
 StatisticValued = _StatisticValued  # for distributions in other files
 
 
-class Conjugate(_StatisticValued):
+class _InFamily(_StatisticValued):
+    """What prior and posterior share: a log normalizer that is computed where it is asked for."""
+
+    family: ExponentialFamily
+    natural_parameters: Float[Tensor, "*batch size"]
+    log_normalizer: Float[Tensor, "*batch"] | None
+
+    def _log_normalizer(self) -> Float[Tensor, "*batch"]:
+        if self.log_normalizer is None:
+            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
+        return self.log_normalizer
+
+
+class Conjugate(_InFamily):
     """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
 
     Parameters
@@ -90,9 +104,7 @@ class Conjugate(_StatisticValued):
         return self.family.sufficient_statistics(self.family.sample(self.natural_parameters))
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        if self.log_normalizer is None:
-            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
-        return (self.natural_parameters * value).sum(-1) - self.log_normalizer
+        return (self.natural_parameters * value).sum(-1) - self._log_normalizer()
 
 
 class RealDraws(NamedTuple):
@@ -105,7 +117,7 @@ class RealDraws(NamedTuple):
     statistics: Float[Tensor, "draw *batch size"]
 
 
-class AtMean(_StatisticValued):
+class AtMean(_InFamily):
     """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
 
     ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
@@ -145,9 +157,17 @@ class AtMean(_StatisticValued):
         return self.statistics
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        if self.log_normalizer is None:
-            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
-        return self.family.inner_product(self.natural_parameters, value) - self.log_normalizer
+        inner_product = self.family.inner_product(self.natural_parameters, value)
+        return inner_product - self._log_normalizer()
+
+    def divergence(self, prior: Conjugate) -> Float[Tensor, ""]:
+        """``KL(q || p) = <eta - eta_p, E_q[t]> - log Z(eta) + log Z(eta_p)``, summed over rows.
+
+        Its gradient in the mean, with eta held fixed, is ``eta - eta_p``.
+        """
+        difference = (self.natural_parameters - prior.natural_parameters).flatten()
+        log_normalizers = self._log_normalizer() - prior._log_normalizer()
+        return torch.dot(difference, self.statistics.flatten()) - log_normalizers.sum()
 
     def real_draws(self, num_draws: int) -> RealDraws:
         """Real theta from q(theta | eta), instead of the mean."""
@@ -159,7 +179,7 @@ class AtMean(_StatisticValued):
 
 
 class GaussianAtMean(_StatisticValued):
-    """A Gaussian posterior of a latent; the site's value is its square-root form ``Moments``.
+    """A Gaussian posterior of a latent; the site's value are its ``Moments``.
 
     ``E[log q]`` under the moments (m', R') of a value, with root R of q:
     ``-log|R| - |R^{-1} (m' - m)|^2 / 2 - |R^{-1} R'|_F^2 / 2 - d log(2 pi) / 2``, which is minus
@@ -181,7 +201,7 @@ class GaussianAtMean(_StatisticValued):
         return self._value
 
     def log_prob(self, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch"]:
-        mean, root = self.moments
+        mean, _, root = self.moments
         dim = mean.shape[-1]
         log_determinant = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         constant = dim * math.log(2 * math.pi) / 2
@@ -311,7 +331,7 @@ class ComponentObservation(_StatisticValued):
     assignments
         One-hot z or probabilities, shape ``[..., K]``.
     observation_size
-        Length of a value x: d + d^2 for a Gaussian site.
+        Length of a value x: ``family.observation_size``.
     """
 
     def __init__(
@@ -337,8 +357,7 @@ class ComponentObservation(_StatisticValued):
         return self.family.sample_observation(self.assignments @ self.statistics)
 
     def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
-        statistics = self.statistics.to(value.dtype)
-        scores = self.family.observation_statistics(value) @ statistics.mT
+        scores = self.family.log_likelihoods(self.statistics.to(value.dtype), value)
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
 
 
@@ -377,6 +396,8 @@ class SameCluster(_StatisticValued):
     num_paired
         Only the first ``num_paired`` items occur in pairs.
     """
+
+    is_deterministic = True
 
     def __init__(
         self,

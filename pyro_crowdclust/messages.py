@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.last_round import last_round
+from pyro_crowdclust.potentials import GaussianPotential
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
 # only there, messages are summed pair by pair.
@@ -107,8 +108,7 @@ class LocalConditionals:
     components
         E[t(theta_k)], shape ``[K, size]``.
     potential
-        r(o): natural parameters of the recognition potentials, ``[item, d + d^2]``; None where
-        the latents are observed.
+        r(o) of every item; None where the latents are observed.
     observed
         Values of the latent sites where they are observed, ``[item, moments]``, else None.
     """
@@ -116,13 +116,15 @@ class LocalConditionals:
     family: NormalInverseWishart
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
-    potential: Float[Tensor, "item natural"] | None
+    potential: GaussianPotential | None
     observed: Float[Tensor, "item moments"] | None = None
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> LocalConditionals:
-        potential, observed = (
-            None if part is None else change(part) for part in (self.potential, self.observed)
-        )
+        potential, observed = self.potential, self.observed
+        if potential is not None:
+            potential = GaussianPotential(*map(change, potential))
+        if observed is not None:
+            observed = change(observed)
         of_items = self.log_weights.dim() > 1
         log_weights = change(self.log_weights) if of_items else self.log_weights
         return replace(self, potential=potential, observed=observed, log_weights=log_weights)
@@ -143,7 +145,7 @@ class LocalConditionals:
             return None
         local = self.family.local
         prior = assignments @ self.components[:, : local.size]
-        return local.moments(prior + self.potential)
+        return local.moments(prior + self.potential.natural_parameters())
 
     def first_logits(self) -> Float[Tensor, "item cluster"]:
         """``eta_z`` at the latent that the recognition network alone sees.
@@ -152,20 +154,16 @@ class LocalConditionals:
         """
         if self.potential is None:
             return self.logits(None)
-        local = self.family.local
-        linear, quadratic = local.unpack(self.potential)
-        variance = -0.5 / quadratic.diagonal(dim1=-2, dim2=-1)
-        mean = linear * variance
+        variance = self.potential.precision.reciprocal()
+        mean = self.potential.linear * variance
         second = torch.addcmul(variance.diag_embed(), mean.unsqueeze(-1), mean.unsqueeze(-2))
-        constants = self.log_weights + self.components[:, local.size :].sum(-1)
-        of_latent = self.components[:, : local.size]
-        return torch.addmm(constants, local.pack(mean, second), of_latent.mT)
+        statistics = self.family.local.pack(mean, second)
+        return self.log_weights + self.family.log_likelihoods(self.components, statistics)
 
     def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
         """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
-        value = self.observed if latent is None else latent.flat()
-        statistics = self.family.observation_statistics(value)
-        return torch.addmm(self.log_weights, statistics, self.components.mT)
+        value = self.observed if latent is None else latent.expected_statistics()
+        return self.log_weights + self.family.log_likelihoods(self.components, value)
 
     def last_round(
         self,
@@ -190,8 +188,8 @@ class LocalConditionals:
             messages,
         )
         return (
-            LocalPosterior(rounds.alone_logits, Moments(rounds.alone_mean, rounds.alone_root)),
-            LocalPosterior(rounds.logits, Moments(rounds.mean, rounds.root)),
+            LocalPosterior(rounds.alone_logits, rounds.alone),
+            LocalPosterior(rounds.logits, rounds.latent),
         )
 
     @property

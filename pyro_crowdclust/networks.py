@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.description import described
-from pyro_crowdclust.families import Gaussian, Moments
+from pyro_crowdclust.families import IndependentMoments, Moments
+from pyro_crowdclust.potentials import GaussianPotential
 
 
 class SkipNetwork(nn.Module):
@@ -145,7 +146,7 @@ class GaussianRecognition(nn.Module):
     def __init__(self, network: nn.Module, dim: int, initial_precision: float = 20.0) -> None:
         super().__init__()
         self.network = network
-        self.family = Gaussian(dim)
+        self.dim = dim
         self.initial_precision = initial_precision
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
         self.register_buffer("offset", offset.float())
@@ -155,7 +156,7 @@ class GaussianRecognition(nn.Module):
 
         Of a network that is not a ``SkipNetwork`` the sizes are not known.
         """
-        _check_latent(self.family.dim, dim)
+        _check_latent(self.dim, dim)
         if isinstance(self.network, SkipNetwork):
             _check_features(self.network.skip.in_features, num_features)
             returned = self.network.skip.out_features
@@ -165,11 +166,11 @@ class GaussianRecognition(nn.Module):
                     f"precision in {dim} dimensions are {2 * dim}: make that its output size"
                 )
 
-    def forward(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item natural"]:
-        """Flat natural parameters of the potential."""
+    def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
+        """The potential of every item."""
         raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
         precision = nn.functional.softplus(raw_precision + self.offset)
-        return self.family.pack(precision * raw_mean, -precision.diag_embed() / 2)
+        return GaussianPotential(precision * raw_mean, precision)
 
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
         """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision."""
@@ -295,4 +296,4 @@ class AmortizedRecognition(nn.Module):
         shift, raw_scale = self.moments(hidden).double().chunk(2, -1)
         mean = self.skip(features.flatten(1)).double() + shift
         scale = self.initial_scale * raw_scale.exp()
-        return Moments(mean, scale.diag_embed())
+        return IndependentMoments(mean, scale).full()

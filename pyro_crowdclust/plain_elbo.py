@@ -13,6 +13,8 @@ from pyro.infer.util import is_validation_enabled
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from pyro_crowdclust.distributions import AtMean, Conjugate
+
 
 class PlainELBO(Trace_ELBO):
     """``Trace_ELBO`` with ``sum log q - sum log p`` as its loss, and no more.
@@ -36,7 +38,18 @@ class PlainELBO(Trace_ELBO):
             return of_pyro(model, guide, *args, **kwargs)
         replayed = poutine.replay(model, trace=guide_trace)
         model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
-        return _log_density(guide_trace) - _log_density(model_trace)
+        total = _Total()
+        of_model = {site["name"]: site for site in _samples(model_trace)}
+        for site in _samples(guide_trace):
+            divergence = _divergence(site, of_model.get(site["name"]))
+            if divergence is None:
+                total.add(site)
+            else:
+                del of_model[site["name"]]
+                total.number = total.number + divergence
+        for site in of_model.values():
+            total.add(site, sign=-1)
+        return total.value()
 
 
 def _samples(trace: poutine.Trace) -> list[dict[str, Any]]:
@@ -44,21 +57,52 @@ def _samples(trace: poutine.Trace) -> list[dict[str, Any]]:
     return [site for site in sites if not site_is_subsample(site)]
 
 
-def _log_density(trace: poutine.Trace) -> Tensor | float:
-    """Of all sites, scaled and masked as Pyro does it, summed in float64."""
-    total: Tensor | float = 0.0
-    for site in _samples(trace):
+def _divergence(of_guide: dict[str, Any], of_model: dict[str, Any] | None) -> Tensor | None:
+    """The whole ``KL(q || p)`` of a site under neither scale nor mask, where q knows it."""
+    if of_model is None or not (_is_plain(of_guide) and _is_plain(of_model)):
+        return None
+    q, p = of_guide["fn"], of_model["fn"]
+    if isinstance(q, AtMean) and isinstance(p, Conjugate) and q.statistics is of_model["value"]:
+        return q.divergence(p)
+    return None
+
+
+def _is_plain(site: dict[str, Any]) -> bool:
+    scale = site["scale"]
+    return site["mask"] is None and not isinstance(scale, Tensor) and scale == 1
+
+
+class _Total:
+    """A sum of log-densities, scaled and masked as Pyro does it, in float64.
+
+    Log-densities under one scale, which are those of one plate, are added before they are scaled.
+    """
+
+    def __init__(self) -> None:
+        self.number: Tensor | float = 0.0
+        self._plates: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def add(self, site: dict[str, Any], sign: int = 1) -> None:
+        """Add the log-density of a site, or take it away."""
+        if getattr(site["fn"], "is_deterministic", False):
+            return
         log_prob = site["fn"].log_prob(site["value"], *site["args"], **site["kwargs"])
-        scale, mask = site["scale"], site["mask"]
+        log_prob = scale_and_mask(log_prob, 1.0, site["mask"])
+        scale = site["scale"]
         if isinstance(scale, Tensor) and scale.dim() == 1 and scale.shape == log_prob.shape:
-            log_prob = scale_and_mask(log_prob, 1.0, mask).to(scale.dtype)
-            total = total + torch.dot(scale, log_prob)
+            _, before = self._plates.get(id(scale), (scale, None))
+            signed = log_prob if sign > 0 else -log_prob
+            self._plates[id(scale)] = scale, signed if before is None else before + signed
         elif isinstance(scale, Tensor):
-            total = total + scale_and_mask(log_prob, scale, mask).sum(dtype=torch.float64)
+            self.number = self.number + sign * (scale * log_prob).sum(dtype=torch.float64)
         else:
-            summed = scale_and_mask(log_prob, 1.0, mask).sum(dtype=torch.float64)
-            total = total + (summed if scale == 1.0 else summed * scale)
-    return total
+            self.number = self.number + sign * scale * log_prob.sum(dtype=torch.float64)
+
+    def value(self) -> Tensor | float:
+        """The sum."""
+        for scale, log_prob in self._plates.values():
+            self.number = self.number + torch.dot(scale, log_prob.to(scale.dtype))
+        return self.number
 
 
 __all__ = ["PlainELBO"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxtyping import Float
 from pyro.poutine.broadcast_messenger import BroadcastMessenger
 from pyro.poutine.indep_messenger import CondIndepStackFrame, IndepMessenger
 from pyro.poutine.plate_messenger import PlateMessenger
+from torch import Tensor
 
 
 class FullPlate(PlateMessenger):
@@ -14,6 +16,15 @@ class FullPlate(PlateMessenger):
 
     A batch is chosen before Pyro sees it, so a plate has nothing to choose. ``pyro.plate`` runs a
     site for the choice all the same, eight of them in a step, which cost as much as eight sites.
+
+    Parameters
+    ----------
+    name
+        Name of the plate.
+    size
+        How many independent sites each of its sites stands for.
+    scale
+        What their log-densities are multiplied by, like ``poutine.scale``; by default nothing.
 
     Examples
     --------
@@ -24,13 +35,21 @@ class FullPlate(PlateMessenger):
     torch.Size([3])
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(
+        self, name: str, size: int, scale: float | Float[Tensor, " size"] | None = None
+    ) -> None:
         IndepMessenger.__init__(self, name, size, -1)
         self.subsample_size = size
+        self.scale = scale
 
     def _process_message(self, msg: Any) -> None:
         frame = CondIndepStackFrame(self.name, self.dim, self.size, self.counter, self.size)
         msg["cond_indep_stack"] = (frame, *msg["cond_indep_stack"])
+        if self.scale is not None:
+            outer = msg["scale"]
+            # Sites of one plate then share one tensor, by which a bound can group them.
+            is_one = not isinstance(outer, Tensor) and outer == 1
+            msg["scale"] = self.scale if is_one else outer * self.scale
         if getattr(msg["fn"], "batch_shape", None) != (self.size,):
             BroadcastMessenger._pyro_sample(msg)
 

@@ -117,6 +117,12 @@ class ExponentialFamily(ABC):
         """``u(x)`` of the conjugate likelihood ``log p(x|theta) = <t(theta), u(x)> + log h(x)``."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
 
+    def log_likelihoods(
+        self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
+    ) -> Float[Tensor, "*batch cluster"]:
+        """``<t(theta_k), u(x)>``: log p(x | theta_k) of every cluster, but for log h(x)."""
+        return self.observation_statistics(observation) @ statistics.mT
+
     def log_base_measure(self, observation: Any) -> Float[Tensor, "*batch"] | float:
         """``log h(x)`` of the conjugate likelihood."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")

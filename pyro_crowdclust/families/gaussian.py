@@ -6,9 +6,9 @@ Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2:
     t(x)  = (x, vec(x x^T))
     log Z = mu^T Lambda mu / 2 - log|Lambda| / 2 + d log(2 pi) / 2
 
-A Gaussian *site* does not carry t(x) but its square-root form, ``Moments`` (mean m, root R),
-flattened to d + d^2 numbers: it yields E[x] = m, E[x x^T] = m m^T + R R^T and a reparameterized
-draw m + R e without a factorization. A real point x is the special case R = 0.
+A Gaussian *site* carries ``Moments``: E[t(x)] = (m, vec M) and a root R, flattened to d + 2 d^2
+numbers, where M = m m^T + R R^T. What is linear in t(x) reads the first d + d^2 of them, and a
+reparameterized draw m + R e needs no factorization. A real point x is the special case R = 0.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Gaussian(ExponentialFamily):
         linear, quadratic = self.unpack(natural_parameters)
         inverse = _InverseCholesky.apply(-2 * quadratic)
         mean = (inverse.mT @ (inverse @ linear.unsqueeze(-1))).squeeze(-1)
-        return Moments(mean, inverse.mT)
+        return Moments.with_root(mean, inverse.mT)
 
 
 def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
@@ -163,34 +163,66 @@ class _InverseCholesky(torch.autograd.Function):
         return inverse.mT @ root_sensitivity(gradient, inverse) @ inverse / -2
 
 
-class Moments(NamedTuple):
-    """A Gaussian in square-root form: mean m and upper triangular root R, covariance R R^T.
+class _SecondMoment(torch.autograd.Function):
+    """``M = m m^T + R R^T``, with its gradient by hand.
 
-    A real point has R = 0.
+    With G the gradient of M and S = G + G^T,
+
+        dM = dm m^T + m dm^T + dR R^T + R dR^T   =>   grad m = S m,  grad R = S R.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, root: Tensor) -> Tensor:
+        ctx.save_for_backward(mean, root)
+        return torch.addcmul(root @ root.mT, mean.unsqueeze(-1), mean.unsqueeze(-2))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        mean, root = ctx.saved_tensors
+        symmetric = gradient + gradient.mT
+        return (symmetric @ mean.unsqueeze(-1)).squeeze(-1), symmetric @ root
+
+
+class Moments(NamedTuple):
+    """A Gaussian: mean m, second moment M = m m^T + R R^T, and upper triangular root R.
+
+    The covariance is R R^T; a real point has R = 0.
     """
 
     mean: Float[Tensor, "*batch dim"]
+    second: Float[Tensor, "*batch dim dim"]
     root: Float[Tensor, "*batch dim dim"]
 
-    def flat(self) -> Float[Tensor, "*batch size"]:
-        """The value of a Gaussian site: (m, vec R)."""
-        return torch.cat([self.mean, self.root.flatten(-2)], -1)
-
     @staticmethod
-    def of(value: Float[Tensor, "*batch size"]) -> Moments:
-        """Read the value of a Gaussian site; its length d + d^2 gives d."""
-        dim = (math.isqrt(1 + 4 * value.shape[-1]) - 1) // 2
-        mean, root = value.split([dim, dim**2], -1)
-        return Moments(mean, root.unflatten(-1, (dim, dim)))
+    def with_root(mean: Float[Tensor, "*batch dim"], root: Tensor) -> Moments:
+        """The moments of ``m + R e`` with standard normal e."""
+        return Moments(mean, _SecondMoment.apply(mean, root), root)
 
     @staticmethod
     def point(value: Float[Tensor, "*batch dim"]) -> Moments:
         """The moments of a known point: no spread."""
-        return Moments(value, value.new_zeros(*value.shape, value.shape[-1]))
+        second = value.unsqueeze(-1) * value.unsqueeze(-2)
+        return Moments(value, second, torch.zeros_like(second))
 
-    def second_moment(self) -> Float[Tensor, "*batch dim dim"]:
-        """``E[x x^T] = m m^T + R R^T``."""
-        return self.mean.unsqueeze(-1) * self.mean.unsqueeze(-2) + self.root @ self.root.mT
+    def expected_statistics(self) -> Float[Tensor, "*batch size"]:
+        """E[t(x)] = (m, vec M)."""
+        return torch.cat([self.mean, self.second.flatten(-2)], -1)
+
+    def flat(self) -> Float[Tensor, "*batch moments"]:
+        """The value of a Gaussian site: (m, vec M, vec R)."""
+        return torch.cat([self.mean, self.second.flatten(-2), self.root.flatten(-2)], -1)
+
+    @staticmethod
+    def size(dim: int) -> int:
+        """Length of the value of a Gaussian site."""
+        return dim + 2 * dim**2
+
+    @staticmethod
+    def of(value: Float[Tensor, "*batch moments"]) -> Moments:
+        """Read the value of a Gaussian site; its length d + 2 d^2 gives d."""
+        dim = (math.isqrt(1 + 8 * value.shape[-1]) - 1) // 4
+        mean, *matrices = value.split([dim, dim**2, dim**2], -1)
+        return Moments(mean, *(part.unflatten(-1, (dim, dim)) for part in matrices))
 
     def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
         """A reparameterized draw ``m + R e`` with standard normal e, drawn if not given."""
@@ -225,8 +257,10 @@ class IndependentMoments(NamedTuple):
         return IndependentMoments(value, torch.zeros_like(value))
 
     def full(self) -> Moments:
-        """The same Gaussian with a root matrix."""
-        return Moments(self.mean, self.scale.diag_embed())
+        """The same Gaussian with matrices."""
+        variance = self.scale.square().diag_embed()
+        second = torch.addcmul(variance, self.mean.unsqueeze(-1), self.mean.unsqueeze(-2))
+        return Moments(self.mean, second, self.scale.diag_embed())
 
     def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
         """A reparameterized draw ``m + s e`` with standard normal e, perhaps a given one."""

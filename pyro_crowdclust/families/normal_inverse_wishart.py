@@ -7,7 +7,7 @@ Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2 
     eta = (kappa m, vec(S + kappa m m^T), kappa, nu + d + 2)
     t   = (Lambda mu, vec(-Lambda / 2), -mu^T Lambda mu / 2, log|Lambda| / 2),  Lambda = Sigma^{-1}
     log Z = nu (d log 2 - log|S|) / 2 + log Gamma_d(nu / 2) + d log(2 pi / kappa) / 2
-    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2
+    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2, of x as ``Moments`` their mean
 
 The paper leaves the constant d log(2 pi) / 2 out of log Z and of the likelihood; both are kept
 here, so that every bound is a bound on the real log evidence. Its log Z has the same sign for the
@@ -26,7 +26,6 @@ from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
-from pyro_crowdclust.families.moment_statistics import MomentStatistics
 
 
 class NormalInverseWishartParameters(NamedTuple):
@@ -79,7 +78,7 @@ class NormalInverseWishart(ExponentialFamily):
 
     @property
     def observation_size(self) -> int:
-        return self.local.size
+        return Moments.size(self.dim)
 
     def observed(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch moments"]:
         return Moments.point(features).flat()
@@ -196,7 +195,15 @@ class NormalInverseWishart(ExponentialFamily):
         return positive & finite & (concentration > 0) & (fourth > 2 * self.dim + 1)
 
     def observation_statistics(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
-        return MomentStatistics.apply(observation)
+        ones = observation.new_ones(*observation.shape[:-1], 2)
+        return torch.cat([observation[..., : self.local.size], ones], -1)
+
+    def log_likelihoods(
+        self, statistics: Float[Tensor, "cluster size"], observation: Tensor
+    ) -> Float[Tensor, "*batch cluster"]:
+        size = self.local.size
+        of_latent, constants = statistics[:, :size], statistics[:, size:].sum(-1)
+        return torch.nn.functional.linear(observation[..., :size], of_latent, constants)
 
     def design(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch column"]:
         row, column = self._upper()
