@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import TwoCoinAnswer
+from pyro_crowdclust.distributions import TwoCoinAnswer, answer_places
 from pyro_crowdclust.families import Beta, BetaParameters
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 
@@ -137,8 +137,7 @@ class TwoCoin(nn.Module):
         worker: Int[Tensor, " pair"],
     ) -> TwoCoinAnswer:
         """Likelihood of the answers; linear in ``same`` and in the statistics of the rates."""
-        of_pair = {name: rate.index_select(0, worker) for name, rate in rates.items()}
-        return TwoCoinAnswer(same, of_pair["sensitivity"], of_pair["specificity"])
+        return TwoCoinAnswer(same, rates["sensitivity"], rates["specificity"], worker)
 
     def log_likelihood_ratio(
         self,
@@ -148,5 +147,4 @@ class TwoCoin(nn.Module):
     ) -> Float[Tensor, " pair"]:
         """``w = log p(L | same) - log p(L | different)``: the weight of a message, eq. 14."""
         ratios = rates["sensitivity"] - rates["specificity"].flip(-1)
-        if_yes, if_no = ratios.index_select(0, worker).unbind(-1)
-        return torch.lerp(if_no, if_yes, label.to(ratios.dtype))
+        return ratios.flatten().index_select(0, answer_places(worker, label))

@@ -150,6 +150,9 @@ class AtMean(_InFamily):
             self.statistics = family.natural_gradient_mean(natural_parameters, mean)
         else:
             self.statistics = family.expected_statistics(natural_parameters)
+            self.log_normalizer = family.log_normalizer_at_mean(
+                self.natural_parameters, self.statistics.detach()
+            )
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
@@ -297,13 +300,9 @@ class Assignment(_StatisticValued):
 
     def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
         shared = self._shared
-        if (
-            shared is not None
-            and value.dtype == shared.dtype
-            and value.shape[:-1] == self.batch_shape
-        ):
+        if shared is not None and value.shape[:-1] == self.batch_shape:
             # A matrix-vector product, in less than half the passes over memory.
-            return value @ shared
+            return value @ shared.to(value.dtype)
         return (self.log_weights * value).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Float[Tensor, "value *batch cluster"]:
@@ -436,7 +435,10 @@ class TwoCoinAnswer(_StatisticValued):
     same
         s, shape ``[pair]``.
     sensitivity, specificity
-        t(alpha), t(beta) of the worker of every pair or their expectations, ``[pair, 2]``.
+        t(alpha), t(beta) of the worker of every pair or their expectations, ``[pair, 2]``; or those
+        of all workers, with ``worker``.
+    worker
+        Which row of the rates is that of each pair.
     """
 
     support = constraints.boolean
@@ -444,25 +446,30 @@ class TwoCoinAnswer(_StatisticValued):
     def __init__(
         self,
         same: Float[Tensor, " pair"],
-        sensitivity: Float[Tensor, "pair 2"],
-        specificity: Float[Tensor, "pair 2"],
+        sensitivity: Float[Tensor, "pair_or_worker 2"],
+        specificity: Float[Tensor, "pair_or_worker 2"],
+        worker: Int[Tensor, " pair"] | None = None,
     ) -> None:
         self.same = same
         self.sensitivity = sensitivity
         self.specificity = specificity
+        self.worker = torch.arange(len(same), device=same.device) if worker is None else worker
         super().__init__(same.shape, torch.Size())
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
         self._one_draw(sample_shape)
-        same_answer = self.sensitivity[..., 0].exp()
-        return torch.bernoulli(
-            self.same * same_answer + (1 - self.same) * self.specificity[..., 1].exp()
-        )
+        if_same = self.sensitivity[self.worker, 0].exp()
+        if_different = self.specificity[self.worker, 1].exp()
+        return torch.bernoulli(self.same * if_same + (1 - self.same) * if_different)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
-        right_if_same, wrong_if_same = self.sensitivity.unbind(-1)
-        right_if_different, wrong_if_different = self.specificity.unbind(-1)
-        yes = value.to(self.sensitivity.dtype)
-        if_same = torch.lerp(wrong_if_same, right_if_same, yes)
-        if_different = torch.lerp(right_if_different, wrong_if_different, yes)
-        return if_different + self.same * (if_same - if_different)
+        # Rates lie as (right, wrong); "same" is right for a pair in the same cluster.
+        places = answer_places(self.worker, value)
+        if_same = self.sensitivity.flatten().index_select(0, places)
+        if_different = self.specificity.flatten().index_select(0, places ^ 1)
+        return torch.lerp(if_different, if_same, self.same.to(if_same.dtype))
+
+
+def answer_places(worker: Int[Tensor, " pair"], label: Tensor) -> Int[Tensor, " pair"]:
+    """Where the answer "same" (1) or "different" (0) of a worker lies in rows of (yes, no)."""
+    return 2 * worker + (1 - label.long())

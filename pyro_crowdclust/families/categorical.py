@@ -73,6 +73,10 @@ class Categorical(ExponentialFamily):
         largest = natural_parameters.amax(-1)
         return largest - natural_parameters.log_softmax(-1).amax(-1)
 
+    def log_normalizer_at_mean(self, natural_parameters: Tensor, mean: Tensor) -> Tensor:
+        # Of the likeliest category log p = eta - log Z.
+        return natural_parameters.amax(-1) - mean.amax(-1).log()
+
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
         return softmax_without_denormals(natural_parameters)
 
@@ -91,8 +95,8 @@ class Categorical(ExponentialFamily):
 
     def inner_product(self, natural_parameters: Tensor, statistics: Tensor) -> Tensor:
         # A category that cannot occur, eta = -inf, adds nothing where its probability is 0.
-        impossible = (natural_parameters == -torch.inf) & (statistics == 0)
-        return (natural_parameters.masked_fill(impossible, 0.0) * statistics).sum(-1)
+        finite = natural_parameters.clamp_min(torch.finfo(natural_parameters.dtype).min)
+        return (finite * statistics).sum(-1)
 
     def kl_divergence(self, natural_parameters: Tensor, other: Tensor) -> Tensor:
         mean = self.expected_statistics(natural_parameters)

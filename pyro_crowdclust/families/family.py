@@ -95,6 +95,14 @@ class ExponentialFamily(ABC):
             self.log_normalizer(natural_parameters),
         )
 
+    def log_normalizer_at_mean(
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        mean: Float[Tensor, "*batch size"],
+    ) -> Float[Tensor, "*batch"]:
+        """``log Z(eta)`` where ``E[t(theta)]`` is known; a family that gains by it overrides."""
+        return self.log_normalizer(natural_parameters)
+
     @property
     def num_features(self) -> int:
         """How many features of an item the conjugate likelihood is of."""
