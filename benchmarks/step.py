@@ -123,7 +123,9 @@ def make_floor() -> Callable[[Batch], None]:
         optimizer.zero_grad(set_to_none=True)
         mean, raw = encoder(batch.features).chunk(2, -1)
         draw = mean + raw.exp() * torch.randn_like(mean)
-        log_likelihood = SoftBernoulli(decoder(draw)).log_prob(batch.features).sum(-1)
+        log_likelihood = (
+            SoftBernoulli(decoder(draw), validate_args=False).log_prob(batch.features).sum(-1)
+        )
         (-(batch.item_weight.float() * log_likelihood).sum()).backward()
         optimizer.step()
 

@@ -73,7 +73,7 @@ def model(batch):
     values = global_sites(PRIORS)
     with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
         z = pyro.sample("z", Assignment(values["weights"]))
-        x = ComponentObservation(GAUSSIAN, values["components"], z, GAUSSIAN.local.size)
+        x = ComponentObservation(GAUSSIAN, values["components"], z, GAUSSIAN.observation_size)
         pyro.sample("x", x, obs=Moments.point(batch.features).flat())
     if batch.num_pairs:
         with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):

@@ -365,6 +365,13 @@ class ComponentObservation(_StatisticValued):
 _MATRIX_LIMIT = 1024
 
 
+def pair_places(
+    left: Int[Tensor, " pair"], right: Int[Tensor, " pair"], count: int
+) -> Int[Tensor, " pair"]:
+    """Where pairs lie in the rows of a ``[count, count]`` matrix."""
+    return torch.add(right, left, alpha=count)
+
+
 def agreement(
     assignments: Float[Tensor, "paired cluster"],
     left: Int[Tensor, " pair"],
@@ -373,7 +380,11 @@ def agreement(
     """``<z_i, z_j>`` of every pair of rows: the probability that both share a cluster."""
     count = len(assignments)
     if count <= _MATRIX_LIMIT:
-        return (assignments @ assignments.mT).flatten().index_select(0, left * count + right)
+        return (
+            (assignments @ assignments.mT)
+            .flatten()
+            .index_select(0, pair_places(left, right, count))
+        )
     return (assignments.index_select(0, left) * assignments.index_select(0, right)).sum(-1)
 
 
@@ -472,4 +483,4 @@ class TwoCoinAnswer(_StatisticValued):
 
 def answer_places(worker: Int[Tensor, " pair"], label: Tensor) -> Int[Tensor, " pair"]:
     """Where the answer "same" (1) or "different" (0) of a worker lies in rows of (yes, no)."""
-    return 2 * worker + (1 - label.long())
+    return torch.add(1 - label.long(), worker, alpha=2)

@@ -28,6 +28,7 @@ products.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -94,9 +95,10 @@ class _LastRound(torch.autograd.Function):
         paired, dim = len(messages), local.dim
         of_latent = components[:, : local.size]
         natural = assignments @ of_latent
-        for rows in (natural[:paired], natural[paired:]):
-            rows[:, :dim] += linear[: len(rows)]
-            rows[:, dim :: dim + 1].sub_(precision[: len(rows)], alpha=0.5)
+        vectors, diagonals = natural[:, :dim], natural[:, dim :: dim + 1]
+        for rows in (slice(paired), slice(paired, None)):
+            vectors[rows].add_(linear[: len(natural[rows])])
+            diagonals[rows].sub_(precision[: len(natural[rows])], alpha=0.5)
         vector, quadratic = local.unpack(natural)
         inverse = inverse_cholesky(-2 * quadratic)
         root = inverse.mT
@@ -140,9 +142,15 @@ class _LastRound(torch.autograd.Function):
         return linear_grad[paired:], -diagonal[paired:], None, None, None, None, None
 
 
+@cache
+def _halved_triangle(dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    ones = torch.ones(dim, dim, dtype=dtype, device=device)
+    return (ones.tril() + ones.tril(-1)) / 2
+
+
 def _of_root(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "item dim"]:
     """``diag(W^T tril'(tril(G^T) W^T) W)`` from the gradient G of ``R = W^T``."""
-    lower = torch.ones_like(inverse[0]).tril()
-    halved = lower - torch.eye(len(lower)).to(lower) / 2
-    inner = torch.bmm((gradient * lower.mT).mT, inverse.mT) * halved
+    # W^T is upper triangular: what lies above the diagonal of G^T adds to no entry of tril'.
+    inner = torch.bmm(gradient.mT, inverse.mT)
+    inner *= _halved_triangle(inner.shape[-1], inner.dtype, inner.device)
     return (torch.bmm(inner, inverse) * inverse).sum(-2)

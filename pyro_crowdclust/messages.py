@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions import pair_places
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.last_round import last_round
 from pyro_crowdclust.potentials import GaussianPotential
@@ -45,7 +46,7 @@ class PairCoupling:
         self._dense: Tensor | None = None
         if num_items <= _DENSE_LIMIT:
             zeros = weight.new_zeros(num_items * num_items)
-            half = zeros.index_add(0, left * num_items + right, weight)
+            half = zeros.index_add_(0, pair_places(left, right, num_items), weight)
             half = half.view(num_items, num_items)
             self._dense = half + half.mT
 

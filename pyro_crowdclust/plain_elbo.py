@@ -91,8 +91,11 @@ class _Total:
         scale = site["scale"]
         if isinstance(scale, Tensor) and scale.dim() == 1 and scale.shape == log_prob.shape:
             _, before = self._plates.get(id(scale), (scale, None))
-            signed = log_prob if sign > 0 else -log_prob
-            self._plates[id(scale)] = scale, signed if before is None else before + signed
+            if before is None:
+                log_prob = log_prob if sign > 0 else -log_prob
+            else:
+                log_prob = torch.add(before, log_prob, alpha=sign)
+            self._plates[id(scale)] = scale, log_prob
         elif isinstance(scale, Tensor):
             self.number = self.number + sign * (scale * log_prob).sum(dtype=torch.float64)
         else:

@@ -32,6 +32,7 @@ from pyro_crowdclust.families import (
     NormalInverseWishart,
     ProductFamily,
 )
+from pyro_crowdclust.potentials import GaussianPotential
 
 
 def _entry(table: dict[type, Callable], family: ExponentialFamily) -> Callable:
@@ -90,6 +91,11 @@ _RANDOM_STANDARD = {
 def random_standard(family: ExponentialFamily, *batch: int) -> tuple[Tensor, ...]:
     """Valid standard parameters, as ``family.natural`` takes them."""
     return _entry(_RANDOM_STANDARD, family)(family, batch)
+
+
+def random_potential(items: int, dim: int) -> GaussianPotential:
+    """Potentials of confident and of doubtful latents."""
+    return GaussianPotential(torch.randn(items, dim), torch.rand(items, dim) + 0.5)
 
 
 def random_natural(family: ExponentialFamily, *batch: int) -> Tensor:

@@ -467,7 +467,7 @@ def exact_evidence(model, features: np.ndarray) -> float:
     weights = prior["weights"]
     eta = prior["components"].natural_parameters
     x = torch.as_tensor(features)
-    statistics = family.observation_statistics(torch.cat([x, torch.zeros_like(x)], 1))
+    statistics = family.observation_statistics(family.observed(x))
     terms = []
     for code in range(2 ** len(x)):
         z = torch.tensor([(code >> i) & 1 for i in range(len(x))])

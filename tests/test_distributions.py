@@ -44,7 +44,7 @@ def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
 def random_moments(*batch: int, dim: int) -> Moments:
     """Any mean, and an upper triangular root of any covariance."""
     precision = torch.linalg.cholesky(random_covariance(*batch, dim=dim))
-    return Moments(torch.randn(*batch, dim), torch.linalg.inv(precision).mT)
+    return Moments.with_root(torch.randn(*batch, dim), torch.linalg.inv(precision).mT)
 
 
 def expectation(function: Callable[[Tensor], Tensor], moments: Moments) -> Tensor:
@@ -195,7 +195,7 @@ def test_component_observation_of_real_values():
     z = torch.tensor([0, 2, 1, 1])
     x = torch.randn(4, 2)
     statistics = family.sufficient_statistics(theta)
-    likelihood = ComponentObservation(family, statistics, torch.eye(3)[z], family.local.size)
+    likelihood = ComponentObservation(family, statistics, torch.eye(3)[z], family.observation_size)
     ours = likelihood.log_prob(Moments.point(x).flat())
     for row, k in enumerate(z):
         expected = scipy.stats.multivariate_normal.logpdf(
@@ -214,7 +214,7 @@ def test_component_observation_at_means_is_the_expectation():
         p * family.sufficient_statistics(theta)
         for p, (_, theta) in zip(chance, worlds, strict=True)
     )
-    likelihood = ComponentObservation(family, mean, q, family.local.size)
+    likelihood = ComponentObservation(family, mean, q, family.observation_size)
     expected = torch.zeros(4)
     for p, (_, theta) in zip(chance, worlds, strict=True):
         for k in range(3):
@@ -227,9 +227,9 @@ def test_component_observation_draws_from_its_cluster():
     family, theta = mixture(2, 2)
     statistics = family.sufficient_statistics(theta)
     z = torch.eye(2)[torch.arange(20_000) % 2]
-    likelihood = ComponentObservation(family, statistics, z, family.local.size)
+    likelihood = ComponentObservation(family, statistics, z, family.observation_size)
     x = likelihood.rsample()
-    assert x.shape == (20_000, family.local.size)
+    assert x.shape == (20_000, family.observation_size)
     moments = Moments.of(x)
     assert not moments.root.any()
     for k in range(2):
@@ -243,7 +243,7 @@ def test_component_observation_expands_its_assignments():
     statistics = family.sufficient_statistics(theta)
     q = torch.randn(3).softmax(-1)
     x = random_moments(4, dim=2).flat()
-    one = ComponentObservation(family, statistics, q, family.local.size)
+    one = ComponentObservation(family, statistics, q, family.observation_size)
     many = one.expand([4])
     assert many.batch_shape == (4,)
     assert many.event_shape == one.event_shape
@@ -343,7 +343,7 @@ def every_distribution() -> list:
         GaussianAtMean(family.moments(eta)),
         Point(torch.randn(4, 2)),
         Assignment(torch.randn(4, 3)),
-        ComponentObservation(niw, niw.sufficient_statistics(theta), q, niw.local.size),
+        ComponentObservation(niw, niw.sufficient_statistics(theta), q, niw.observation_size),
         SameCluster(q, torch.arange(4), torch.arange(4).flip(0), 4),
         TwoCoinAnswer(torch.ones(4), rates, rates),
     ]

@@ -398,7 +398,7 @@ def test_gaussian_moments_are_those_of_the_natural_parameters():
     same(moments.root @ moments.root.mT, covariance)
     same(moments.root, moments.root.triu())
     assert (moments.root.diagonal(dim1=-2, dim2=-1) > 0).all()
-    same(moments.second_moment(), covariance + mean[:, :, None] * mean[:, None, :])
+    same(moments.second, covariance + mean[:, :, None] * mean[:, None, :])
 
 
 def test_gaussian_moments_have_the_right_gradient():

@@ -14,6 +14,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import features_batch
 from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.initialization import MixtureStart, PrincipalComponentStart
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -183,10 +184,10 @@ def test_a_start_of_point_estimates_is_near_the_posterior_mode():
     model, guide = amortized_pair()
     latent = torch.randn(40, 2)
     responsibilities = nn.functional.one_hot(torch.arange(40) % NUM_CLUSTERS).double()
-    zeros = latent.new_zeros(40, 4)
-    guide.start_at(MixtureStart(torch.cat([latent, zeros], 1), responsibilities, 1.0))
+    observed = Moments.point(latent).flat()
+    guide.start_at(MixtureStart(observed, responsibilities, 1.0))
     family, prior = model.components.family, model.components.prior.natural_parameters
-    statistics = responsibilities.mT @ family.observation_statistics(torch.cat([latent, zeros], 1))
+    statistics = responsibilities.mT @ family.observation_statistics(observed)
 
     def log_posterior(unconstrained):
         theta = family.sufficient_statistics(family.from_unconstrained(unconstrained))

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.families import Gaussian, Moments, NormalInverseWishart
-from pyro_crowdclust.families.moment_statistics import MomentStatistics
+from pyro_crowdclust.families import Categorical, Gaussian, Moments, NormalInverseWishart
 from pyro_crowdclust.last_round import last_round
 from pyro_crowdclust.messages import LocalConditionals
+from pyro_crowdclust.potentials import GaussianPotential
 
-from .oracles import random_natural
+from .oracles import random_natural, random_potential
 
 FAMILY = NormalInverseWishart(3)
 LOCAL = Gaussian(3)
@@ -23,15 +23,10 @@ def problem(paired: int) -> tuple[LocalConditionals, tuple[Tensor, Tensor, Tenso
         FAMILY,
         torch.randn(K),
         FAMILY.expected_statistics(random_natural(FAMILY, K)),
-        random_natural(LOCAL, N).requires_grad_(),
+        GaussianPotential(*(part.requires_grad_() for part in random_potential(N, 3))),
     )
     alone, assignments = torch.randn(paired, K).softmax(-1), torch.randn(N, K).softmax(-1)
     return conditionals, (alone, assignments, torch.randn(paired, K))
-
-
-def outputs(conditionals: LocalConditionals, arguments: tuple[Tensor, ...]) -> list[Tensor]:
-    posteriors = conditionals.last_round(*arguments)
-    return [part for local in posteriors for part in (local.logits, *local.latent)]
 
 
 @pytest.mark.parametrize("paired", [0, 2, N])
@@ -46,44 +41,59 @@ def test_the_last_round_is_that_of_autograd(paired):
     )
     found = []
     for way in (conditionals, globals_learn):
-        parts = outputs(way, arguments)
+        posteriors = way.last_round(*arguments)
+        parts = [part for local in posteriors for part in (local.logits, *local.latent)]
         torch.manual_seed(3)
         loss = sum((torch.randn_like(part) * part).sum() for part in parts)
         found.append((*parts, *torch.autograd.grad(loss, conditionals.potential)))
-    # Autograd leaves the two triangles of a precision's gradient unlike; only their mean matters.
-    gradients = [LOCAL.unpack(way[-1]) for way in found]
-    symmetric = [(linear, quadratic + quadratic.mT) for linear, quadratic in gradients]
-    ours, theirs = ((*way[:-1], *own) for way, own in zip(found, symmetric, strict=True))
-    for left, right in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("part", range(6))
-def test_every_output_of_the_last_round_has_the_right_gradient(part):
+@pytest.mark.parametrize("part", ["mean", "second", "root", "logits"])
+@pytest.mark.parametrize("latent", ["alone", "latent"])
+def test_every_output_of_the_last_round_has_the_right_gradient(latent, part):
     """One output at a time, so that the others have no gradient at all."""
     conditionals, arguments = problem(2)
 
-    def value(potential: Tensor) -> Tensor:
-        # Finite differences move one entry of a matrix at a time; its precision stays symmetric.
-        linear, quadratic = LOCAL.unpack(potential)
-        symmetric = LOCAL.pack(linear, (quadratic + quadratic.mT) / 2)
-        way = conditionals.log_weights, conditionals.components
-        return last_round(LOCAL, *way, symmetric, *arguments)[part]
+    def value(*potential: Tensor) -> Tensor:
+        way = conditionals.log_weights, conditionals.components, GaussianPotential(*potential)
+        rounds = last_round(LOCAL, *way, *arguments)
+        if part == "logits":
+            return rounds.alone_logits if latent == "alone" else rounds.logits
+        return getattr(getattr(rounds, latent), part)
 
-    assert torch.autograd.gradcheck(value, conditionals.potential)
-
-
-def test_moment_statistics_are_the_expectations():
-    value = torch.randn(2, N, 12)
-    statistics = MomentStatistics.apply(value)
-    assert statistics.shape == (2, N, FAMILY.size)
-    mean, second = Moments.of(statistics[..., :-2])
-    torch.testing.assert_close(mean, Moments.of(value).mean)
-    torch.testing.assert_close(second, Moments.of(value).second_moment())
-    torch.testing.assert_close(statistics[..., -2:], torch.ones(2, N, 2))
+    assert torch.autograd.gradcheck(value, tuple(conditionals.potential))
 
 
-def test_moment_statistics_have_the_right_gradient():
-    value = torch.randn(2, 3, 6, requires_grad=True)
-    assert torch.autograd.gradcheck(MomentStatistics.apply, value)
-    assert torch.autograd.gradgradcheck(MomentStatistics.apply, value)
+def test_second_moments_are_the_expectations():
+    mean, root = torch.randn(2, N, 3), torch.randn(2, N, 3, 3)
+    moments = Moments.with_root(mean, root)
+    expected = torch.einsum("bni,bnj->bnij", mean, mean)
+    expected = expected + torch.einsum("bnik,bnjk->bnij", root, root)
+    torch.testing.assert_close(moments.second, expected)
+    for ours, theirs in zip(Moments.of(moments.flat()), moments, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    ones = torch.ones(2, N, 2)
+    statistics = torch.cat([moments.expected_statistics(), ones], -1)
+    torch.testing.assert_close(FAMILY.observation_statistics(moments.flat()), statistics)
+
+
+def test_second_moments_have_the_right_gradient():
+    mean, root = torch.randn(2, 3, 2, requires_grad=True), torch.randn(2, 3, 2, 2)
+
+    def second(mean: Tensor, root: Tensor) -> Tensor:
+        return Moments.with_root(mean, root).second
+
+    arguments = mean, root.requires_grad_()
+    assert torch.autograd.gradcheck(second, arguments)
+    assert torch.autograd.gradgradcheck(second, arguments)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_softmax_without_denormals_has_the_right_gradient(scale):
+    logits = (scale * torch.randn(3, 5)).requires_grad_()
+    softmax = Categorical(5).expected_statistics
+    torch.testing.assert_close(softmax(logits), logits.softmax(-1))
+    assert torch.autograd.gradcheck(softmax, logits)
+    assert torch.autograd.gradgradcheck(softmax, logits)

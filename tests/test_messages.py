@@ -11,7 +11,7 @@ from torch import Tensor
 from pyro_crowdclust import messages
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
-from pyro_crowdclust.families import Categorical, Gaussian, Moments, NormalInverseWishart
+from pyro_crowdclust.families import Categorical, Moments, NormalInverseWishart
 from pyro_crowdclust.messages import (
     LocalConditionals,
     LocalPosterior,
@@ -19,7 +19,7 @@ from pyro_crowdclust.messages import (
     PairCoupling,
 )
 
-from .oracles import random_natural
+from .oracles import random_natural, random_potential
 
 N, K, M, PAIRED = 5, 3, 2, 4
 LEFT = torch.tensor([0, 2, 1, 3, 0, 1])
@@ -53,8 +53,7 @@ def random_conditionals(observed: bool = False) -> LocalConditionals:
     if observed:
         points = Moments.point(2 * torch.randn(N, 2)).flat()
         return LocalConditionals(FAMILY, log_weights, components, None, points)
-    potential = random_natural(Gaussian(2), N)
-    return LocalConditionals(FAMILY, log_weights, components, potential)
+    return LocalConditionals(FAMILY, log_weights, components, random_potential(N, 2))
 
 
 def solve_alone(conditionals: LocalConditionals, iterations: int) -> LocalPosterior:
@@ -155,7 +154,7 @@ def test_logits_are_log_densities_of_every_cluster():
     logits = conditionals.logits(latent)
     for k, one_hot in enumerate(torch.eye(K)):
         z = one_hot.expand(N, K)
-        x = ComponentObservation(FAMILY, conditionals.components, z, FAMILY.local.size)
+        x = ComponentObservation(FAMILY, conditionals.components, z, FAMILY.observation_size)
         expected = Assignment(conditionals.log_weights).log_prob(z) + x.log_prob(latent.flat())
         same(logits[:, k] + FAMILY.log_base_measure(None), expected)
 
@@ -164,7 +163,7 @@ def surrogate(conditionals: LocalConditionals, q: Tensor, latent: Moments) -> Te
     """The local bound with the potential <r(o), t(x)> in place of log p(o | x), item by item."""
     bound = []
     logits = conditionals.logits(latent)
-    for i, potential in enumerate(conditionals.potential):
+    for i, potential in enumerate(conditionals.potential.natural_parameters()):
         mean, root = latent.mean[i], latent.root[i]
         covariance = root @ root.mT
         linear, quadratic = FAMILY.local.unpack(potential)
@@ -214,7 +213,8 @@ def assert_fixed_point(
     """Eq. 12 and eq. 14, written out item by item."""
     q = local.assignments
     for i in range(N):
-        linear, quadratic = FAMILY.local.unpack(conditionals.potential[i].clone())
+        potential = conditionals.potential.natural_parameters()[i]
+        linear, quadratic = FAMILY.local.unpack(potential)
         for k in range(K):
             prior_linear, prior_quadratic = FAMILY.local.unpack(conditionals.components[k])
             linear = linear + q[i, k] * prior_linear
@@ -279,17 +279,17 @@ def test_the_best_neighbour_of_the_fixed_point_is_the_fixed_point():
 def test_only_the_last_round_is_differentiable(damping):
     """Earlier rounds reach the answer through the assignments, which are held fixed."""
     conditionals, coupling = random_conditionals(), random_coupling()
-    potential = conditionals.potential.requires_grad_()
+    leaves = [part.requires_grad_() for part in conditionals.potential]
     solver = LocalSolver(message_iterations=3, damping=damping)
     for local in solver.solve(conditionals, coupling):
-        own = potential[: len(local.logits)]
+        own = conditionals.potential.natural_parameters()[: len(local.logits)]
         covariance = local.latent.root @ local.latent.root.mT
         fixed = (FAMILY.local.natural(local.latent.mean, covariance) - own).detach()
         again = conditionals.logits(FAMILY.local.moments(fixed + own))
         messages_heard = (local.logits - again).detach()
-        (gradient,) = torch.autograd.grad(local.logits.square().sum(), potential, retain_graph=True)
-        (expected,) = torch.autograd.grad((again + messages_heard).square().sum(), potential)
-        same(gradient, expected, 1e-8)
+        found = torch.autograd.grad(local.logits.square().sum(), leaves, retain_graph=True)
+        expected = torch.autograd.grad((again + messages_heard).square().sum(), leaves)
+        same(found, expected, 1e-8)
 
 
 def test_damping_lets_one_of_two_items_win_that_were_called_different():

@@ -161,7 +161,7 @@ def niw_gaussian() -> ConjugateProblem:
 
     def observe(theta: Tensor) -> None:
         with pyro.plate("items", 5):
-            likelihood = ComponentObservation(family, theta, one_hot, family.local.size)
+            likelihood = ComponentObservation(family, theta, one_hot, family.observation_size)
             pyro.sample("x", likelihood, obs=Moments.point(x).flat())
 
     rows, evidence = [], 0.0

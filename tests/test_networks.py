@@ -64,7 +64,7 @@ def test_gaussian_recognition_makes_potentials():
     raw_mean, raw = recognition.network(o.flatten(1)).chunk(2, -1)
     # softplus(raw + c) with softplus(c) = 12
     precision = torch.log1p(torch.exp(raw) * np.expm1(12.0))
-    mean, covariance = Gaussian(DIM).standard(recognition(o))
+    mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
     torch.testing.assert_close(mean, raw_mean, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(covariance, (1 / precision).diag_embed(), rtol=1e-6, atol=1e-6)
 
@@ -74,7 +74,7 @@ def test_gaussian_recognition_starts_linear_and_confident():
     weight, bias = torch.randn(DIM, 4), torch.randn(DIM)
     recognition.start_at_linear(weight, bias)
     o = torch.randn(6, 4)
-    mean, covariance = Gaussian(DIM).standard(recognition(o))
+    mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
     torch.testing.assert_close(mean, o @ weight.mT + bias, rtol=1e-6, atol=1e-6)
     expected = torch.eye(DIM).expand(6, -1, -1) / 12
     torch.testing.assert_close(covariance, expected, rtol=1e-6, atol=1e-6)

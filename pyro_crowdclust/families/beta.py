@@ -58,6 +58,12 @@ class Beta(ExponentialFamily):
         tau = natural_parameters + 1
         return torch.digamma(tau) - torch.digamma(tau.sum(-1, keepdim=True))
 
+    def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
+        tau = natural_parameters + 1
+        total = tau.sum(-1, keepdim=True)
+        mean = torch.digamma(tau) - torch.digamma(total)
+        return mean, torch.lgamma(tau).sum(-1) - torch.lgamma(total).squeeze(-1)
+
     def sufficient_statistics(self, value: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([value.log(), torch.log1p(-value)], -1)
 

@@ -9,16 +9,15 @@ Convention (Luo et al. 2018, appendix A.1), for ``size`` = K categories:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
-
-_SHORT_ROW = 12
 
 
 def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
@@ -27,16 +26,30 @@ def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
     Processors handle denormal numbers some ten times slower, and confident assignments are full
     of them; with this cut neither probabilities nor their products are denormal.
     """
-    smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
-    return torch.nn.functional.threshold(_softmax(logits), smallest, 0.0)
+    return _SoftmaxWithoutDenormals.apply(logits)
 
 
-def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
-    if logits.requires_grad or logits.device.type != "cpu" or logits.shape[-1] > _SHORT_ROW:
-        return logits.softmax(-1)
-    # torch's own takes several times as long for short rows as these passes over all of them.
-    positive = (logits - logits.amax(-1, keepdim=True)).exp_()
-    return positive.div_((positive @ logits.new_ones(logits.shape[-1])).unsqueeze(-1))
+class _SoftmaxWithoutDenormals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
+        if logits.is_cpu:
+            # torch's own takes three times as long where exponentials are denormal, and in short
+            # rows, as these passes over all of them.
+            positive = (logits - logits.amax(-1, keepdim=True)).clamp_min_(2 * math.log(smallest))
+            positive.exp_()
+            normalized = positive.div_(positive.sum(-1, keepdim=True))
+        else:
+            normalized = logits.softmax(-1)
+        probabilities = torch.nn.functional.threshold_(normalized, smallest, 0.0)
+        ctx.save_for_backward(probabilities)
+        return probabilities
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (probabilities,) = ctx.saved_tensors
+        weighted = probabilities * gradient
+        return torch.addcmul(weighted, probabilities, weighted.sum(-1, keepdim=True), value=-1)
 
 
 class CategoricalParameters(NamedTuple):
@@ -94,9 +107,10 @@ class Categorical(ExponentialFamily):
         return legal.all(-1) & (natural_parameters > -torch.inf).any(-1)
 
     def inner_product(self, natural_parameters: Tensor, statistics: Tensor) -> Tensor:
-        # A category that cannot occur, eta = -inf, adds nothing where its probability is 0.
-        finite = natural_parameters.clamp_min(torch.finfo(natural_parameters.dtype).min)
-        return (finite * statistics).sum(-1)
+        # A category that cannot occur, eta = -inf, adds nothing where its probability is 0. The
+        # root leaves room for weights, by which the gradient -eta is still multiplied.
+        impossible = -math.sqrt(torch.finfo(natural_parameters.dtype).max)
+        return (natural_parameters.clamp_min(impossible) * statistics).sum(-1)
 
     def kl_divergence(self, natural_parameters: Tensor, other: Tensor) -> Tensor:
         mean = self.expected_statistics(natural_parameters)

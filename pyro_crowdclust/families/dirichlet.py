@@ -55,6 +55,12 @@ class Dirichlet(ExponentialFamily):
         alpha = natural_parameters + 1
         return torch.digamma(alpha) - torch.digamma(alpha.sum(-1, keepdim=True))
 
+    def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
+        alpha = natural_parameters + 1
+        total = alpha.sum(-1, keepdim=True)
+        mean = torch.digamma(alpha) - torch.digamma(total)
+        return mean, torch.lgamma(alpha).sum(-1) - torch.lgamma(total).squeeze(-1)
+
     def sufficient_statistics(self, value: Float[Tensor, "*batch size"]) -> Tensor:
         return value.log()
 

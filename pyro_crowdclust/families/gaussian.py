@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -130,13 +131,18 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
     cholesky, info = torch.linalg.cholesky_ex(precision)
     if not precision.is_cpu:
         cholesky = cholesky.masked_fill((info != 0)[..., None, None], torch.nan)
-    elif bool(info.any()):
+    elif bool(info.count_nonzero()):
         raise OutsideDomain(
             "a Gaussian latent has a precision that is not positive definite: the natural "
             "parameters of the components have left their domain; lower the step size"
         )
-    identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
-    return torch.linalg.solve_triangular(cholesky, identity.expand_as(cholesky), upper=False)
+    identity = _identity(cholesky.shape[-1], cholesky.dtype, cholesky.device)
+    return torch.linalg.solve_triangular(cholesky, identity, upper=False)
+
+
+@cache
+def _identity(dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.eye(dim, dtype=dtype, device=device)
 
 
 def root_sensitivity(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "*batch dim dim"]:

@@ -244,7 +244,7 @@ def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
 def _plain_options(data: CrowdData, components: Components) -> dict[str, Any]:
     common = {"epochs": 100, "tolerance": 1e-4, "dtype": torch.float64}
     common |= {"callbacks": [MergeMoves()] if data.num_pairs else []}
-    if data.num_items * components.family.observation_size <= FULL_BATCH_NUMBERS:
+    if data.num_items * components.family.size <= FULL_BATCH_NUMBERS:
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
 
