@@ -93,7 +93,7 @@ class MessagePassingGuide(ConjugateGuide):
             return
 
         local = self._local(batch, weights, theta, rates, labels)
-        with FullPlate("items", len(batch.items), self.model.supervision.item_weight(batch)):
+        with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:

@@ -199,7 +199,7 @@ class SemiCrowdsourcedMixture(nn.Module):
 
         # The batch keeps its design, which the full data are prepared for once.
         design = batch.once((self.components.family, precision), design_of_batch)
-        with FullPlate("items", len(batch.items), self.supervision.item_weight(batch)):
+        with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             observation = MixtureObservation(self.components, theta, offsets, design)
             pyro.sample("x", observation, obs=design.rows)
 
@@ -212,7 +212,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             self._summed_out(weights, theta, labels, batch)
             return None
 
-        with FullPlate("items", len(batch.items), self.supervision.item_weight(batch)):
+        with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             self._features(theta, z, batch)

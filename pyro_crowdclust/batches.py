@@ -98,7 +98,7 @@ class Batch:
     @property
     def num_pairs(self) -> int:
         """Number of answers in the batch."""
-        return len(self.left)
+        return self.left.shape[0]
 
     @property
     def answered(self) -> Bool[Tensor, " item"]:

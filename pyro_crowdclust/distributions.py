@@ -378,7 +378,7 @@ def agreement(
     right: Int[Tensor, " pair"],
 ) -> Float[Tensor, " pair"]:
     """``<z_i, z_j>`` of every pair of rows: the probability that both share a cluster."""
-    count = len(assignments)
+    count = assignments.shape[0]
     if count <= _MATRIX_LIMIT:
         return (
             (assignments @ assignments.mT)

@@ -92,13 +92,13 @@ class _LastRound(torch.autograd.Function):
         assignments: Tensor,
         messages: Tensor,
     ) -> tuple[Tensor, ...]:
-        paired, dim = len(messages), local.dim
+        paired, dim = messages.shape[0], local.dim
         of_latent = components[:, : local.size]
         natural = assignments @ of_latent
         vectors, diagonals = natural[:, :dim], natural[:, dim :: dim + 1]
         for rows in (slice(paired), slice(paired, None)):
-            vectors[rows].add_(linear[: len(natural[rows])])
-            diagonals[rows].sub_(precision[: len(natural[rows])], alpha=0.5)
+            vectors[rows].add_(linear[: natural[rows].shape[0]])
+            diagonals[rows].sub_(precision[: natural[rows].shape[0]], alpha=0.5)
         vector, quadratic = local.unpack(natural)
         inverse = inverse_cholesky(-2 * quadratic)
         root = inverse.mT
@@ -120,7 +120,7 @@ class _LastRound(torch.autograd.Function):
         of_latent, mean, covariance, inverse = ctx.saved_tensors
         local, paired = ctx.local, ctx.paired
         both = slice(paired), slice(paired, None)  # the rows without messages, and all items
-        logits_grad = mean.new_zeros(len(mean), len(of_latent))
+        logits_grad = mean.new_zeros(mean.shape[0], of_latent.shape[0])
         for rows, of_logits in zip(both, gradients[3::4], strict=True):
             if of_logits is not None:
                 logits_grad[rows] = of_logits

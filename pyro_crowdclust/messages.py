@@ -200,10 +200,10 @@ class LocalConditionals:
     def _last_round_by_autograd(
         self, alone: Tensor, assignments: Tensor, messages: Tensor
     ) -> tuple[LocalPosterior, LocalPosterior]:
-        paired = self.first(len(messages))
+        paired = self.first(messages.shape[0])
         unheard, latent = paired.latent(alone), self.latent(assignments)
         logits = self.logits(latent)
-        heard = logits + nn.functional.pad(messages, (0, 0, 0, len(logits) - len(messages)))
+        heard = logits + nn.functional.pad(messages, (0, 0, 0, logits.shape[0] - messages.shape[0]))
         return (
             LocalPosterior(paired.logits(unheard), unheard),
             LocalPosterior(heard, latent),

@@ -185,6 +185,15 @@ class ConsistencyTerm:
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
+Term = RecognitionTerm | LabelTerm | ConsistencyTerm
+
+
+def current_weights(term: Term) -> dict[str, float]:
+    """The weights of a term at its current epoch, by name."""
+    names = [name for name in ("weight", "answered_weight") if hasattr(term, name)]
+    return {name: _at(getattr(term, name), term.epoch) for name in names}
+
+
 @dataclass(frozen=True)
 class ExponentialAnnealing:
     """``c(epoch) = max(initial decay^epoch, floor)``; made by ``exponential_annealing``."""

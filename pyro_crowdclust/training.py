@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler, item_batches
 from pyro_crowdclust.checks import find_not_finite
+from pyro_crowdclust.compiled_step import CompiledStep, Gradients
 from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.families import OutsideDomain
@@ -110,6 +112,18 @@ class Trainer:
         self.optim = optim(parameters) if parameters else None
         natural = [] if self.natural is None else self.natural.param_groups
         self._stepped = [*(group["params"][0] for group in natural), *parameters]
+        self._compiled: CompiledStep | None = None
+
+    def compile(self, batch: Batch) -> None:
+        """Compile the step on batches like this one, for all steps but the first of the run.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be compiled.
+        """
+        self._compiled = CompiledStep(self.model, self.guide, self.elbo, self._stepped)
+        self._compiled.prepare(batch)
 
     def _parameters(self) -> list[nn.Parameter]:
         """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
@@ -157,9 +171,13 @@ class Trainer:
 
     def _backward(self, batch: Batch) -> float:
         """The ELBO of the batch, and the gradients of the loss."""
-        elbo = -self._loss(batch)
-        auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
-        loss = -elbo if auxiliary is None else auxiliary - elbo
+        compiled = self._compiled_gradients(batch)
+        if compiled is None:
+            elbo = -self._loss(batch)
+            auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
+            loss = -elbo if auxiliary is None else auxiliary - elbo
+        else:
+            elbo, loss, gradients = compiled
         # The one time in a step that a GPU is waited for.
         reported, total = torch.stack([elbo.detach(), loss.detach()]).tolist()
         if not math.isfinite(total):
@@ -167,15 +185,31 @@ class Trainer:
                 find_not_finite(self.model, self.guide, batch)
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
             )
-        loss.backward()
+        if compiled is None:
+            loss.backward()
+        else:
+            for parameter, gradient in zip(self._stepped, gradients, strict=True):
+                parameter.grad = gradient
         return reported
+
+    def _compiled_gradients(self, batch: Batch) -> Gradients | None:
+        """None where the step is not compiled; the first is checked by Pyro."""
+        if self._compiled is None or self.steps_done == 0:
+            return None
+        with self._naming_the_site(batch):
+            return self._compiled(batch)
 
     def _loss(self, batch: Batch) -> Tensor:
         """The negative ELBO of the batch."""
         validate = self.validate or self.steps_done == 0
+        with self._naming_the_site(batch), pyro.validation_enabled(validate):
+            return self.elbo.differentiable_loss(self.model, self.guide, batch)
+
+    @contextmanager
+    def _naming_the_site(self, batch: Batch) -> Iterator[None]:
+        """Turn an error that comes from numbers into a ``NotFinite`` that says where they are."""
         try:
-            with pyro.validation_enabled(validate):
-                return self.elbo.differentiable_loss(self.model, self.guide, batch)
+            yield
         except (ValueError, torch.linalg.LinAlgError) as error:
             # A value that is not finite may stop a distribution before there is a loss.
             bad = find_not_finite(self.model, self.guide, batch)

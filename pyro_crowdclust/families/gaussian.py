@@ -128,14 +128,11 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
         If a precision is not positive definite. On a GPU it becomes NaN instead, which is found
         when the loss is read: to ask here would be to wait for the device.
     """
-    cholesky, info = torch.linalg.cholesky_ex(precision)
-    if not precision.is_cpu:
+    if precision.is_cpu:
+        cholesky = _checked_cholesky(precision)
+    else:
+        cholesky, info = torch.linalg.cholesky_ex(precision)
         cholesky = cholesky.masked_fill((info != 0)[..., None, None], torch.nan)
-    elif bool(info.count_nonzero()):
-        raise OutsideDomain(
-            "a Gaussian latent has a precision that is not positive definite: the natural "
-            "parameters of the components have left their domain; lower the step size"
-        )
     identity = _identity(cholesky.shape[-1], cholesky.dtype, cholesky.device)
     return torch.linalg.solve_triangular(cholesky, identity, upper=False)
 
@@ -143,6 +140,17 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
 @cache
 def _identity(dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.eye(dim, dtype=dtype, device=device)
+
+
+def _checked_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
+    # torch asks whether all went well, which in a compiled step Python cannot.
+    try:
+        return torch.linalg.cholesky(precision)
+    except torch.linalg.LinAlgError as error:
+        raise OutsideDomain(
+            "a Gaussian latent has a precision that is not positive definite: the natural "
+            "parameters of the components have left their domain; lower the step size"
+        ) from error
 
 
 def root_sensitivity(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "*batch dim dim"]:
