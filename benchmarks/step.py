@@ -9,12 +9,17 @@ runs. An epoch of SCDC has as many steps as one of BayesSCDC, so that the ratio 
 that of their epochs.
 
     python benchmarks/step.py --threads 1
+    python benchmarks/step.py --threads 1 --compile
 
 Last line: one JSON object with the medians ``ratio`` (of steps that took turns), ``milliseconds``
 and ``floor_milliseconds`` on the asked number of threads; ``ratio_1_thread``; ``ratio_2_threads``,
 null unless two cores are free (a busy one makes two threads many times slower than one);
 ``scdc_over_bayes`` on one thread, with z summed over the four most probable clusters of each item
 and over the others by an unbiased draw; ``scdc_exact_over_bayes`` with all K values computed.
+With ``--compile`` also, on one thread: ``ratio_compiled`` of a compiled BayesSCDC step over that
+floor, ``ratio_compiled_over_compiled_floor`` over the floor compiled by the same compiler,
+``compile_seconds`` that went before, and ``steps_to_pay`` after which they are won back. Kernels
+that an earlier run left in torch's cache are not used.
 """
 
 from __future__ import annotations
@@ -23,17 +28,21 @@ import argparse
 import json
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
+from pyro_crowdclust.compiled_step import by_inductor
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
@@ -113,20 +122,25 @@ def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
     return trainer_of(*build(**sizes), data, enumerates=sizes.get("amortized", False))
 
 
-def make_floor() -> Callable[[Batch], None]:
+def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], None]:
     """The same networks and optimizer with nothing around them."""
     encoder = SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM))
     decoder = SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))
     optimizer = adam([*encoder.parameters(), *decoder.parameters()])
 
+    def loss(features: Tensor, item_weight: Tensor) -> Tensor:
+        mean, raw = encoder(features).chunk(2, -1)
+        draw = mean + raw.exp() * torch.randn_like(mean)
+        likelihood = SoftBernoulli(decoder(draw), validate_args=False)
+        log_likelihood = likelihood.log_prob(features).sum(-1)
+        return -(item_weight.float() * log_likelihood).sum()
+
+    if compiler is not None:
+        loss = compiler(loss)
+
     def step(batch: Batch) -> None:
         optimizer.zero_grad(set_to_none=True)
-        mean, raw = encoder(batch.features).chunk(2, -1)
-        draw = mean + raw.exp() * torch.randn_like(mean)
-        log_likelihood = (
-            SoftBernoulli(decoder(draw), validate_args=False).log_prob(batch.features).sum(-1)
-        )
-        (-(batch.item_weight.float() * log_likelihood).sum()).backward()
+        loss(batch.features, batch.item_weight).backward()
         optimizer.step()
 
     return step
@@ -152,6 +166,31 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
+def measure_compiled(
+    data: CrowdData, batches: Sequence[Batch], steps: int
+) -> dict[str, float | None]:
+    """Compiled steps on one thread, in turns with those that are not, and with both floors."""
+    eager, compiled = make_trainer(data), make_trainer(data)
+    compiled.step(batches[0])  # the first is checked by Pyro
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": cache}),
+    ):
+        started = time.perf_counter()
+        compiled.compile(batches[0])
+        seconds = time.perf_counter() - started
+        works = (eager.step, compiled.step, make_floor(), make_floor(by_inductor))
+        times = take_turns(works, batches, steps, warm_up=5)
+    before, after, bare, compiled_bare = times
+    won = statistics.median(b - a for a, b in zip(after, before, strict=True))
+    return {
+        "ratio_compiled": median_ratio(after, bare),
+        "ratio_compiled_over_compiled_floor": median_ratio(after, compiled_bare),
+        "compile_seconds": seconds,
+        "steps_to_pay": seconds / won if won > 0 else None,
+    }
+
+
 def two_cores_are_free() -> bool:
     """Whether the machine has two cores and hardly anything has run on them lately."""
     return (os.cpu_count() or 1) >= 2 and os.getloadavg()[0] < 0.5
@@ -163,6 +202,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--items", type=int, default=8000)
+    parser.add_argument("--compile", action="store_true", help="measure a compiled step, too")
     options = parser.parse_args(arguments)
     both_threads = two_cores_are_free()
     torch.manual_seed(0)
@@ -194,6 +234,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "scdc_over_bayes": median_ratio(probable, bayes),
         "scdc_exact_over_bayes": median_ratio(exact_sum, beside),
     }
+    if options.compile:
+        figures |= measure_compiled(data, batches, options.steps)
     first = batches[0]
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"
     print(f"{options.threads} threads, {size}")

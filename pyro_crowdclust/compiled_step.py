@@ -186,6 +186,10 @@ class _Graph:
         self._kind = inputs.kind
         names = [name for name, *_ in inputs.kind[0]]
 
+        with torch.random.fork_rng(), pyro.validation_enabled(False):
+            # What functions keep from their first call on must be real tensors.
+            _gradients(batch, parameters, **parts)
+
         def step(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor | None]:
             given = dict(zip(names, tensors, strict=True))
             given["num_paired"] = given["num_paired"].shape[0]
