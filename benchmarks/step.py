@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import tempfile
@@ -166,9 +167,7 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
-def measure_compiled(
-    data: CrowdData, batches: Sequence[Batch], steps: int
-) -> dict[str, float | None]:
+def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> dict[str, float]:
     """Compiled steps on one thread, in turns with those that are not, and with both floors."""
     eager, compiled = make_trainer(data), make_trainer(data)
     compiled.step(batches[0])  # the first is checked by Pyro
@@ -187,7 +186,7 @@ def measure_compiled(
         "ratio_compiled": median_ratio(after, bare),
         "ratio_compiled_over_compiled_floor": median_ratio(after, compiled_bare),
         "compile_seconds": seconds,
-        "steps_to_pay": seconds / won if won > 0 else None,
+        "steps_to_pay": seconds / won if won > 0 else math.inf,
     }
 
 

@@ -179,16 +179,17 @@ class _Graph:
         parameters: Sequence[nn.Parameter],
         compiler: Compiler,
     ) -> None:
+        with torch.random.fork_rng(), pyro.validation_enabled(False):
+            # What functions keep from their first call on must be real tensors.
+            _, loss, *_ = _gradients(batch, parameters, **parts)
         everything = PythonState(parts)
         self._terms = [part for part in everything.objects if isinstance(part, Term)]
         scheduled = {id(term): ("epoch", *current_weights(term)) for term in self._terms}
         self.state = PythonState(parts, but_for=scheduled)
         self._kind = inputs.kind
+        self._parameters = parameters
+        self._learning = self._who_learns()
         names = [name for name, *_ in inputs.kind[0]]
-
-        with torch.random.fork_rng(), pyro.validation_enabled(False):
-            # What functions keep from their first call on must be real tensors.
-            _gradients(batch, parameters, **parts)
 
         def step(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor | None]:
             given = dict(zip(names, tensors, strict=True))
@@ -208,7 +209,7 @@ class _Graph:
             self._sizes = graph.shape_env
             asked = self._sizes.produce_guards_expression(examples, ignore_static=False)
             self._asked_of_sizes = compile(asked or "True", "<sizes>", "eval")
-            self._run = self._compiled(graph, compiler, inputs)
+            self._run = self._compiled(graph, compiler, inputs, loss)
 
     def _traced(self, step: Callable, tensors: tuple[Tensor, ...]) -> GraphModule:
         # Parameters are no inputs: they stay attributes of the graph, with sizes that are numbers.
@@ -223,23 +224,29 @@ class _Graph:
             ) from error
 
     def _compiled(
-        self, graph: GraphModule, compiler: Compiler, inputs: _Inputs
+        self, graph: GraphModule, compiler: Compiler, inputs: _Inputs, loss: Tensor
     ) -> Callable[..., list[Tensor | None]]:
         graph.graph.eliminate_dead_code()
         graph.recompile()
         try:
             run = compiler(graph)
             with torch.random.fork_rng(), torch.no_grad():
-                run(list(inputs.tensors), self._weights())
-        except torch.linalg.LinAlgError:
-            pass  # It is compiled, and the step itself will say the same.
+                _, found, *_ = run(list(inputs.tensors), self._weights())
         except Exception as error:
             raise ValueError(
                 f"torch.compile failed: {str(error).splitlines()[0]}. compile=True needs a C++ "
                 "compiler: install g++ or clang (Debian: apt install g++; macOS: xcode-select "
                 "--install), name it in the environment variable CXX, or leave compile out"
             ) from error
+        if not torch.allclose(found, loss, rtol=1e-3, equal_nan=True):
+            raise ValueError(
+                f"the compiled step finds the loss {found.item():g} where it is {loss.item():g}: "
+                "leave compile out"
+            )
         return run
+
+    def _who_learns(self) -> list[bool]:
+        return [parameter.requires_grad for parameter in self._parameters]
 
     def _weights(self) -> list[Tensor]:
         values = [value for term in self._terms for value in current_weights(term).values()]
@@ -247,7 +254,7 @@ class _Graph:
 
     def fits(self, inputs: _Inputs) -> bool:
         """Whether a step on these inputs would be this very graph."""
-        if inputs.kind != self._kind:
+        if inputs.kind != self._kind or self._who_learns() != self._learning:
             return False
         given = [*inputs.tensors, *self._weights()]
         if not self._sizes.evaluate_guards_expression(self._asked_of_sizes, given):
@@ -269,8 +276,10 @@ def _gradients(
     finally:
         _forget_auxiliary_loss(guide)
     loss = -bound if auxiliary is None else auxiliary - bound
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    return [bound.detach(), loss.detach(), *gradients]
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    gradients = iter(torch.autograd.grad(loss, learning, allow_unused=True))
+    of_all = [next(gradients) if parameter.requires_grad else None for parameter in parameters]
+    return [bound.detach(), loss.detach(), *of_all]
 
 
 def _forget_auxiliary_loss(guide: Any) -> None:

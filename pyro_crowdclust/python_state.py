@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from operator import is_
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 # Values without parts that could change.
 _WHOLE = (Tensor, type, FunctionType, MethodType, ModuleType)
+# A module's dictionaries that are about hooks of other things than its calls and gradients.
+_OF_HOOKS = frozenset(vars(nn.Module())) - {
+    *("training", "_parameters", "_buffers", "_modules"),
+    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
+}
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
@@ -46,46 +52,63 @@ class PythonState:
         self, roots: Mapping[str, Any], but_for: Mapping[int, Collection[str]] | None = None
     ) -> None:
         self._but_for = but_for or {}
-        self._held: list[tuple[str, Any, tuple, tuple]] = []
+        self._held: list[_Held] = []
+        self._empty: list[tuple[str, Any]] = []
         self.objects: list[Any] = []
         self._seen: set[int] = set()
         for name, root in roots.items():
             self._visit(name, root)
+        self._all_empty = [container for _, container in self._empty]
 
     def _visit(self, name: str, value: Any) -> None:
         if isinstance(value, _WHOLE) or id(value) in self._seen:
             return
         if isinstance(value, dict):
-            self._hold(name, value, tuple(value))
+            self._hold(name, value, tuple(value), value.values)
         elif isinstance(value, list | tuple):
-            self._hold(name, value, tuple(range(len(value))))
+            self._hold(name, value, tuple(range(len(value))), value.__iter__)
         elif hasattr(value, "__dict__"):
             self._seen.add(id(value))
             self.objects.append(value)
-            left_out = self._but_for.get(id(value), ())
-            self._hold(name, vars(value), tuple(key for key in vars(value) if key not in left_out))
+            attributes, left_out = vars(value), self._but_for.get(id(value), ())
+            keys = tuple(key for key in attributes if key not in left_out)
+            read = partial(map, attributes.get, keys) if left_out else attributes.values
+            self._hold(name, attributes, keys, read)
 
-    def _hold(self, name: str, container: Any, keys: tuple) -> None:
-        # The objects are kept, so that no other can have their ids.
+    def _hold(self, name: str, container: Any, keys: tuple, read: Callable) -> None:
+        # The containers are kept, so that no other can have their ids.
         self._seen.add(id(container))
-        values = tuple(container[key] for key in keys)
-        if keys:
-            self._held.append((name, container, keys, values))
+        if not container:
+            self._empty.append((name, container))
+            return
+        values = tuple(read())
+        self._held.append(_Held(name, container, keys, read, values))
         for key, value in zip(keys, values, strict=True):
-            if not _is_of_hooks(key):
+            if key not in _OF_HOOKS:
                 self._visit(_joined(name, key), value)
 
     def changed(self) -> str | None:
         """Where something is not what it was, or None."""
-        for name, container, keys, before in self._held:
-            try:
-                now = tuple(map(container.__getitem__, keys))
-            except LookupError:
+        if any(self._all_empty):
+            return next(name for name, container in self._empty if container)
+        for name, _, keys, read, before in self._held:
+            now = tuple(read())
+            if len(now) != len(before):
                 return name
             if not all(map(is_, now, before)):
                 for key in _different(keys, now, before):
                     return _joined(name, key)
         return None
+
+
+class _Held(NamedTuple):
+    """What a container held: its values as ``read`` reads them, and their keys."""
+
+    name: str
+    container: Any
+    keys: tuple
+    read: Callable[[], Iterable]
+    values: tuple
 
 
 def _different(keys: tuple, now: tuple, before: tuple) -> Iterator[Any]:
@@ -95,12 +118,7 @@ def _different(keys: tuple, now: tuple, before: tuple) -> Iterator[Any]:
             yield key
 
 
-def _is_of_hooks(key: Any) -> bool:
-    """Whether a module keeps its hooks there: a dozen of mostly empty dictionaries for each."""
-    return isinstance(key, str) and key.startswith("_") and "_hooks" in key
-
-
 def _joined(name: str, key: Any) -> str:
-    if key in ("_parameters", "_buffers", "_modules"):
+    if isinstance(key, str) and key in ("_parameters", "_buffers", "_modules"):
         return name
     return f"{name}.{key}" if isinstance(key, str) else f"{name}[{key!r}]"

@@ -143,6 +143,17 @@ def test_other_settings_have_a_graph_of_their_own():
     assert graphs.count == 2
 
 
+def test_a_parameter_that_no_longer_learns_has_no_gradient():
+    guide, batch = mixture_problem()
+    parameters = list(guide.parameters())
+    step = CompiledStep(guide.model, guide, ELBO, parameters, as_written)
+    assert all(gradient is not None for gradient in step(batch).gradients)
+    parameters[0].requires_grad_(False)
+    frozen, *others = step(batch).gradients
+    assert frozen is None
+    assert all(gradient is not None for gradient in others)
+
+
 class Location(nn.Module):
     """q of the mean of all features, which uses a number that is no tensor."""
 
