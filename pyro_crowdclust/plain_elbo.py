@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,8 @@ from pyro import poutine
 from pyro.distributions.util import scale_and_mask
 from pyro.infer import Trace_ELBO
 from pyro.infer.util import is_validation_enabled
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.runtime import Message
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
@@ -30,34 +32,49 @@ class PlainELBO(Trace_ELBO):
         self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Tensor:
         of_pyro = super().differentiable_loss
-        is_messenger = isinstance(poutine.unwrap(guide), poutine.messenger.Messenger)
+        is_messenger = isinstance(poutine.unwrap(guide), Messenger)
         if is_validation_enabled() or self.num_particles > 1 or is_messenger:
             return of_pyro(model, guide, *args, **kwargs)
-        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
-        if any(not site["fn"].has_rsample for site in _samples(guide_trace)):
+        with _Sites() as of_guide:
+            guide(*args, **kwargs)
+        if any(not site["fn"].has_rsample for site in of_guide.sites.values()):
             return of_pyro(model, guide, *args, **kwargs)
-        replayed = poutine.replay(model, trace=guide_trace)
-        model_trace = poutine.trace(replayed).get_trace(*args, **kwargs)
+        with _Sites(of_guide.sites) as of_model:
+            model(*args, **kwargs)
         total = _Total()
-        of_model = {site["name"]: site for site in _samples(model_trace)}
-        for site in _samples(guide_trace):
-            divergence = _divergence(site, of_model.get(site["name"]))
+        for name, site in of_guide.sites.items():
+            divergence = _divergence(site, of_model.sites.get(name))
             if divergence is None:
                 total.add(site)
             else:
-                del of_model[site["name"]]
+                del of_model.sites[name]
                 total.number = total.number + divergence
-        for site in of_model.values():
+        for site in of_model.sites.values():
             total.add(site, sign=-1)
         return total.value()
 
 
-def _samples(trace: poutine.Trace) -> list[dict[str, Any]]:
-    sites = (site for site in trace.nodes.values() if site["type"] == "sample")
-    return [site for site in sites if not site_is_subsample(site)]
+class _Sites(Messenger):
+    """Collects the sites of a run, which take the values of earlier ones with the same name.
+
+    What ``poutine.trace`` of a ``poutine.replay`` keeps, in one handler, and nothing else of it.
+    """
+
+    def __init__(self, earlier: Mapping[str, Message] | None = None) -> None:
+        super().__init__()
+        self._earlier = earlier or {}
+        self.sites: dict[str, Message] = {}
+
+    def _process_message(self, msg: Message) -> None:
+        if msg["type"] == "sample" and msg["name"] in self._earlier and not msg["is_observed"]:
+            msg["value"], msg["done"] = self._earlier[msg["name"]]["value"], True
+
+    def _postprocess_message(self, msg: Message) -> None:
+        if msg["type"] == "sample" and not site_is_subsample(msg):
+            self.sites[msg["name"]] = msg
 
 
-def _divergence(of_guide: dict[str, Any], of_model: dict[str, Any] | None) -> Tensor | None:
+def _divergence(of_guide: Message, of_model: Message | None) -> Tensor | None:
     """The whole ``KL(q || p)`` of a site under neither scale nor mask, where q knows it."""
     if of_model is None or not (_is_plain(of_guide) and _is_plain(of_model)):
         return None
@@ -67,7 +84,7 @@ def _divergence(of_guide: dict[str, Any], of_model: dict[str, Any] | None) -> Te
     return None
 
 
-def _is_plain(site: dict[str, Any]) -> bool:
+def _is_plain(site: Message) -> bool:
     scale = site["scale"]
     return site["mask"] is None and not isinstance(scale, Tensor) and scale == 1
 
@@ -82,7 +99,7 @@ class _Total:
         self.number: Tensor | float = 0.0
         self._plates: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def add(self, site: dict[str, Any], sign: int = 1) -> None:
+    def add(self, site: Message, sign: int = 1) -> None:
         """Add the log-density of a site, or take it away."""
         if getattr(site["fn"], "is_deterministic", False):
             return
