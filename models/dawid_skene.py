@@ -90,7 +90,7 @@ class DawidSkene(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
-        with FullPlate("items", len(batch.items), batch.item_scale):
+        with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             sample_labels(self.annotators, values, y, batch)
         return y

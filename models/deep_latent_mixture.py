@@ -183,7 +183,7 @@ class DeepLatentMixture(nn.Module):
         labels = sample_sites(mixture | self.supervision.priors())
         weights, theta = labels.pop("weights"), labels.pop("components")
 
-        with FullPlate("items", len(batch.items), self.supervision.item_weight(batch)):
+        with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             rows = Rows.of(z)

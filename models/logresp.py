@@ -101,7 +101,7 @@ class LogResp(nn.Module):
         with FullPlate("coefficients_plate", self.num_clusters):
             values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
         values |= self.annotators.sample()
-        with FullPlate("items", len(batch.items), batch.item_scale):
+        with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
             sample_labels(self.annotators, values, y, batch)
         return y

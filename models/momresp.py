@@ -113,7 +113,7 @@ class MomResp(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._of_classes()) | self.annotators.sample()
-        with FullPlate("items", len(batch.items), batch.item_scale):
+        with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             family = self.components.family
             given_class = ComponentObservation(

@@ -146,7 +146,7 @@ class TwoWayMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
         values = sample_sites(self.priors())
-        with FullPlate("items", len(batch.items), batch.item_weight):
+        with FullPlate("items", batch.items.shape[0], batch.item_weight):
             cell = pyro.sample(
                 "cell", Assignment(self.log_cells(values["weights"], values["styles"]))
             )

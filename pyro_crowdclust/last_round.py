@@ -96,9 +96,9 @@ class _LastRound(torch.autograd.Function):
         of_latent = components[:, : local.size]
         natural = assignments @ of_latent
         vectors, diagonals = natural[:, :dim], natural[:, dim :: dim + 1]
-        for rows in (slice(paired), slice(paired, None)):
-            vectors[rows].add_(linear[: natural[rows].shape[0]])
-            diagonals[rows].sub_(precision[: natural[rows].shape[0]], alpha=0.5)
+        for rows, own in ((slice(paired), slice(paired)), (slice(paired, None), slice(None))):
+            vectors[rows].add_(linear[own])
+            diagonals[rows].sub_(precision[own], alpha=0.5)
         vector, quadratic = local.unpack(natural)
         inverse = inverse_cholesky(-2 * quadratic)
         root = inverse.mT

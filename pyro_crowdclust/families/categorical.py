@@ -26,22 +26,28 @@ def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
     Processors handle denormal numbers some ten times slower, and confident assignments are full
     of them; with this cut neither probabilities nor their products are denormal.
     """
-    return _SoftmaxWithoutDenormals.apply(logits)
+    return _Softmax.apply(logits) if logits.requires_grad else _softmax(logits)
 
 
-class _SoftmaxWithoutDenormals(torch.autograd.Function):
+def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
+    smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
+    if logits.is_cpu:
+        # torch's own takes three times as long where exponentials are denormal, and in short rows,
+        # as these passes over all of them.
+        positive = (logits - logits.amax(-1, keepdim=True)).clamp_min_(2 * math.log(smallest))
+        positive.exp_()
+        normalized = positive.div_(positive.sum(-1, keepdim=True))
+    else:
+        normalized = logits.softmax(-1)
+    return torch.nn.functional.threshold_(normalized, smallest, 0.0)
+
+
+class _Softmax(torch.autograd.Function):
+    """``_softmax``, whose own steps would each take one on the way back."""
+
     @staticmethod
     def forward(ctx: Any, logits: Tensor) -> Tensor:
-        smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
-        if logits.is_cpu:
-            # torch's own takes three times as long where exponentials are denormal, and in short
-            # rows, as these passes over all of them.
-            positive = (logits - logits.amax(-1, keepdim=True)).clamp_min_(2 * math.log(smallest))
-            positive.exp_()
-            normalized = positive.div_(positive.sum(-1, keepdim=True))
-        else:
-            normalized = logits.softmax(-1)
-        probabilities = torch.nn.functional.threshold_(normalized, smallest, 0.0)
+        probabilities = _softmax(logits)
         ctx.save_for_backward(probabilities)
         return probabilities
 
