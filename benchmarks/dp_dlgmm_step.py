@@ -72,7 +72,8 @@ def make_vae() -> Callable[[Batch], None]:
         optimizer.zero_grad(set_to_none=True)
         mean, raw = encoder(batch.features).chunk(2, -1)
         draw = mean + raw.exp() * torch.randn_like(mean)
-        log_likelihood = SoftBernoulli(decoder(draw)).log_prob(batch.features).sum(-1)
+        emitted = SoftBernoulli(decoder(draw), event_dim=1, validate_args=False)
+        log_likelihood = emitted.log_prob(batch.features)
         divergence = (mean.square() + (2 * raw).exp() - 2 * raw - 1).sum(-1) / 2
         (-(batch.item_weight.float() * (log_likelihood - divergence)).sum()).backward()
         optimizer.step()

@@ -38,13 +38,13 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch, MinibatchSampler
 from pyro_crowdclust.compiled_step import by_inductor
-from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
+from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
@@ -132,9 +132,9 @@ def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], 
     def loss(features: Tensor, item_weight: Tensor) -> Tensor:
         mean, raw = encoder(features).chunk(2, -1)
         draw = mean + raw.exp() * torch.randn_like(mean)
-        likelihood = SoftBernoulli(decoder(draw), validate_args=False)
-        log_likelihood = likelihood.log_prob(features).sum(-1)
-        return -(item_weight.float() * log_likelihood).sum()
+        logits = decoder(draw)
+        pixels = nn.functional.binary_cross_entropy_with_logits(logits, features, reduction="none")
+        return (item_weight.float() * pixels.sum(-1)).sum()
 
     if compiler is not None:
         loss = compiler(loss)

@@ -20,33 +20,54 @@ from pyro_crowdclust.description import described
 
 
 class SoftBernoulli(dist.TorchDistribution):
-    """``log p(o | l) = o log sigmoid(l) + (1 - o) log sigmoid(-l)`` for o anywhere in [0, 1].
+    """``log p(o | l) = sum_j o_j log sigmoid(l_j) + (1 - o_j) log sigmoid(-l_j)``, o in [0, 1].
 
     For o strictly between 0 and 1 it is the expected Bernoulli log-likelihood when every pixel is
     binarized at random with probability o.
+
+    Parameters
+    ----------
+    logits
+        l, shape ``[*batch, *event]``.
+    event_dim
+        How many of its last dimensions j runs over. Summed here and not by ``to_event``, the sum
+        changes its sign, and not every term.
+    validate_args
+        As everywhere in torch.
     """
 
     arg_constraints = {"logits": constraints.real}
-    support = constraints.unit_interval
 
-    def __init__(self, logits: Float[Tensor, "*batch"], validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        logits: Float[Tensor, "*shape"],
+        event_dim: int = 0,
+        validate_args: bool | None = None,
+    ) -> None:
         self.logits = logits
-        super().__init__(logits.shape, validate_args=validate_args)
+        split = logits.dim() - event_dim
+        super().__init__(logits.shape[:split], logits.shape[split:], validate_args=validate_args)
 
     @property
-    def mean(self) -> Float[Tensor, "*batch"]:
+    def support(self) -> constraints.Constraint:
+        return constraints.independent(constraints.unit_interval, self.event_dim)
+
+    @property
+    def mean(self) -> Float[Tensor, "*shape"]:
         return self.logits.sigmoid()
 
     def expand(self, batch_shape: torch.Size, _instance: object = None) -> SoftBernoulli:
-        return SoftBernoulli(self.logits.expand(batch_shape), validate_args=False)
+        logits = self.logits.expand(torch.Size(batch_shape) + self.event_shape)
+        return SoftBernoulli(logits, self.event_dim, validate_args=False)
 
-    def sample(self, sample_shape: torch.Size = torch.Size()) -> Float[Tensor, "*batch"]:
+    def sample(self, sample_shape: torch.Size = torch.Size()) -> Float[Tensor, "*shape"]:
         with torch.no_grad():
-            return torch.bernoulli(self.mean.expand(torch.Size(sample_shape) + self.batch_shape))
+            return torch.bernoulli(self.mean.expand(torch.Size(sample_shape) + self.logits.shape))
 
-    def log_prob(self, value: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    def log_prob(self, value: Float[Tensor, "*shape"]) -> Float[Tensor, "*batch"]:
         logits, value = torch.broadcast_tensors(self.logits, value)
-        return -nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        loss = nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return -loss.sum(tuple(range(-self.event_dim, 0))) if self.event_dim else -loss
 
 
 class Emission(nn.Module):
@@ -132,7 +153,7 @@ class BernoulliEmission(Emission):
         logits = self.network(latent, *given)
         if self.event_shape is not None:
             logits = logits.unflatten(-1, self.event_shape)
-        return SoftBernoulli(logits).to_event(len(self.event_shape or (1,)))
+        return SoftBernoulli(logits, event_dim=len(self.event_shape or (1,)))
 
     def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
         outside = ((features < 0) | (features > 1)).flatten(1).any(1)

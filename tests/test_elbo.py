@@ -77,7 +77,8 @@ def test_mixture_equals_the_looped_twin(objective, change):
 def log_emission(emission: Emission, x: Tensor, features: Tensor) -> np.ndarray:
     """log p(o | x) of every item, by scipy, feature by feature."""
     total = np.zeros(len(features))
-    distribution = emission(x).base_dist
+    distribution = emission(x)
+    distribution = getattr(distribution, "base_dist", distribution)
     for i, j in itertools.product(*map(range, features.shape)):
         value = features[i, j].item()
         if isinstance(distribution, pyro.distributions.Normal):

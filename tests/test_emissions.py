@@ -81,14 +81,27 @@ def test_bernoulli_emission(event_shape):
     torch.testing.assert_close(distribution.log_prob(o), flat)
 
 
+def test_event_dimensions_are_summed_as_by_to_event():
+    logits = torch.randn(4, 3, 2, requires_grad=True)
+    value = torch.rand(4, 3, 2)
+    ours, theirs = SoftBernoulli(logits, event_dim=2), SoftBernoulli(logits).to_event(2)
+    assert ours.batch_shape == theirs.batch_shape == (4,)
+    assert ours.event_shape == theirs.event_shape == (3, 2)
+    torch.testing.assert_close(ours.log_prob(value), theirs.log_prob(value))
+    slopes = [torch.autograd.grad(way.log_prob(value).sum(), logits)[0] for way in (ours, theirs)]
+    torch.testing.assert_close(*slopes)
+    assert ours.support.check(value).shape == (4,)
+    assert ours.expand((7, 4)).sample((5,)).shape == (5, 7, 4, 3, 2)
+
+
 def test_bernoulli_emission_starts_near_a_linear_map():
     """To first order around the mean latent."""
     emission = BernoulliEmission(SkipMLP((DIM, 5, NUM_FEATURES)))
     weight, bias = 0.3 * torch.randn(NUM_FEATURES, DIM), 0.25 + 0.5 * torch.rand(NUM_FEATURES)
     emission.start_at_linear(weight, bias)
-    assert torch.allclose(emission(torch.zeros(DIM)).base_dist.mean, bias)
+    assert torch.allclose(emission(torch.zeros(DIM)).mean, bias)
     x = torch.randn(DIM) * 1e-4
-    change = (emission(x).base_dist.mean - bias) / 1e-4
+    change = (emission(x).mean - bias) / 1e-4
     torch.testing.assert_close(change, weight @ x / 1e-4, rtol=1e-2, atol=1e-3)
 
 
@@ -96,7 +109,7 @@ def test_pixels_that_are_never_on_start_without_huge_slopes():
     emission = BernoulliEmission(SkipMLP((DIM, 5, 2)))
     emission.start_at_linear(torch.ones(2, DIM), torch.tensor([0.0, 1.0]))
     assert emission.network.skip.weight.abs().max() <= 8
-    chances = emission(torch.zeros(DIM)).base_dist.mean
+    chances = emission(torch.zeros(DIM)).mean
     assert chances.tolist() == pytest.approx([0.02, 0.98])
 
 
