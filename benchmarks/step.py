@@ -150,12 +150,16 @@ def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], 
 def take_turns(
     works: Sequence[Callable[[Batch], object]], batches: Sequence[Batch], steps: int, warm_up: int
 ) -> list[list[float]]:
-    """Seconds of every step of every work; the first ones, which warm up caches, are left out."""
+    """Seconds of every step of every work; the first ones, which warm up caches, are left out.
+
+    Every other time the last work comes first: whoever comes later finds the batch in the cache.
+    """
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[list[float]] = [[] for _ in works]
     for number in range(steps + warm_up):
         batch = batches[number % len(batches)]
-        for work, seconds in zip(works, times, strict=True):
+        turns = list(zip(works, times, strict=True))
+        for work, seconds in turns if number % 2 else reversed(turns):
             started = clock()
             work(batch)
             seconds.append(clock() - started)

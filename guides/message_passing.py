@@ -97,7 +97,7 @@ class MessagePassingGuide(ConjugateGuide):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", AtMean(family, local.logits))
             if local.latent is not None:
-                pyro.sample("x", GaussianAtMean(local.latent))
+                pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
         if rates and batch.num_pairs:
             with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
                 pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))

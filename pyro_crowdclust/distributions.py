@@ -192,10 +192,17 @@ class GaussianAtMean(_StatisticValued):
     ----------
     moments
         ``Moments`` whose root is upper triangular (or diagonal) with a positive diagonal.
+    log_determinant
+        log|R| of the root, if it is known already.
     """
 
-    def __init__(self, moments: Moments) -> None:
+    def __init__(
+        self, moments: Moments, log_determinant: Float[Tensor, "*batch"] | None = None
+    ) -> None:
         self.moments = moments
+        if log_determinant is None:
+            log_determinant = moments.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        self._log_determinant = log_determinant
         self._value = moments.flat()
         super().__init__(self._value.shape[:-1], self._value.shape[-1:])
 
@@ -206,14 +213,13 @@ class GaussianAtMean(_StatisticValued):
     def log_prob(self, value: Float[Tensor, "*batch moments"]) -> Float[Tensor, "*batch"]:
         mean, _, root = self.moments
         dim = mean.shape[-1]
-        log_determinant = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         constant = dim * math.log(2 * math.pi) / 2
         if value is self._value:
-            return -(dim / 2 + constant) - log_determinant
+            return -(dim / 2 + constant) - self._log_determinant
         other = Moments.of(value)
         away = torch.cat([(other.mean - mean).unsqueeze(-1), other.root], -1)
         whitened = torch.linalg.solve_triangular(root, away, upper=True)
-        return -constant - log_determinant - whitened.square().sum((-2, -1)) / 2
+        return -constant - self._log_determinant - whitened.square().sum((-2, -1)) / 2
 
     def real_draws(self, num_draws: int) -> RealDraws:
         """Real latents from q, instead of its moments."""

@@ -7,7 +7,7 @@ the round gives
     m = C h,   M = m m^T + C,   R = W^T,
     l_k = E[log pi_k] + <E[t(theta_k)], (m, vec M, 1, 1)>   (eq. 14).
 
-Let (g_m, G_M, G_R, g_l) be the gradients of (m, M, R, l), and
+Let (g_m, G_M, G_R, g_l, g_R) be the gradients of (m, M, R, l, log|R|), and
 
     (u, vec U) = sum_k g_l,k E[t(theta_k)] + (g_m, vec (G_M + G_M^T) / 2),
 
@@ -16,10 +16,11 @@ in which U is symmetric because the components' precisions are. Then
     m' = u + 2 U m                     all that reaches the mean
     grad h = C m'
     dC = -C dLambda C, dW = -tril'(W dLambda W^T) W, where tril' halves the diagonal of tril,
+    d log|R| = -tr(C dLambda) / 2
 
 and, since the potential adds lambda to the diagonal of Lambda,
 
-    grad lambda = -diag(C U C + W^T tril'(tril(G_R^T) W^T) W) - (grad h) o m.
+    grad lambda = -diag(C U C + W^T tril'(tril(G_R^T) W^T) W + g_R C / 2) - (grad h) o m.
 
 Only the recognition potentials r(o) = (h, lambda) learn from it; the assignments q of earlier
 rounds and the global parameters are held fixed. Autograd needs some 60 operations for these few
@@ -42,12 +43,16 @@ from pyro_crowdclust.potentials import GaussianPotential
 
 
 class LastRound(NamedTuple):
-    """Latents and logits of the first rows as if they had no messages, then of all rows."""
+    """Latents and logits of the first rows as if they had no messages, then of all rows.
+
+    ``log_determinant`` is log|R| of all rows.
+    """
 
     alone: Moments
     alone_logits: Float[Tensor, "paired cluster"]
     latent: Moments
     logits: Float[Tensor, "item cluster"]
+    log_determinant: Float[Tensor, " item"]
 
 
 def last_round(
@@ -77,7 +82,7 @@ def last_round(
     parts = _LastRound.apply(
         *potential, local, log_weights, components, torch.cat([alone, assignments]), messages
     )
-    return LastRound(Moments(*parts[:3]), parts[3], Moments(*parts[4:7]), parts[7])
+    return LastRound(Moments(*parts[:3]), parts[3], Moments(*parts[4:7]), *parts[7:])
 
 
 class _LastRound(torch.autograd.Function):
@@ -112,11 +117,14 @@ class _LastRound(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(of_latent, mean, covariance, inverse)
         parts = (mean, second, root, logits)
-        return (*(part[:paired] for part in parts), *(part[paired:] for part in parts))
+        log_determinant = root[paired:].diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        rows = slice(paired), slice(paired, None)
+        return (*(part[own] for own in rows for part in parts), log_determinant)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        *gradients, of_log_determinant = of_outputs
         of_latent, mean, covariance, inverse = ctx.saved_tensors
         local, paired = ctx.local, ctx.paired
         both = slice(paired), slice(paired, None)  # the rows without messages, and all items
@@ -137,6 +145,9 @@ class _LastRound(torch.autograd.Function):
         for rows, of_root in zip(both, gradients[2::4], strict=True):
             if of_root is not None:
                 diagonal[rows] += _of_root(of_root, inverse[rows])
+        if of_log_determinant is not None:
+            variance = covariance[paired:].diagonal(dim1=-2, dim2=-1)
+            diagonal[paired:].addcmul_(of_log_determinant.unsqueeze(-1), variance, value=0.5)
         for part in (linear_grad, diagonal):
             part[paired : 2 * paired] += part[:paired]
         return linear_grad[paired:], -diagonal[paired:], None, None, None, None, None

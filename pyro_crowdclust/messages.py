@@ -85,10 +85,13 @@ class LocalPosterior:
         Unnormalized log q(z), shape ``[item, K]``.
     latent
         Moments of q(x); None where the features are the latents.
+    log_determinant
+        log|R| of their roots, where it is known.
     """
 
     logits: Float[Tensor, "item cluster"]
     latent: Moments | None
+    log_determinant: Float[Tensor, " item"] | None = None
 
     @property
     def assignments(self) -> Float[Tensor, "item cluster"]:
@@ -190,7 +193,7 @@ class LocalConditionals:
         )
         return (
             LocalPosterior(rounds.alone_logits, rounds.alone),
-            LocalPosterior(rounds.logits, rounds.latent),
+            LocalPosterior(rounds.logits, rounds.latent, rounds.log_determinant),
         )
 
     @property

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.distributions import agreement
+from pyro_crowdclust.messages import PairCoupling
 from pyro_crowdclust.views import View
 
 Schedule = float | Callable[[float], float]
@@ -68,9 +68,14 @@ class RecognitionTerm:
         batch
             The batch.
         """
-        same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
         weight = -self.current_weight() * batch.pair_weight * ratio.detach()
-        return torch.dot(weight.to(same.dtype), same)
+        ends = batch.left, batch.right
+        coupling = PairCoupling(*ends, weight.to(assignments.dtype), batch.num_paired)
+        paired = assignments[: batch.num_paired]
+        # What the items hear from each other is the gradient, and half of what they make of it the
+        # value, of a form that is quadratic in q.
+        twice = (paired * coupling.messages(paired.detach())).sum()
+        return twice - twice.detach() / 2
 
 
 @dataclass
