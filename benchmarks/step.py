@@ -31,7 +31,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -58,6 +58,8 @@ from pyro_crowdclust.training import Trainer
 PIXELS, DIM, CLUSTERS, HIDDEN, WORKERS = 784, 8, 50, 500, 48
 # SCDC sums over so many values of z exactly, and over the others by a draw.
 SUMMED = 4
+# So many steps of one work come one after the other.
+TURN = 10
 
 
 def make_data(num_items: int) -> CrowdData:
@@ -147,22 +149,28 @@ def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], 
     return step
 
 
+def _turns(steps: int) -> Iterator[range]:
+    """So many steps in turns."""
+    for first in range(0, steps, TURN):
+        yield range(first, min(first + TURN, steps))
+
+
 def take_turns(
     works: Sequence[Callable[[Batch], object]], batches: Sequence[Batch], steps: int, warm_up: int
 ) -> list[list[float]]:
     """Seconds of every step of every work; the first ones, which warm up caches, are left out.
 
-    Every other time the last work comes first: whoever comes later finds the batch in the cache.
+    The works take turns of ``TURN`` steps: a neighbour on the machine slows all of them, and most
+    steps come after one of their own, as in training.
     """
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[list[float]] = [[] for _ in works]
-    for number in range(steps + warm_up):
-        batch = batches[number % len(batches)]
-        turns = list(zip(works, times, strict=True))
-        for work, seconds in turns if number % 2 else reversed(turns):
-            started = clock()
-            work(batch)
-            seconds.append(clock() - started)
+    for turn in _turns(steps + warm_up):
+        for work, seconds in zip(works, times, strict=True):
+            for number in turn:
+                started = clock()
+                work(batches[number % len(batches)])
+                seconds.append(clock() - started)
     return [seconds[warm_up:] for seconds in times]
 
 

@@ -151,7 +151,8 @@ class Trainer:
         NotFinite
             If the loss is not finite. Parameters are then left as they were.
         """
-        optimizers = [opt for opt in (self.natural, self.optim) if opt is not None]
+        # The next step begins with what the natural step ends with, factorizations in float64.
+        optimizers = [opt for opt in (self.optim, self.natural) if opt is not None]
         for parameter in self._stepped:
             parameter.grad = None
         try:
