@@ -29,7 +29,6 @@ products.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -153,15 +152,9 @@ class _LastRound(torch.autograd.Function):
         return linear_grad[paired:], -diagonal[paired:], None, None, None, None, None
 
 
-@cache
-def _halved_triangle(dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    ones = torch.ones(dim, dim, dtype=dtype, device=device)
-    return (ones.tril() + ones.tril(-1)) / 2
-
-
 def _of_root(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "item dim"]:
     """``diag(W^T tril'(tril(G^T) W^T) W)`` from the gradient G of ``R = W^T``."""
     # W^T is upper triangular: what lies above the diagonal of G^T adds to no entry of tril'.
     inner = torch.bmm(gradient.mT, inverse.mT)
-    inner *= _halved_triangle(inner.shape[-1], inner.dtype, inner.device)
+    inner.tril_().diagonal(dim1=-2, dim2=-1).mul_(0.5)
     return (torch.bmm(inner, inverse) * inverse).sum(-2)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -133,13 +132,8 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
     else:
         cholesky, info = torch.linalg.cholesky_ex(precision)
         cholesky = cholesky.masked_fill((info != 0)[..., None, None], torch.nan)
-    identity = _identity(cholesky.shape[-1], cholesky.dtype, cholesky.device)
+    identity = torch.eye(cholesky.shape[-1], dtype=cholesky.dtype, device=cholesky.device)
     return torch.linalg.solve_triangular(cholesky, identity, upper=False)
-
-
-@cache
-def _identity(dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.eye(dim, dtype=dtype, device=device)
 
 
 def _checked_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
