@@ -18,6 +18,8 @@ Elsewhere another graph is made. Random numbers are torch's own, in the same ord
 from __future__ import annotations
 
 import dataclasses
+import logging
+import math
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +33,6 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.python_state import PythonState
 from pyro_crowdclust.recognition import Term, current_weights
 
@@ -48,12 +49,17 @@ def by_inductor(graph: GraphModule) -> Callable[..., Any]:
         "fallback_random": True,
         # Else what answers need of a worker is computed anew for every answer, digammas and all.
         "realize_opcount_threshold": 4,
+        # What runs between the loops is no Python, either.
+        "cpp_wrapper": True,
     }
     return torch.compile(graph, dynamic=True, options=options)
 
 
 class Gradients(NamedTuple):
-    """What a step needs of a batch: the bound, the training loss, and the gradients of the loss."""
+    """What a step needs of a batch: the bound, the training loss, and the gradients of the loss.
+
+    Where a matrix could not be factorized bound and loss are NaN.
+    """
 
     elbo: Tensor
     loss: Tensor
@@ -93,20 +99,12 @@ class CompiledStep:
         ------
         ValueError
             If a step on such a batch cannot be compiled.
-        OutsideDomain
-            If natural parameters have left their domain.
         """
         inputs = _inputs_of(batch)
         graph = self._graph_of(batch, inputs)
         if graph is None:
             return None
-        try:
-            elbo, loss, *gradients = graph(inputs)
-        except torch.linalg.LinAlgError as error:
-            raise OutsideDomain(
-                "a matrix that must be positive definite is not: natural parameters have left "
-                "their domain; lower the step size"
-            ) from error
+        elbo, loss, *gradients = graph(inputs)
         return Gradients(elbo, loss, gradients)
 
     def prepare(self, batch: Batch) -> None:
@@ -197,8 +195,7 @@ class _Graph:
             with _weighing(self._terms, weights), pyro.validation_enabled(False):
                 return _gradients(dataclasses.replace(batch, **given), parameters, **parts)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch about itself
+        with _quiet_torch():
             graph = self._traced(step, inputs.tensors)
             if (changed := everything.changed()) is not None:
                 raise ValueError(
@@ -209,6 +206,7 @@ class _Graph:
             self._sizes = graph.shape_env
             asked = self._sizes.produce_guards_expression(examples, ignore_static=False)
             self._asked_of_sizes = compile(asked or "True", "<sizes>", "eval")
+            _tell_by_loss(graph)
             self._run = self._compiled(graph, compiler, inputs, loss)
 
     def _traced(self, step: Callable, tensors: tuple[Tensor, ...]) -> GraphModule:
@@ -226,8 +224,6 @@ class _Graph:
     def _compiled(
         self, graph: GraphModule, compiler: Compiler, inputs: _Inputs, loss: Tensor
     ) -> Callable[..., list[Tensor | None]]:
-        graph.graph.eliminate_dead_code()
-        graph.recompile()
         try:
             run = compiler(graph)
             with torch.random.fork_rng(), torch.no_grad():
@@ -265,6 +261,44 @@ class _Graph:
     def __call__(self, inputs: _Inputs) -> list[Tensor | None]:
         """Bound, loss and gradients, one after the other."""
         return self._run(list(inputs.tensors), self._weights())
+
+
+@contextmanager
+def _quiet_torch() -> Iterator[None]:
+    """Without what torch says about itself while it traces and compiles."""
+    logger = logging.getLogger("torch._inductor")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _tell_by_loss(graph: GraphModule) -> None:
+    """Make the loss NaN where torch would stop at a matrix that it cannot factorize.
+
+    Torch keeps no machine code of graphs that may stop in its cache, and waits for a GPU to see
+    whether they do.
+    """
+    nodes, aten = graph.graph, torch.ops.aten
+    (result,) = nodes.find_nodes(op="output")
+    bound, loss, *gradients = result.args[0]
+    stops = nodes.find_nodes(op="call_function", target=aten._linalg_check_errors.default)
+    with nodes.inserting_before(result):
+        for stop in stops:
+            failed = nodes.call_function(aten.any.default, stop.args[:1])
+            bound, loss = (
+                nodes.call_function(aten.masked_fill.Scalar, (value, failed, math.nan))
+                for value in (bound, loss)
+            )
+    result.args = ([bound, loss, *gradients],)
+    for stop in stops:
+        nodes.erase_node(stop)
+    nodes.eliminate_dead_code()
+    graph.recompile()
 
 
 def _gradients(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.batches import Batch, MinibatchSampler, item_batches
 from pyro_crowdclust.checks import find_not_finite
-from pyro_crowdclust.compiled_step import CompiledStep, Gradients
+from pyro_crowdclust.compiled_step import CompiledStep, Compiler, Gradients, by_inductor
 from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.families import OutsideDomain
@@ -114,15 +113,22 @@ class Trainer:
         self._stepped = [*(group["params"][0] for group in natural), *parameters]
         self._compiled: CompiledStep | None = None
 
-    def compile(self, batch: Batch) -> None:
+    def compile(self, batch: Batch, compiler: Compiler = by_inductor) -> None:
         """Compile the step on batches like this one, for all steps but the first of the run.
+
+        Parameters
+        ----------
+        batch
+            A batch as they will come.
+        compiler
+            As of ``CompiledStep``.
 
         Raises
         ------
         ValueError
             If it cannot be compiled.
         """
-        self._compiled = CompiledStep(self.model, self.guide, self.elbo, self._stepped)
+        self._compiled = CompiledStep(self.model, self.guide, self.elbo, self._stepped, compiler)
         self._compiled.prepare(batch)
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -182,6 +188,8 @@ class Trainer:
         # The one time in a step that a GPU is waited for.
         reported, total = torch.stack([elbo.detach(), loss.detach()]).tolist()
         if not math.isfinite(total):
+            if compiled is not None:
+                self._loss(batch)  # which may know more of why
             raise NotFinite(
                 find_not_finite(self.model, self.guide, batch)
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
@@ -197,20 +205,14 @@ class Trainer:
         """None where the step is not compiled; the first is checked by Pyro."""
         if self._compiled is None or self.steps_done == 0:
             return None
-        with self._naming_the_site(batch):
-            return self._compiled(batch)
+        return self._compiled(batch)
 
     def _loss(self, batch: Batch) -> Tensor:
         """The negative ELBO of the batch."""
         validate = self.validate or self.steps_done == 0
-        with self._naming_the_site(batch), pyro.validation_enabled(validate):
-            return self.elbo.differentiable_loss(self.model, self.guide, batch)
-
-    @contextmanager
-    def _naming_the_site(self, batch: Batch) -> Iterator[None]:
-        """Turn an error that comes from numbers into a ``NotFinite`` that says where they are."""
         try:
-            yield
+            with pyro.validation_enabled(validate):
+                return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:
             # A value that is not finite may stop a distribution before there is a loss.
             bad = find_not_finite(self.model, self.guide, batch)

@@ -17,7 +17,6 @@ from torch import nn
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import MinibatchSampler
 from pyro_crowdclust.compiled_step import CompiledStep
-from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.messages import LocalSolver
 from pyro_crowdclust.ranks import Ranks
@@ -194,14 +193,23 @@ def test_numbers_that_change_in_every_step_end_it():
     assert_same_step(step, normal_model, guide, batch)
 
 
-def test_parameters_outside_their_domain():
+def test_a_matrix_that_cannot_be_factorized_makes_the_loss_no_number():
     guide, batch = bernoulli_problem()
     step = compiled(guide.model, guide)
     step.prepare(batch)
     with torch.no_grad():
         guide.posteriors["components"].natural_parameters.neg_()
-    with pytest.raises(OutsideDomain, match="positive definite"):
-        step(batch)
+    assert step(batch).loss.isnan()
+
+
+def test_a_fit_says_why_a_compiled_step_has_no_loss():
+    def compile_and_spoil(trainer):
+        trainer.compile(next(iter(trainer.batches)), as_written)
+        with torch.no_grad():
+            trainer.model.emission.network.skip.bias.fill_(torch.nan)
+
+    with pytest.warns(UserWarning, match="site 'o' in the model is not finite"):
+        quiet_fit(*message_passing_pair(), crowd(), callbacks=[compile_and_spoil])
 
 
 def refused(make, data, **options):
