@@ -33,6 +33,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.python_state import PythonState
 from pyro_crowdclust.recognition import Term, current_weights
 
@@ -58,16 +59,18 @@ def by_inductor(graph: GraphModule) -> Callable[..., Any]:
 class Gradients(NamedTuple):
     """What a step needs of a batch: the bound, the training loss, and the gradients of the loss.
 
-    Where a matrix could not be factorized bound and loss are NaN.
+    Where a matrix could not be factorized bound and loss are NaN. ``is_legal`` is 1 if the natural
+    step needs no guard, else 0.
     """
 
     elbo: Tensor
     loss: Tensor
+    is_legal: Tensor
     gradients: Sequence[Tensor | None]
 
 
 class CompiledStep:
-    """``(elbo, loss, d loss / d parameters)`` of a batch.
+    """``(elbo, loss, d loss / d parameters)`` of a batch, and whether the natural step is legal.
 
     Parameters
     ----------
@@ -75,6 +78,8 @@ class CompiledStep:
         As in ``fit``. They may not change what they hold when they are called.
     parameters
         What gradients are wanted of.
+    natural
+        The optimizer of the first of them, whose guard looks at its step here; or None.
     compiler
         Makes a faster function of a graph; the default is ``torch.compile``.
     """
@@ -85,27 +90,36 @@ class CompiledStep:
         guide: Callable[[Batch], Any],
         elbo: ELBO,
         parameters: Sequence[nn.Parameter],
+        natural: NaturalGradient | None = None,
         compiler: Compiler = by_inductor,
     ) -> None:
         self._parts = {"model": model, "guide": guide, "elbo": elbo}
         self._parameters = list(parameters)
+        self._natural = natural
         self._compiler = compiler
         self._graphs: list[_Graph] = []
 
-    def __call__(self, batch: Batch) -> Gradients | None:
+    def __call__(self, batch: Batch, step_size: float = 1.0) -> Gradients | None:
         """None if batches or parts change too often for a graph of each.
+
+        Parameters
+        ----------
+        batch
+            The batch.
+        step_size
+            Of the natural step.
 
         Raises
         ------
         ValueError
             If a step on such a batch cannot be compiled.
         """
-        inputs = _inputs_of(batch)
+        inputs = _inputs_of(batch, step_size)
         graph = self._graph_of(batch, inputs)
         if graph is None:
             return None
-        elbo, loss, *gradients = graph(inputs)
-        return Gradients(elbo, loss, gradients)
+        elbo, loss, is_legal, *gradients = graph(inputs)
+        return Gradients(elbo, loss, is_legal, gradients)
 
     def prepare(self, batch: Batch) -> None:
         """Compile the step on batches like this one now, not when the first one comes.
@@ -115,7 +129,7 @@ class CompiledStep:
         ValueError
             If it cannot be compiled.
         """
-        self._graph_of(batch, _inputs_of(batch))
+        self._graph_of(batch, _inputs_of(batch, step_size=1.0))
 
     def _graph_of(self, batch: Batch, inputs: _Inputs) -> _Graph | None:
         _forget_auxiliary_loss(self._parts["guide"])
@@ -125,7 +139,8 @@ class CompiledStep:
         if len(self._graphs) == _MOST_GRAPHS:
             self._give_up()
             return None
-        graph = _Graph(batch, inputs, self._parts, self._parameters, self._compiler)
+        learning = self._parameters, self._natural
+        graph = _Graph(batch, inputs, self._parts, *learning, self._compiler)
         self._graphs.append(graph)
         return graph
 
@@ -141,13 +156,13 @@ class CompiledStep:
 
 
 class _Inputs(NamedTuple):
-    """The tensors of a batch, and what a graph depends on beside their numbers and sizes."""
+    """The tensors of a step, and what a graph depends on beside their numbers and sizes."""
 
     tensors: tuple[Tensor, ...]
     kind: Hashable
 
 
-def _inputs_of(batch: Batch) -> _Inputs:
+def _inputs_of(batch: Batch, step_size: float) -> _Inputs:
     tensors, numbers = {}, {}
     for part in dataclasses.fields(Batch):
         value = getattr(batch, part.name)
@@ -162,6 +177,7 @@ def _inputs_of(batch: Batch) -> _Inputs:
             )
     # The size of an empty tensor, as which a number can be a symbol.
     tensors["num_paired"] = torch.empty(numbers.pop("num_paired"), device=batch.items.device)
+    tensors["step_size"] = torch.tensor(step_size, dtype=torch.float64)
     kinds = tuple((name, value.dtype, value.device) for name, value in tensors.items())
     return _Inputs(tuple(tensors.values()), (kinds, tuple(numbers.items())))
 
@@ -175,6 +191,7 @@ class _Graph:
         inputs: _Inputs,
         parts: dict[str, Any],
         parameters: Sequence[nn.Parameter],
+        natural: NaturalGradient | None,
         compiler: Compiler,
     ) -> None:
         with torch.random.fork_rng(), pyro.validation_enabled(False):
@@ -192,8 +209,15 @@ class _Graph:
         def step(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor | None]:
             given = dict(zip(names, tensors, strict=True))
             given["num_paired"] = given["num_paired"].shape[0]
+            step_size = given.pop("step_size")
             with _weighing(self._terms, weights), pyro.validation_enabled(False):
-                return _gradients(dataclasses.replace(batch, **given), parameters, **parts)
+                changed = dataclasses.replace(batch, **given)
+                bound, loss, *gradients = _gradients(changed, parameters, **parts)
+            is_legal = torch.ones_like(bound)
+            if natural is not None:
+                own = gradients[: len(natural.param_groups)]
+                is_legal = is_legal * natural.is_legal(own, step_size)
+            return [bound, loss, is_legal, *gradients]
 
         with _quiet_torch():
             graph = self._traced(step, inputs.tensors)

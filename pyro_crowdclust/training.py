@@ -128,7 +128,8 @@ class Trainer:
         ValueError
             If it cannot be compiled.
         """
-        self._compiled = CompiledStep(self.model, self.guide, self.elbo, self._stepped, compiler)
+        parts = self.model, self.guide, self.elbo
+        self._compiled = CompiledStep(*parts, self._stepped, self.natural, compiler)
         self._compiled.prepare(batch)
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -157,36 +158,43 @@ class Trainer:
         NotFinite
             If the loss is not finite. Parameters are then left as they were.
         """
-        # The next step begins with what the natural step ends with, factorizations in float64.
-        optimizers = [opt for opt in (self.optim, self.natural) if opt is not None]
+        step_size = self.step_size(self.steps_done)
+        if self.natural is not None:
+            self.natural.set_step_size(step_size)
         for parameter in self._stepped:
             parameter.grad = None
         try:
-            elbo = self._backward(batch)
+            elbo, is_legal = self._backward(batch, step_size)
         except NotFinite:
             self.ranks.average(self._stepped, math.nan)  # the others wait for a number
             raise
         elbo = self.ranks.average(self._stepped, elbo)
         if not math.isfinite(elbo):
             raise NotFinite("the loss is not finite in another process, which names the site")
+        if self.optim is not None:
+            self.optim.step()
+        # The next step begins with what this one ends with, factorizations in float64.
         if self.natural is not None:
-            self.natural.set_step_size(self.step_size(self.steps_done))
-        for optimizer in optimizers:
-            optimizer.step()
+            self.natural.step(is_legal=is_legal)
         self.steps_done += 1
         return elbo
 
-    def _backward(self, batch: Batch) -> float:
-        """The ELBO of the batch, and the gradients of the loss."""
-        compiled = self._compiled_gradients(batch)
+    def _backward(self, batch: Batch, step_size: float) -> tuple[float, bool]:
+        """The ELBO of the batch; leaves the gradients of the loss.
+
+        Also whether the natural step is known to need no guard.
+        """
+        compiled = self._compiled_gradients(batch, step_size)
         if compiled is None:
             elbo = -self._loss(batch)
             auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
             loss = -elbo if auxiliary is None else auxiliary - elbo
+            is_legal = torch.zeros_like(elbo)
         else:
-            elbo, loss, gradients = compiled
+            elbo, loss, is_legal, gradients = compiled
         # The one time in a step that a GPU is waited for.
-        reported, total = torch.stack([elbo.detach(), loss.detach()]).tolist()
+        numbers = torch.stack([elbo.detach(), loss.detach(), is_legal])
+        reported, total, legal = numbers.tolist()
         if not math.isfinite(total):
             if compiled is not None:
                 self._loss(batch)  # which may know more of why
@@ -199,13 +207,13 @@ class Trainer:
         else:
             for parameter, gradient in zip(self._stepped, gradients, strict=True):
                 parameter.grad = gradient
-        return reported
+        return reported, bool(legal)
 
-    def _compiled_gradients(self, batch: Batch) -> Gradients | None:
+    def _compiled_gradients(self, batch: Batch, step_size: float) -> Gradients | None:
         """None where the step is not compiled; the first is checked by Pyro."""
         if self._compiled is None or self.steps_done == 0:
             return None
-        return self._compiled(batch)
+        return self._compiled(batch, step_size)
 
     def _loss(self, batch: Batch) -> Tensor:
         """The negative ELBO of the batch."""

@@ -19,6 +19,7 @@ from pyro_crowdclust.batches import MinibatchSampler
 from pyro_crowdclust.compiled_step import CompiledStep
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.messages import LocalSolver
+from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.ranks import Ranks
 from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
 
@@ -58,7 +59,7 @@ def parameters_of(guide):
 
 
 def compiled(model, guide, compiler=as_written):
-    return CompiledStep(model, guide, ELBO, parameters_of(guide), compiler)
+    return CompiledStep(model, guide, ELBO, parameters_of(guide), compiler=compiler)
 
 
 def without_graph(model, guide, batch):
@@ -145,12 +146,29 @@ def test_other_settings_have_a_graph_of_their_own():
 def test_a_parameter_that_no_longer_learns_has_no_gradient():
     guide, batch = mixture_problem()
     parameters = list(guide.parameters())
-    step = CompiledStep(guide.model, guide, ELBO, parameters, as_written)
+    step = CompiledStep(guide.model, guide, ELBO, parameters, compiler=as_written)
     assert all(gradient is not None for gradient in step(batch).gradients)
     parameters[0].requires_grad_(False)
     frozen, *others = step(batch).gradients
     assert frozen is None
     assert all(gradient is not None for gradient in others)
+
+
+def test_whether_the_natural_step_needs_its_guard():
+    guide, batch = mixture_problem()
+    natural = NaturalGradient(guide.posteriors.values())
+    own = [group["params"][0] for group in natural.param_groups]
+    step = CompiledStep(guide.model, guide, ELBO, own, natural, as_written)
+    for step_size in (0.5, -3.0, 0.1):
+        found = step(batch, step_size)
+        with torch.no_grad():
+            stays = [
+                bool(group["family"].in_domain(eta - step_size * gradient).all())
+                for group, eta, gradient in zip(
+                    natural.param_groups, own, found.gradients, strict=True
+                )
+            ]
+        assert found.is_legal == all(stays) == (step_size > 0)
 
 
 class Location(nn.Module):
