@@ -9,17 +9,18 @@ runs. An epoch of SCDC has as many steps as one of BayesSCDC, so that the ratio 
 that of their epochs.
 
     python benchmarks/step.py --threads 1
-    python benchmarks/step.py --threads 1 --compile
 
-Last line: one JSON object with the medians ``ratio`` (of steps that took turns), ``milliseconds``
-and ``floor_milliseconds`` on the asked number of threads; ``ratio_1_thread``; ``ratio_2_threads``,
-null unless two cores are free (a busy one makes two threads many times slower than one);
-``scdc_over_bayes`` on one thread, with z summed over the four most probable clusters of each item
-and over the others by an unbiased draw; ``scdc_exact_over_bayes`` with all K values computed.
-With ``--compile`` also, on one thread: ``ratio_compiled`` of a compiled BayesSCDC step over that
-floor, ``ratio_compiled_over_compiled_floor`` over the floor compiled by the same compiler,
-``compile_seconds`` that went before, without what an earlier run left in torch's cache, and
-``steps_to_pay`` after which they are won back; ``compile_again_seconds`` of a second fit.
+Last line: one JSON object. ``ratio`` (a median of steps that took turns), ``milliseconds`` and
+``floor_milliseconds`` are of a step as ``fit`` takes it by default, on the asked number of threads.
+``ratio_1_thread`` and ``ratio_2_threads`` are of a step of ``fit(compile=True)`` over the same
+floor, which is not compiled, and ``ratio_over_compiled_floor`` is over one that is, on one thread;
+``compile_seconds`` went before, without what an earlier run left in torch's cache, and
+``compile_again_seconds`` before those of a second fit; after ``steps_to_pay`` they are won back.
+``uncompiled_ratio_1_thread`` and ``uncompiled_ratio_2_threads`` are what ``ratio`` is on so many
+threads. All of two threads is null unless two cores are free (a busy one makes two threads many
+times slower than one), and all of compiled steps with ``--no-compile`` or without a C++ compiler. ``scdc_over_bayes`` is on
+one thread and not compiled, with z summed over the four most probable clusters of each item and
+over the others by an unbiased draw; ``scdc_exact_over_bayes`` has all K values computed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -179,8 +180,18 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
-def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> dict[str, float]:
-    """Compiled steps on one thread, in turns with those that are not, and with both floors."""
+class CompiledFigures(NamedTuple):
+    """What was measured of compiled steps on one number of threads."""
+
+    ratio: float
+    over_compiled_floor: float
+    seconds: float
+    again_seconds: float
+    steps_to_pay: float
+
+
+def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> CompiledFigures:
+    """Compiled steps in turns with those that are not, and with both floors."""
     eager, compiled = make_trainer(data), make_trainer(data)
     compiled.step(batches[0])  # the first is checked by Pyro
     with (
@@ -199,13 +210,9 @@ def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> d
         times = take_turns(works, batches, steps, warm_up=5)
     before, after, bare, compiled_bare = times
     won = statistics.median(b - a for a, b in zip(after, before, strict=True))
-    return {
-        "ratio_compiled": median_ratio(after, bare),
-        "ratio_compiled_over_compiled_floor": median_ratio(after, compiled_bare),
-        "compile_seconds": seconds,
-        "compile_again_seconds": again,
-        "steps_to_pay": seconds / won if won > 0 else math.inf,
-    }
+    to_pay = seconds / won if won > 0 else math.inf
+    ratios = median_ratio(after, bare), median_ratio(after, compiled_bare)
+    return CompiledFigures(*ratios, seconds, again, to_pay)
 
 
 def two_cores_are_free() -> bool:
@@ -219,7 +226,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--items", type=int, default=8000)
-    parser.add_argument("--compile", action="store_true", help="measure a compiled step, too")
+    parser.add_argument("--no-compile", action="store_true", help="no compiled steps")
     options = parser.parse_args(arguments)
     both_threads = two_cores_are_free()
     torch.manual_seed(0)
@@ -228,10 +235,16 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     trainer, floor = make_trainer(data), make_floor()
     batches = list(trainer.batches)[:20]
     found: dict[int, tuple[list[float], list[float]]] = {}
+    compiled: dict[int, CompiledFigures] = {}
     for threads in sorted({1, options.threads} | ({2} if both_threads else set())):
         torch.set_num_threads(threads)
         ours, bare = take_turns((trainer.step, floor), batches, options.steps, warm_up=5)
         found[threads] = ours, bare
+        if not options.no_compile:
+            try:
+                compiled[threads] = measure_compiled(data, batches, options.steps)
+            except ValueError as error:  # such as that there is no C++ compiler
+                print(error)
     torch.set_num_threads(1)
     some = make_trainer(data, amortized=True, num_summed=SUMMED)
     probable, bayes = take_turns(
@@ -242,17 +255,22 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     exact_sum, beside = take_turns((scdc.step, trainer.step), batches, steps, warm_up=1)
 
     ours, bare = found[options.threads]
+    on_one, on_two = (compiled.get(threads) for threads in (1, 2))
     figures = {
         "ratio": median_ratio(ours, bare),
         "milliseconds": 1e3 * statistics.median(ours),
         "floor_milliseconds": 1e3 * statistics.median(bare),
-        "ratio_1_thread": median_ratio(*found[1]),
-        "ratio_2_threads": median_ratio(*found[2]) if 2 in found else None,
+        "ratio_1_thread": on_one and on_one.ratio,
+        "ratio_2_threads": on_two and on_two.ratio,
+        "uncompiled_ratio_1_thread": median_ratio(*found[1]),
+        "uncompiled_ratio_2_threads": median_ratio(*found[2]) if 2 in found else None,
+        "ratio_over_compiled_floor": on_one and on_one.over_compiled_floor,
+        "compile_seconds": on_one and on_one.seconds,
+        "compile_again_seconds": on_one and on_one.again_seconds,
+        "steps_to_pay": on_one and on_one.steps_to_pay,
         "scdc_over_bayes": median_ratio(probable, bayes),
         "scdc_exact_over_bayes": median_ratio(exact_sum, beside),
     }
-    if options.compile:
-        figures |= measure_compiled(data, batches, options.steps)
     first = batches[0]
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"
     print(f"{options.threads} threads, {size}")

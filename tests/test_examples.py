@@ -188,10 +188,12 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/step.py": (
-        ["--steps", "3", "--items", "2000"],
+        ["--steps", "3", "--items", "2000", "--no-compile"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
-            *("ratio_1_thread", "ratio_2_threads"),
+            *("ratio_1_thread", "ratio_2_threads", "ratio_over_compiled_floor"),
+            *("uncompiled_ratio_1_thread", "uncompiled_ratio_2_threads"),
+            *("compile_seconds", "compile_again_seconds", "steps_to_pay"),
             *("scdc_over_bayes", "scdc_exact_over_bayes"),
         },
     ),
