@@ -18,9 +18,10 @@ floor, which is not compiled, and ``ratio_over_compiled_floor`` is over one that
 ``compile_again_seconds`` before those of a second fit; after ``steps_to_pay`` they are won back.
 ``uncompiled_ratio_1_thread`` and ``uncompiled_ratio_2_threads`` are what ``ratio`` is on so many
 threads. All of two threads is null unless two cores are free (a busy one makes two threads many
-times slower than one), and all of compiled steps with ``--no-compile`` or without a C++ compiler. ``scdc_over_bayes`` is on
-one thread and not compiled, with z summed over the four most probable clusters of each item and
-over the others by an unbiased draw; ``scdc_exact_over_bayes`` has all K values computed.
+times slower than one), and all of compiled steps with ``--no-compile`` or without a C++ compiler.
+``scdc_over_bayes`` is on one thread and not compiled, with z summed over the four most probable
+clusters of each item and over the others by an unbiased draw; ``scdc_exact_over_bayes`` has all K
+values computed.
 """
 
 from __future__ import annotations
