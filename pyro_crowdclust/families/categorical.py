@@ -35,8 +35,8 @@ def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
         # torch's own takes three times as long where exponentials are denormal, and in short rows,
         # as these passes over all of them.
         positive = (logits - logits.amax(-1, keepdim=True)).clamp_min_(2 * math.log(smallest))
-        positive.exp_()
-        normalized = positive.div_(positive.sum(-1, keepdim=True))
+        total = positive.exp_() @ positive.new_ones(positive.shape[-1])
+        normalized = positive.div_(total.unsqueeze(-1))
     else:
         normalized = logits.softmax(-1)
     return torch.nn.functional.threshold_(normalized, smallest, 0.0)
