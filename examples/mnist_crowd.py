@@ -205,6 +205,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
     parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
+    parser.add_argument("--compile", action="store_true", help="compile the step first")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
@@ -247,6 +248,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             checkpoint=options.checkpoint,
             resume=options.checkpoint is not None,
             ranks=ranks,
+            compile=options.compile,
         )
     last = result.history.iloc[-1]
     figures = {

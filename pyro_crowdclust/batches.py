@@ -103,7 +103,7 @@ class Batch:
     @property
     def answered(self) -> Bool[Tensor, " item"]:
         """Whether people said something of every item: an answer about a pair, or its label."""
-        paired = torch.arange(len(self.items), device=self.items.device) < self.num_paired
+        paired = torch.arange(self.items.shape[0], device=self.items.device) < self.num_paired
         return paired if self.known is None else paired | (self.known >= 0)
 
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:

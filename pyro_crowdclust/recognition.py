@@ -161,7 +161,7 @@ class ConsistencyTerm:
     def views(self, batch: Batch) -> Float[Tensor, "item ..."]:
         """A view of every item of a batch."""
         features = batch.features.detach()
-        normal = batch.noise(features.new_empty(len(features), self.view.num_random))
+        normal = batch.noise(features.new_empty(features.shape[0], self.view.num_random))
         return self.view(features, 2 * torch.special.ndtr(normal) - 1)
 
     def loss(

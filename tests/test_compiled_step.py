@@ -21,9 +21,17 @@ from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.messages import LocalSolver
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.ranks import Ranks
-from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
+from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, exponential_annealing
+from pyro_crowdclust.views import RandomAffine
 
-from .crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
+from .crowds import (
+    NUM_FEATURES,
+    amortized_pair,
+    crowd,
+    message_passing_pair,
+    plain_pair,
+    quiet_fit,
+)
 from .problems import bernoulli_problem, mixture_problem, without_answers
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd
 
@@ -93,7 +101,20 @@ class CountedGraphs:
         return graph
 
 
-@pytest.mark.parametrize("make", [message_passing_pair, plain_pair], ids=["deep", "plain"])
+def pair_that_sees_views():
+    """BayesSCDC whose recognition network also learns from views."""
+    model, guide = message_passing_pair()
+    view = RandomAffine((1, 1, NUM_FEATURES))
+    schedule = exponential_annealing(5.0, 0.5, 0.1)
+    guide.consistency_term = ConsistencyTerm(view, weight=schedule, answered_weight=2.0)
+    return model, guide
+
+
+@pytest.mark.parametrize(
+    "make",
+    [message_passing_pair, pair_that_sees_views, plain_pair],
+    ids=["deep", "views", "plain"],
+)
 def test_one_graph_serves_batches_of_all_sizes_and_parameters_that_learn(make):
     model, guide, batches = trained(make)
     assert len({(len(batch.items), batch.num_paired) for batch in batches}) > 1
