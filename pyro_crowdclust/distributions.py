@@ -59,8 +59,8 @@ class _InFamily(_StatisticValued):
     """What prior and posterior share: a log normalizer that is computed where it is asked for."""
 
     family: ExponentialFamily
-    natural_parameters: Float[Tensor, "*batch size"]
-    log_normalizer: Float[Tensor, "*batch"] | None
+    natural_parameters: Tensor
+    log_normalizer: Tensor | None
 
     def _log_normalizer(self) -> Float[Tensor, "*batch"]:
         if self.log_normalizer is None:
