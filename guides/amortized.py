@@ -147,7 +147,7 @@ class AmortizedGuide(nn.Module):
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
         log_probabilities, trunk = self._log_probabilities(batch.features)
-        with FullPlate("items", len(batch.items), batch.item_weight):
+        with FullPlate("items", batch.items.shape[0], batch.item_weight):
             assignment = self._assignment(log_probabilities, batch)
             z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
             latent = self.recognition.latent(batch.features, trunk, z)

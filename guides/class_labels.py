@@ -93,7 +93,7 @@ class ClassLabelGuide(nn.Module):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
-        with FullPlate("items", len(batch.items), batch.item_scale):
+        with FullPlate("items", batch.items.shape[0], batch.item_scale):
             evidence = sample_evidence(self.model.annotators, values, batch)
             logits = self._given
             if logits is None:

@@ -110,7 +110,7 @@ class StructuredGuide(ConjugateGuide):
         sites = self.sample_globals()
         seen = self.recognition.trunk(batch.features.flatten(1))
         logits = self._logits(batch, seen, *(_detached(part) for part in sites))
-        with FullPlate("items", len(batch.items), self.model.supervision.item_weight(batch)):
+        with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", AtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
             latents = self.recognition.latents(seen, rows)

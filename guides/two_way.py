@@ -86,7 +86,7 @@ class TwoWayGuide(nn.Module):
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)
-        with FullPlate("items", len(batch.items), batch.item_weight):
+        with FullPlate("items", batch.items.shape[0], batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
         if rates and batch.num_pairs:
             z = self.model.of_clusters(cell)

@@ -35,7 +35,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.python_state import PythonState
-from pyro_crowdclust.recognition import Term, current_weights
+from pyro_crowdclust.recognition import Term, add_term, current_weights
 
 # More kinds of batches than that are no kinds: something changes in every step.
 _MOST_GRAPHS = 4
@@ -330,10 +330,9 @@ def _gradients(
 ) -> list[Tensor | None]:
     try:
         bound = -elbo.differentiable_loss(model, guide, batch)
-        auxiliary = getattr(guide, "auxiliary_loss", None)
+        loss = add_term(getattr(guide, "auxiliary_loss", None), -bound)
     finally:
         _forget_auxiliary_loss(guide)
-    loss = -bound if auxiliary is None else auxiliary - bound
     learning = [parameter for parameter in parameters if parameter.requires_grad]
     gradients = iter(torch.autograd.grad(loss, learning, allow_unused=True))
     of_all = [next(gradients) if parameter.requires_grad else None for parameter in parameters]

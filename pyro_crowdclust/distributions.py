@@ -55,20 +55,7 @@ class _StatisticValued(TorchDistribution):
 StatisticValued = _StatisticValued  # for distributions in other files
 
 
-class _InFamily(_StatisticValued):
-    """What prior and posterior share: a log normalizer that is computed where it is asked for."""
-
-    family: ExponentialFamily
-    natural_parameters: Tensor
-    log_normalizer: Tensor | None
-
-    def _log_normalizer(self) -> Float[Tensor, "*batch"]:
-        if self.log_normalizer is None:
-            self.log_normalizer = self.family.log_normalizer(self.natural_parameters)
-        return self.log_normalizer
-
-
-class Conjugate(_InFamily):
+class Conjugate(_StatisticValued):
     """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
 
     Parameters
@@ -89,22 +76,29 @@ class Conjugate(_InFamily):
     ) -> None:
         self.family = family
         self.natural_parameters = natural_parameters
-        self.log_normalizer = log_normalizer
+        self._log_normalizer = log_normalizer
         super().__init__(natural_parameters.shape[:-1], natural_parameters.shape[-1:])
 
     def _expanded(self, batch_shape: torch.Size) -> Conjugate:
-        log_normalizer = self.log_normalizer
+        log_normalizer = self._log_normalizer
         if log_normalizer is not None:
             log_normalizer = log_normalizer.expand(batch_shape)
         eta = self.natural_parameters.expand(batch_shape + self.event_shape)
         return Conjugate(self.family, eta, log_normalizer)
+
+    @property
+    def log_normalizer(self) -> Float[Tensor, "*batch"]:
+        """log Z(eta)."""
+        if self._log_normalizer is None:
+            self._log_normalizer = self.family.log_normalizer(self.natural_parameters)
+        return self._log_normalizer
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
         self._one_draw(sample_shape)
         return self.family.sufficient_statistics(self.family.sample(self.natural_parameters))
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        return (self.natural_parameters * value).sum(-1) - self._log_normalizer()
+        return (self.natural_parameters * value).sum(-1) - self.log_normalizer
 
 
 class RealDraws(NamedTuple):
@@ -117,7 +111,7 @@ class RealDraws(NamedTuple):
     statistics: Float[Tensor, "draw *batch size"]
 
 
-class AtMean(_InFamily):
+class AtMean(_StatisticValued):
     """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
 
     ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
@@ -144,7 +138,6 @@ class AtMean(_InFamily):
     ) -> None:
         self.family = family
         self.natural_parameters = natural_parameters.detach()
-        self.log_normalizer: Tensor | None = None
         if natural_gradient:
             mean, self.log_normalizer = family.mean_and_log_normalizer(self.natural_parameters)
             self.statistics = family.natural_gradient_mean(natural_parameters, mean)
@@ -161,7 +154,7 @@ class AtMean(_InFamily):
 
     def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
         inner_product = self.family.inner_product(self.natural_parameters, value)
-        return inner_product - self._log_normalizer()
+        return inner_product - self.log_normalizer
 
     def divergence(self, prior: Conjugate) -> Float[Tensor, ""]:
         """``KL(q || p) = <eta - eta_p, E_q[t]> - log Z(eta) + log Z(eta_p)``, summed over rows.
@@ -169,7 +162,7 @@ class AtMean(_InFamily):
         Its gradient in the mean, with eta held fixed, is ``eta - eta_p``.
         """
         difference = (self.natural_parameters - prior.natural_parameters).flatten()
-        log_normalizers = self._log_normalizer() - prior._log_normalizer()
+        log_normalizers = self.log_normalizer - prior.log_normalizer
         return torch.dot(difference, self.statistics.flatten()) - log_normalizers.sum()
 
     def real_draws(self, num_draws: int) -> RealDraws:

@@ -37,7 +37,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pyro_crowdclust.families import Gaussian, Moments
-from pyro_crowdclust.families.gaussian import inverse_cholesky
+from pyro_crowdclust.families.gaussian import inverse_cholesky, second_moment
 from pyro_crowdclust.potentials import GaussianPotential
 
 
@@ -108,7 +108,7 @@ class _LastRound(torch.autograd.Function):
         root = inverse.mT
         covariance = torch.bmm(root, inverse)
         mean = torch.bmm(covariance, vector.unsqueeze(-1)).squeeze(-1)
-        second = torch.addcmul(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
+        second = second_moment(mean, covariance)
         constants = log_weights + components[:, local.size :].sum(-1)
         logits = torch.addmm(constants, local.pack(mean, second), of_latent.mT)
         logits[paired : 2 * paired] += messages

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions import pair_places
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
+from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.last_round import last_round
 from pyro_crowdclust.potentials import GaussianPotential
 
@@ -160,7 +161,7 @@ class LocalConditionals:
             return self.logits(None)
         variance = self.potential.precision.reciprocal()
         mean = self.potential.linear * variance
-        second = torch.addcmul(variance.diag_embed(), mean.unsqueeze(-1), mean.unsqueeze(-2))
+        second = second_moment(mean, variance.diag_embed())
         statistics = self.family.local.pack(mean, second)
         return self.log_weights + self.family.log_likelihoods(self.components, statistics)
 

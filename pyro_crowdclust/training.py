@@ -24,6 +24,7 @@ from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
 from pyro_crowdclust.ranks import Ranks
+from pyro_crowdclust.recognition import add_term
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
@@ -187,8 +188,7 @@ class Trainer:
         compiled = self._compiled_gradients(batch, step_size)
         if compiled is None:
             elbo = -self._loss(batch)
-            auxiliary: Tensor | None = getattr(self.guide, "auxiliary_loss", None)
-            loss = -elbo if auxiliary is None else auxiliary - elbo
+            loss = add_term(getattr(self.guide, "auxiliary_loss", None), -elbo)
             is_legal = torch.zeros_like(elbo)
         else:
             elbo, loss, is_legal, gradients = compiled

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.families.dirichlet import Dirichlet
 from pyro_crowdclust.families.family import ExponentialFamily
 
 
@@ -59,10 +60,8 @@ class Beta(ExponentialFamily):
         return torch.digamma(tau) - torch.digamma(tau.sum(-1, keepdim=True))
 
     def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
-        tau = natural_parameters + 1
-        total = tau.sum(-1, keepdim=True)
-        mean = torch.digamma(tau) - torch.digamma(total)
-        return mean, torch.lgamma(tau).sum(-1) - torch.lgamma(total).squeeze(-1)
+        # A Beta is the Dirichlet of two categories.
+        return Dirichlet(self.size).mean_and_log_normalizer(natural_parameters)
 
     def sufficient_statistics(self, value: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([value.log(), torch.log1p(-value)], -1)

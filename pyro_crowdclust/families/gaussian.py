@@ -171,6 +171,13 @@ class _InverseCholesky(torch.autograd.Function):
         return inverse.mT @ root_sensitivity(gradient, inverse) @ inverse / -2
 
 
+def second_moment(
+    mean: Float[Tensor, "*batch dim"], covariance: Float[Tensor, "*batch dim dim"]
+) -> Float[Tensor, "*batch dim dim"]:
+    """``m m^T + C``."""
+    return torch.addcmul(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
+
+
 class _SecondMoment(torch.autograd.Function):
     """``M = m m^T + R R^T``, with its gradient by hand.
 
@@ -182,7 +189,7 @@ class _SecondMoment(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, mean: Tensor, root: Tensor) -> Tensor:
         ctx.save_for_backward(mean, root)
-        return torch.addcmul(root @ root.mT, mean.unsqueeze(-1), mean.unsqueeze(-2))
+        return second_moment(mean, root @ root.mT)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,8 +273,7 @@ class IndependentMoments(NamedTuple):
 
     def full(self) -> Moments:
         """The same Gaussian with matrices."""
-        variance = self.scale.square().diag_embed()
-        second = torch.addcmul(variance, self.mean.unsqueeze(-1), self.mean.unsqueeze(-2))
+        second = second_moment(self.mean, self.scale.square().diag_embed())
         return Moments(self.mean, second, self.scale.diag_embed())
 
     def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
