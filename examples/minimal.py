@@ -32,10 +32,11 @@ from sklearn.cluster import KMeans
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.distributions import Assignment, AtMean, ComponentObservation, TwoCoinAnswer
+from pyro_crowdclust.distributions import Assignment, AtMean, ComponentObservation
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, Moments, NormalInverseWishart
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.pair_distributions import TwoCoinAnswer
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
 
@@ -64,8 +65,7 @@ def global_sites(distributions):
 
 def answer(same, values, batch):
     """What the workers answer, given (the probabilities) that the two of a pair are the same."""
-    rates = (values[name][batch.worker] for name in ("sensitivity", "specificity"))
-    return TwoCoinAnswer(same, *rates)
+    return TwoCoinAnswer(same, values["sensitivity"], values["specificity"], batch.worker)
 
 
 def model(batch):

@@ -21,12 +21,13 @@ from pyro_crowdclust.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment, GaussianAtMean, SameCluster
+from pyro_crowdclust.distributions import Assignment, GaussianAtMean
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.initialization import MixtureStart
 from pyro_crowdclust.messages import LocalPosterior
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition
+from pyro_crowdclust.pair_distributions import SameCluster
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term

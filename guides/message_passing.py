@@ -19,7 +19,7 @@ from torch import Tensor
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import AtMean, GaussianAtMean, SameCluster
+from pyro_crowdclust.distributions import AtMean, GaussianAtMean
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import (
@@ -30,6 +30,7 @@ from pyro_crowdclust.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
+from pyro_crowdclust.pair_distributions import SameCluster
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
 

@@ -24,10 +24,11 @@ from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import AtMean, SameCluster
+from pyro_crowdclust.distributions import AtMean
 from pyro_crowdclust.families import Categorical, IndependentMoments
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
+from pyro_crowdclust.pair_distributions import SameCluster
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm, add_term
 from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean

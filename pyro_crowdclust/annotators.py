@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import TwoCoinAnswer, answer_places
 from pyro_crowdclust.families import Beta, BetaParameters
+from pyro_crowdclust.pair_distributions import TwoCoinAnswer, answer_places
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import SameCluster
+from pyro_crowdclust.pair_distributions import SameCluster
 from pyro_crowdclust.plates import FullPlate
 
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.distributions import pair_places
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.last_round import last_round
+from pyro_crowdclust.pair_distributions import pair_places
 from pyro_crowdclust.potentials import GaussianPotential
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and

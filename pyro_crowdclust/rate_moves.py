@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.batches import answered_batch
-from pyro_crowdclust.distributions import agreement
+from pyro_crowdclust.pair_distributions import agreement
 from pyro_crowdclust.training import Trainer
 
 

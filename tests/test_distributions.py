@@ -11,7 +11,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from pyro_crowdclust import distributions
+from pyro_crowdclust import pair_distributions
 from pyro_crowdclust.distributions import (
     Assignment,
     AtMean,
@@ -19,8 +19,6 @@ from pyro_crowdclust.distributions import (
     Conjugate,
     GaussianAtMean,
     Point,
-    SameCluster,
-    TwoCoinAnswer,
 )
 from pyro_crowdclust.families import (
     REGISTRY,
@@ -31,6 +29,7 @@ from pyro_crowdclust.families import (
     Moments,
     NormalInverseWishart,
 )
+from pyro_crowdclust.pair_distributions import SameCluster, TwoCoinAnswer
 
 from .oracles import log_density, random_covariance, random_natural
 
@@ -295,7 +294,7 @@ def test_two_coin_answers_are_drawn_with_their_rates():
 
 @pytest.mark.parametrize("matrix_limit", [0, 1024])
 def test_same_cluster_is_the_agreement_of_both_ends(matrix_limit, monkeypatch):
-    monkeypatch.setattr(distributions, "_MATRIX_LIMIT", matrix_limit)
+    monkeypatch.setattr(pair_distributions, "_MATRIX_LIMIT", matrix_limit)
     q = torch.randn(5, 3).softmax(-1).requires_grad_()
     left, right = torch.tensor([0, 3, 3, 1, 0]), torch.tensor([2, 0, 1, 3, 2])
     pairs = SameCluster(q, left, right, 4)

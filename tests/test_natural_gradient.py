@@ -14,7 +14,7 @@ import torch
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.distributions import Assignment, ComponentObservation, TwoCoinAnswer
+from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import (
     REGISTRY,
     Beta,
@@ -25,6 +25,7 @@ from pyro_crowdclust.families import (
     NormalInverseWishart,
 )
 from pyro_crowdclust.optim import NaturalGradient, robbins_monro
+from pyro_crowdclust.pair_distributions import TwoCoinAnswer
 from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 
 from .oracles import is_conjugate_prior, log_marginal, random_natural

@@ -20,13 +20,13 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.batches import features_batch, full_batch
 from pyro_crowdclust.diagnostics.draws import global_draws
-from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.pair_distributions import TwoCoinAnswer
 from pyro_crowdclust.priors import ConjugatePrior
 
 from .crowds import (
