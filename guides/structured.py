@@ -25,7 +25,11 @@ from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.description import described
 from pyro_crowdclust.distributions import AtMean
-from pyro_crowdclust.families import Categorical, IndependentMoments
+from pyro_crowdclust.families import (
+    Categorical,
+    IndependentMoments,
+    softmax_without_denormals,
+)
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
 from pyro_crowdclust.pair_distributions import SameCluster
@@ -264,7 +268,9 @@ class StructuredGuide(ConjugateGuide):
             return alone
         coupling = SumCoupling(*couplings)
         first, others = alone[: coupling.num_items], alone[coupling.num_items :]
-        return torch.cat([self.solver.exchange(first, first, coupling), others])
+        assignments = softmax_without_denormals(first)
+        heard, _ = self.solver.exchange(first, first, assignments, coupling)
+        return torch.cat([heard, others])
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

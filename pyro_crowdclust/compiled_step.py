@@ -37,6 +37,16 @@ from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.python_state import PythonState
 from pyro_crowdclust.recognition import Term, add_term, current_weights
 
+
+def _product_and_sum(
+    bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    return torch.add(bias if beta == 1 else beta * bias, left @ right, alpha=alpha)
+
+
+# ``addmm`` adds to a copy of its first argument, where a loop that comes after would add anyway.
+DECOMPOSITIONS = {torch.ops.aten.addmm.default: _product_and_sum}
+
 # More kinds of batches than that are no kinds: something changes in every step.
 _MOST_GRAPHS = 4
 
@@ -52,8 +62,19 @@ def by_inductor(graph: GraphModule) -> Callable[..., Any]:
         "realize_opcount_threshold": 4,
         # What runs between the loops is no Python, either.
         "cpp_wrapper": True,
+        # Else it makes of a product and a sum what DECOMPOSITIONS has taken apart.
+        "pattern_matcher": False,
+        "guard_filter_fn": _about_inputs,
     }
     return torch.compile(graph, dynamic=True, options=options)
+
+
+def _about_inputs(guards: Sequence[Any]) -> list[bool]:
+    """Which of Dynamo's guards are about the inputs of a graph and the settings of torch.
+
+    The others are about the graph itself, which nobody else has, and about torch's own functions.
+    """
+    return [not guard.is_global and not guard.name.startswith("self") for guard in guards]
 
 
 class Gradients(NamedTuple):
@@ -235,7 +256,12 @@ class _Graph:
 
     def _traced(self, step: Callable, tensors: tuple[Tensor, ...]) -> GraphModule:
         # Parameters are no inputs: they stay attributes of the graph, with sizes that are numbers.
-        trace = make_fx(step, tracing_mode="symbolic", _allow_non_fake_inputs=True)
+        trace = make_fx(
+            step,
+            decomposition_table=DECOMPOSITIONS,
+            tracing_mode="symbolic",
+            _allow_non_fake_inputs=True,
+        )
         try:
             return trace(list(tensors), self._weights())
         except Exception as error:

@@ -264,7 +264,7 @@ class LocalSolver:
                 alone = messages = assignments[:0]
             else:
                 alone = assignments[: coupling.num_items]
-                heard = self._exchange(conditionals, logits, coupling)
+                heard = self._exchange(conditionals, logits, assignments, coupling)
                 assignments = torch.cat([heard, assignments[coupling.num_items :]])
         if coupling is not None:
             messages = coupling.messages(assignments)
@@ -272,24 +272,35 @@ class LocalSolver:
         return (joined if coupling is None else unheard), joined
 
     def _exchange(
-        self, conditionals: LocalConditionals, logits: Tensor, coupling: PairCoupling
+        self,
+        conditionals: LocalConditionals,
+        logits: Tensor,
+        assignments: Tensor,
+        coupling: PairCoupling,
     ) -> Float[Tensor, "paired cluster"]:
         alone = logits = logits[: coupling.num_items]
+        assignments = assignments[: coupling.num_items]
         paired = conditionals.first(coupling.num_items)
         for iteration in range(self.message_iterations):
             if iteration > 0:
-                alone = paired.logits(paired.latent(softmax_without_denormals(logits)))
-            logits = self.exchange(alone, logits, coupling)
-        return softmax_without_denormals(logits)
+                alone = paired.logits(paired.latent(assignments))
+            logits, assignments = self.exchange(alone, logits, assignments, coupling)
+        return assignments
 
     def exchange(
         self,
         alone: Float[Tensor, "paired cluster"],
         logits: Float[Tensor, "paired cluster"],
+        assignments: Float[Tensor, "paired cluster"],
         coupling: PairCoupling | SumCoupling,
-    ) -> Float[Tensor, "paired cluster"]:
-        """Rounds of messages among the z: log q(z), where ``alone`` is what it is without any."""
+    ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
+        """Rounds of messages among the z: log q(z) and q(z) after them.
+
+        ``logits`` and ``assignments`` are what these were before, and ``alone`` is log q(z) without
+        any messages.
+        """
         for _ in range(self.exchanges):
-            target = alone + coupling.messages(softmax_without_denormals(logits))
+            target = alone + coupling.messages(assignments)
             logits = torch.lerp(target, logits, self.damping)
-        return logits
+            assignments = softmax_without_denormals(logits)
+        return logits, assignments

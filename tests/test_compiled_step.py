@@ -13,10 +13,11 @@ import pyro.distributions as dist
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.batches import MinibatchSampler
-from pyro_crowdclust.compiled_step import CompiledStep
+from pyro_crowdclust.compiled_step import DECOMPOSITIONS, CompiledStep
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.messages import LocalSolver
 from pyro_crowdclust.optim import NaturalGradient
@@ -128,6 +129,17 @@ def test_one_graph_serves_batches_of_all_sizes_and_parameters_that_learn(make):
     model.components.prior.natural_parameters.mul_(1.02)  # a buffer
     assert_same_step(step, model, guide, batches[0])
     assert graphs.count == 1
+
+
+def test_sums_of_products_are_left_to_loops():
+    def weighted(bias, left, right):
+        return torch.addmm(bias, left, right, beta=0.5, alpha=2.0) + torch.addmm(bias, left, right)
+
+    torch.manual_seed(0)
+    inputs = torch.randn(3), torch.randn(5, 2), torch.randn(2, 3)
+    graph = make_fx(weighted, DECOMPOSITIONS)(*inputs)
+    assert not graph.graph.find_nodes(op="call_function", target=torch.ops.aten.addmm.default)
+    torch.testing.assert_close(graph(*inputs), weighted(*inputs))
 
 
 def test_a_batch_without_answers_has_a_graph_of_its_own():
