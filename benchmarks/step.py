@@ -19,9 +19,11 @@ floor, which is not compiled, and ``ratio_over_compiled_floor`` is over one that
 ``uncompiled_ratio_1_thread`` and ``uncompiled_ratio_2_threads`` are what ``ratio`` is on so many
 threads. All of two threads is null unless two cores are free (a busy one makes two threads many
 times slower than one), and all of compiled steps with ``--no-compile`` or without a C++ compiler.
-``scdc_over_bayes`` is on one thread and not compiled, with z summed over the four most probable
-clusters of each item and over the others by an unbiased draw; ``scdc_exact_over_bayes`` has all K
-values computed.
+The rest is on one thread and not compiled. ``scdc_over_bayes`` has z summed exactly, after an epoch
+of training: what it costs depends on how many values of z an item may still have, of which
+``scdc_rows_per_item`` is the mean. ``scdc_at_start_over_bayes`` is the same before training, when
+all K are needed; ``scdc_drawn_over_bayes``, with z summed over the four most probable clusters of
+each item and over the others by an unbiased draw, does not depend on that.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.training import Trainer
 
 PIXELS, DIM, CLUSTERS, HIDDEN, WORKERS = 784, 8, 50, 500, 48
-# SCDC sums over so many values of z exactly, and over the others by a draw.
+# Where it draws, SCDC sums over so many values of z, and over the others by the draw.
 SUMMED = 4
 # So many steps of one work come one after the other.
 TURN = 10
@@ -216,6 +218,36 @@ def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> C
     return CompiledFigures(*ratios, seconds, again, to_pay)
 
 
+def measure_scdc(
+    data: CrowdData, batches: Sequence[Batch], bayes: Trainer, steps: int
+) -> dict[str, float]:
+    """Steps of SCDC in turns with those of BayesSCDC."""
+
+    def over_bayes(scdc: Trainer, share: int) -> float:
+        works = scdc.step, bayes.step
+        return median_ratio(*take_turns(works, batches, max(1, steps // share), warm_up=1))
+
+    exact = make_trainer(data, amortized=True)
+    at_start = over_bayes(exact, share=40)
+    for batch in exact.batches:
+        exact.step(batch)
+    rows: list[int] = []
+    count = exact.model.emission.register_forward_hook(
+        lambda _, latents, __: rows.append(latents[0].shape[0])
+    )
+    for batch in batches:
+        exact.step(batch)
+    count.remove()
+    return {
+        "scdc_over_bayes": over_bayes(exact, share=5),
+        "scdc_rows_per_item": sum(rows) / sum(len(batch.items) for batch in batches),
+        "scdc_at_start_over_bayes": at_start,
+        "scdc_drawn_over_bayes": over_bayes(
+            make_trainer(data, amortized=True, num_summed=SUMMED), share=5
+        ),
+    }
+
+
 def two_cores_are_free() -> bool:
     """Whether the machine has two cores and hardly anything has run on them lately."""
     return (os.cpu_count() or 1) >= 2 and os.getloadavg()[0] < 0.5
@@ -247,13 +279,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             except ValueError as error:  # such as that there is no C++ compiler
                 print(error)
     torch.set_num_threads(1)
-    some = make_trainer(data, amortized=True, num_summed=SUMMED)
-    probable, bayes = take_turns(
-        (some.step, trainer.step), batches, max(1, options.steps // 5), warm_up=2
-    )
-    scdc = make_trainer(data, amortized=True)
-    steps = max(1, options.steps // 40)
-    exact_sum, beside = take_turns((scdc.step, trainer.step), batches, steps, warm_up=1)
+    scdc = measure_scdc(data, batches, trainer, options.steps)
 
     ours, bare = found[options.threads]
     on_one, on_two = (compiled.get(threads) for threads in (1, 2))
@@ -269,8 +295,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "compile_seconds": on_one and on_one.seconds,
         "compile_again_seconds": on_one and on_one.again_seconds,
         "steps_to_pay": on_one and on_one.steps_to_pay,
-        "scdc_over_bayes": median_ratio(probable, bayes),
-        "scdc_exact_over_bayes": median_ratio(exact_sum, beside),
+        **scdc,
     }
     first = batches[0]
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"

@@ -209,7 +209,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
-    parser.add_argument("--num-summed", type=int, default=4, help="clusters summed over (SCDC)")
+    parser.add_argument("--num-summed", type=int, help="clusters summed over (SCDC); all if not")
     parser.add_argument("--learning-rate", type=float, default=None)
     parser.add_argument("--step-size", type=float, default=0.01)
     parser.add_argument("--step-delay", type=float, default=1000.0)

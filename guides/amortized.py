@@ -2,8 +2,9 @@
 
 Global sites are points (maximum likelihood, or maximum a posteriori under the model's priors).
 ``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is enumerated in the guide, so that
-Pyro's ``TraceEnum_ELBO`` sums it out exactly. Whether the ends of a pair agree is a site of its
-own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
+Pyro's ``TraceEnum_ELBO`` sums it out exactly: in one value, its mean, in which the bound is linear.
+Whether the ends of a pair agree is a site of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``:
+the term ``L_rel`` is linear in it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from pyro_crowdclust.pair_distributions import SameCluster
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
-from pyro_crowdclust.sparse_assignment import SparseAssignment
+from pyro_crowdclust.row_distributions import OfItems
+from pyro_crowdclust.rows import Rows
+from pyro_crowdclust.sparse_assignment import AssignmentAtMean, SparseAssignment
 from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -61,7 +64,9 @@ class AmortizedGuide(nn.Module):
     num_summed
         Sum z over so many most probable clusters of an item, and estimate what the others add by
         one of them, drawn (``SparseAssignment``): bound and gradients are unbiased, and a step
-        decodes ``num_summed + 1`` latents of an item in place of K. None: the exact sum.
+        decodes ``num_summed + 1`` latents of an item in place of K. None: the exact sum, up to the
+        rounding of the networks' numbers (``AssignmentAtMean``); a step decodes one latent for
+        every cluster that an item may be in, all K at first and fewer as q(z | o) becomes sure.
 
     Examples
     --------
@@ -126,11 +131,23 @@ class AmortizedGuide(nn.Module):
 
     def _assignment(self, log_probabilities: Tensor, batch: Batch) -> Assignment:
         """q(z | o), with all of its values or with some."""
-        if self.num_summed is None or self.num_summed >= self.model.num_clusters - 1:
+        if self.num_summed is None:
+            # What is left out is lost in the rounding of what networks make of the features.
+            rounding = torch.finfo(batch.features.dtype).eps / 2
+            return AssignmentAtMean(log_probabilities, rounding)
+        if self.num_summed >= self.model.num_clusters - 1:
             return Assignment(log_probabilities)
         noise = batch.noise(log_probabilities.detach()[:, :1])
         uniform = torch.special.ndtr(noise).squeeze(-1)
         return SparseAssignment(log_probabilities, self.num_summed, uniform)
+
+    def _latent(self, features: Tensor, trunk: Tensor, z: Tensor) -> GaussianAtMean | OfItems:
+        """q(x | z, o)."""
+        rows = Rows.of_value(z, trunk)
+        if rows is None:
+            return GaussianAtMean(self.recognition.latent(features, trunk, z))
+        latent = self.recognition.latent_of_rows(features, trunk, rows)
+        return OfItems(GaussianAtMean(latent), rows)
 
     def _rate_names(self) -> list[str]:
         return [] if self.model.annotators is None else list(self.model.annotators.priors())
@@ -151,8 +168,7 @@ class AmortizedGuide(nn.Module):
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             assignment = self._assignment(log_probabilities, batch)
             z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
-            latent = self.recognition.latent(batch.features, trunk, z)
-            pyro.sample("x", GaussianAtMean(latent))
+            pyro.sample("x", self._latent(batch.features, trunk, z))
         self.auxiliary_loss = None
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)

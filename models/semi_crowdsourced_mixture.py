@@ -33,6 +33,8 @@ from pyro_crowdclust.mixture import Components, Weights
 from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
 from pyro_crowdclust.plates import FullPlate
 from pyro_crowdclust.priors import ConjugatePrior, sample_sites
+from pyro_crowdclust.row_distributions import OfItems
+from pyro_crowdclust.rows import Rows
 from pyro_crowdclust.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -232,13 +234,20 @@ class SemiCrowdsourcedMixture(nn.Module):
             return
         statistics = self.components.latent_statistics(theta)
         x = pyro.sample("x", self._component(self.components.latent_family, statistics, z))
-        moments = Moments.of(x)
-        draw = moments.draw(batch.noise(moments.mean))
+        rows, moments = Rows.of_value(z, x), Moments.of(x)
+        if rows is None:
+            draw = moments.draw(batch.noise(moments.mean))
+        else:
+            of_items = moments.mean.new_empty(rows.num_items, moments.mean.shape[-1])
+            draw = moments.draw(batch.noise(of_items).index_select(0, rows.item))
         # A simulation has no features, but networks of their precision.
         like = next(self.emission.parameters(), batch.features)
         if like is not None:
             draw = draw.to(like.dtype)
-        pyro.sample("o", self.emission(draw), obs=batch.features)
+        features = self.emission(draw)
+        if rows is not None:
+            features = OfItems(features, rows, shared=True)
+        pyro.sample("o", features, obs=batch.features)
 
     @staticmethod
     def _component(family: ExponentialFamily, theta: Tensor, z: Tensor) -> ComponentObservation:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyro_crowdclust.families import ExponentialFamily, Moments
+from pyro_crowdclust.rows import Rows
 
 
 class _StatisticValued(TorchDistribution):
@@ -318,7 +319,8 @@ class Assignment(_StatisticValued):
 class ComponentObservation(_StatisticValued):
     """``log p(x | z, theta) = sum_k z_k <t(theta_k), u(x)> + log h(x)`` of a mixture.
 
-    All clusters are scored by one matrix product.
+    All clusters are scored by one matrix product. A value may have rows (``Rows.of_value``), one
+    for every cluster that its item may be in: ``sum_k z_k (<t(theta_k), u(x_k)> + log h(x_k))``.
 
     Parameters
     ----------
@@ -355,5 +357,11 @@ class ComponentObservation(_StatisticValued):
         return self.family.sample_observation(self.assignments @ self.statistics)
 
     def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
-        scores = self.family.log_likelihoods(self.statistics.to(value.dtype), value)
-        return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
+        statistics = self.statistics.to(value.dtype)
+        rows = Rows.of_value(self.assignments, value)
+        if rows is None:
+            scores = self.family.log_likelihoods(statistics, value)
+            return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
+        own = statistics.index_select(0, rows.cluster)
+        scores = (self.family.observation_statistics(value) * own).sum(-1)
+        return rows.total(scores + self.family.log_base_measure(value))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.description import described
 from pyro_crowdclust.families import IndependentMoments, Moments
 from pyro_crowdclust.potentials import GaussianPotential
+from pyro_crowdclust.rows import Rows
 
 
 class SkipNetwork(nn.Module):
@@ -292,8 +293,22 @@ class AmortizedRecognition(nn.Module):
         assignments: Float[Tensor, "*value item_or_1 cluster"],
     ) -> Moments:
         """q(x | z, o) for one-hot z (all of its values at once where z is enumerated)."""
-        hidden = torch.relu(self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype)))
-        shift, raw_scale = self.moments(hidden).double().chunk(2, -1)
-        mean = self.skip(features.flatten(1)).double() + shift
+        hidden = self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype))
+        return self._latent(hidden, self.skip(features.flatten(1)))
+
+    def latent_of_rows(
+        self,
+        features: Float[Tensor, "item ..."],
+        trunk: Float[Tensor, "item hidden"],
+        rows: Rows,
+    ) -> Moments:
+        """q(x | z, o) of every row."""
+        of_items = self.hidden(trunk), self.skip(features.flatten(1))
+        hidden, linear = (part.index_select(0, rows.item) for part in of_items)
+        of_clusters = self.assignment.weight.mT
+        return self._latent(hidden + of_clusters.index_select(0, rows.cluster), linear)
+
+    def _latent(self, hidden: Tensor, linear: Tensor) -> Moments:
+        shift, raw_scale = self.moments(torch.relu(hidden)).double().chunk(2, -1)
         scale = self.initial_scale * raw_scale.exp()
-        return IndependentMoments(mean, scale).full()
+        return IndependentMoments(linear.double() + shift, scale).full()

@@ -64,6 +64,17 @@ class Rows:
         return Rows(item, cluster, assignments[item, cluster], *assignments.shape)
 
     @staticmethod
+    def of_value(assignments: Float[Tensor, "*value item cluster"], value: Tensor) -> Rows | None:
+        """The rows of which a latent's value has an entry each; None if it has one per item.
+
+        It has rows where z is enumerated by its mean alone (``AssignmentAtMean``).
+        """
+        enumerated = assignments.shape[:-2]
+        if not enumerated or enumerated.numel() > 1 or value.dim() > 2:
+            return None
+        return Rows.of(assignments.flatten(0, -2))
+
+    @staticmethod
     def every(num_items: int, num_clusters: int, like: Tensor) -> Rows:
         """All rows, with weight 1, in the dtype and on the device of ``like``."""
         return Rows.of(like.new_ones(num_items, num_clusters))

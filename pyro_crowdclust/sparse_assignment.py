@@ -67,4 +67,39 @@ class SparseAssignment(Assignment):
         return ScoreParts(log_prob, log_prob + log_scale, log_prob)
 
 
-__all__ = ["SparseAssignment"]
+class AssignmentAtMean(Assignment):
+    """``Assignment`` that is enumerated by one value, its mean ``E[z] = q``, with weight 1.
+
+    All log-densities are linear in z, so that at the mean they are their sums over all values:
+    ``sum_k q_k f_k``. Latents that differ between the values of z have a row (``Rows``) for every
+    entry of the mean that is not zero. Values that are together less probable than ``left_out``
+    are zero: what the sum lacks is then at most ``left_out`` times the largest ``|f_k|``.
+
+    Parameters
+    ----------
+    log_weights
+        log q(z), normalized, shape ``[item, K]``.
+    left_out
+        A probability below 1.
+    """
+
+    def __init__(self, log_weights: Float[Tensor, "item cluster"], left_out: float = 0.0) -> None:
+        super().__init__(log_weights)
+        probabilities = log_weights.exp()
+        ascending, order = probabilities.detach().sort(-1)
+        kept = torch.empty_like(ascending).scatter_(
+            -1, order, (ascending.cumsum(-1) > left_out).to(ascending.dtype)
+        )
+        self._mean = probabilities * kept
+
+    def enumerate_support(self, expand: bool = True) -> Float[Tensor, "1 item cluster"]:
+        return self._mean.unsqueeze(0)
+
+    def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
+        log_prob = self.log_prob(x)
+        if x.dim() == 2:
+            return ScoreParts(log_prob, log_prob, 0)
+        return ScoreParts(log_prob, torch.zeros_like(log_prob), 0)
+
+
+__all__ = ["AssignmentAtMean", "SparseAssignment"]

@@ -167,11 +167,14 @@ def log_prior(guide: AmortizedGuide) -> float:
 
 @pytest.mark.parametrize("make_emission", [normal_emission, bernoulli_emission])
 @pytest.mark.parametrize("change", [lambda batch: batch, weighted, without_answers])
-def test_elbo_is_the_explicit_sum_over_all_clusters(make_emission, change):
-    guide, batch = problem(make_emission)
+@pytest.mark.parametrize("num_summed", [None, NUM_CLUSTERS], ids=["at mean", "value by value"])
+def test_elbo_is_the_explicit_sum_over_all_clusters(make_emission, change, num_summed):
+    guide, batch = problem(make_emission, num_summed=num_summed)
     batch = change(batch)
     torch.manual_seed(3)
-    noise = torch.randn(NUM_CLUSTERS, NUM_ITEMS, DIM).numpy()
+    # At the mean of z the clusters of an item have their noise in common.
+    noise = torch.randn(1 if num_summed is None else NUM_CLUSTERS, NUM_ITEMS, DIM)
+    noise = noise.expand(NUM_CLUSTERS, -1, -1).numpy()
     expected = items_term(guide, batch, noise) + answers_term(guide, batch) + log_prior(guide)
     torch.manual_seed(3)
     assert elbo(guide, batch) == pytest.approx(expected, rel=1e-10)

@@ -194,7 +194,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("ratio_1_thread", "ratio_2_threads", "ratio_over_compiled_floor"),
             *("uncompiled_ratio_1_thread", "uncompiled_ratio_2_threads"),
             *("compile_seconds", "compile_again_seconds", "steps_to_pay"),
-            *("scdc_over_bayes", "scdc_exact_over_bayes"),
+            *("scdc_over_bayes", "scdc_rows_per_item"),
+            *("scdc_at_start_over_bayes", "scdc_drawn_over_bayes"),
         },
     ),
 }

@@ -1,4 +1,4 @@
-"""Sums over the probable z and one drawn: their mean is the whole sum, gradients included."""
+"""Sums over z without computing all values: they are the whole sum, gradients included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.guides import AmortizedGuide
 from pyro_crowdclust.networks import AmortizedRecognition
-from pyro_crowdclust.sparse_assignment import SparseAssignment
+from pyro_crowdclust.sparse_assignment import AssignmentAtMean, SparseAssignment
 
 from .crowds import DIM, NUM_CLUSTERS, NUM_FEATURES, crowd, deep_mixture, quiet_fit
 
@@ -59,6 +59,50 @@ def test_the_mean_over_draws_is_the_whole_sum(num_summed):
             mean += rest[cluster] * part
     for found, wanted in zip(means, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def bound_and_gradients(guide: AmortizedGuide, batch: Batch) -> list[torch.Tensor]:
+    """Of a guide whose latents are at their means."""
+    with mock.patch.object(Batch, "noise", lambda self, value: torch.zeros_like(value)):
+        bound = TraceEnum_ELBO(max_plate_nesting=1)
+        loss = bound.differentiable_loss(guide.model, guide, batch)
+    parameters = [*guide.points.parameters(), *guide.recognition.parameters()]
+    return [loss, *torch.autograd.grad(loss, parameters)]
+
+
+def test_at_the_mean_is_the_whole_sum():
+    batch = full_batch(crowd()).to(None, torch.float64)
+    found, expected = (
+        bound_and_gradients(guide_with(num_summed).double(), batch)
+        for num_summed in (None, NUM_CLUSTERS)
+    )
+    for some, whole in zip(found, expected, strict=True):
+        torch.testing.assert_close(some, whole, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("left_out", [0.0, 1e-6, 0.3])
+def test_the_mean_lacks_values_that_are_improbable_together(left_out):
+    logits = (4 * torch.randn(50, CLUSTERS)).log_softmax(-1)
+    site = AssignmentAtMean(logits, left_out)
+    (mean,) = site.enumerate_support()
+    kept = mean > 0
+    assert torch.equal(mean[kept], logits.exp()[kept])
+    missing = torch.where(kept, 0.0, logits.exp())
+    assert bool((missing.sum(-1) <= left_out).all())
+    # Nothing could have been left out beside.
+    smallest_kept = torch.where(kept, mean, 1.0).amin(-1)
+    assert bool((missing.sum(-1) + smallest_kept > left_out).all())
+    assert bool((missing.amax(-1) <= smallest_kept).all())
+    assert bool(kept.all()) == (left_out == 0.0)
+
+
+def test_improbable_clusters_have_no_latents():
+    guide, batch = guide_with(None).double(), full_batch(crowd())
+    guide.recognition.logits.bias.data = torch.tensor([0.0, -1.0, -50.0])
+    decoded = []
+    guide.model.emission.register_forward_hook(lambda _, args, __: decoded.append(len(args[0])))
+    TraceEnum_ELBO(max_plate_nesting=1).loss(guide.model, guide, batch.to(None, torch.float64))
+    assert decoded == [2 * len(batch.items)]
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.3, 1.0])
