@@ -12,6 +12,7 @@ draws of h given each cluster.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyro
@@ -299,16 +300,41 @@ class StructuredGuide(ConjugateGuide):
         with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling.
         """
         _, theta, rates, labels = self.mean_globals()
-        seen = self.recognition.trunk(batch.features.flatten(1))
-        total = None
-        for _ in range(self.num_draws):
-            ratios = self._table(theta, batch.features, seen, at_draws=True)
-            total = ratios if total is None else torch.logaddexp(total, ratios)
-        log_likelihood = total - math.log(self.num_draws)
+        log_likelihoods = self._log_likelihoods(theta, batch, self.num_draws)
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
-        heard = self._with_labels(log_weights + log_likelihood, log_weights, labels, batch)
-        return self._joined(heard.to(seen.dtype), rates, batch)
+        heard = self._with_labels(log_weights + log_likelihoods, log_weights, labels, batch)
+        return self._joined(heard.to(log_likelihoods.dtype), rates, batch)
+
+    @torch.no_grad()
+    def item_log_likelihood(
+        self, sites: Mapping[str, Tensor], batch: Batch, num_draws: int
+    ) -> Float[Tensor, " item"]:
+        """``log p(o | Theta) = log sum_k pi_k (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``.
+
+        Parameters
+        ----------
+        sites
+            Values of the sites of Theta, by name.
+        batch
+            The items, as if nobody had said anything of them.
+        num_draws
+            S, of h from q(h | o, k) for every cluster.
+        """
+        log_weights = self.model.weights.log_weights(sites["weights"])
+        log_likelihoods = self._log_likelihoods(sites["components"], batch, num_draws)
+        return (log_weights + log_likelihoods).logsumexp(-1)
+
+    def _log_likelihoods(
+        self, theta: Tensor, batch: Batch, num_draws: int
+    ) -> Float[Tensor, "item cluster"]:
+        """``log p(o | k)`` by importance weights."""
+        seen = self.recognition.trunk(batch.features.flatten(1))
+        total = None
+        for _ in range(num_draws):
+            ratios = self._table(theta, batch.features, seen, at_draws=True)
+            total = ratios if total is None else torch.logaddexp(total, ratios)
+        return total - math.log(num_draws)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""

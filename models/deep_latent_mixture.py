@@ -12,7 +12,7 @@ emission and networks are objects; with sticks it is the model of the paper.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyro
@@ -122,6 +122,10 @@ class DeepLatentMixture(nn.Module):
     ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
         """Draws of weights and components under the names that diagnostics give them."""
         return describe_mixture(self, draws)
+
+    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
+        """Features among the values of a simulation's sites."""
+        return values["o"]
 
     @torch.no_grad()
     def check(self, data: CrowdData) -> None:

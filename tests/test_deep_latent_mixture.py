@@ -163,6 +163,10 @@ def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypat
     weights = guide.model.weights.mean(eta).numpy()
     posterior = scipy.special.softmax(np.log(weights) + expected, 1)
     np.testing.assert_allclose(guide.infer(batch).assignments.numpy(), posterior, atol=1e-6)
+    sites = {"weights": torch.tensor(weights).log(), "components": guide.mean_globals()[1]}
+    evidence = scipy.special.logsumexp(np.log(weights) + expected, 1)
+    found = guide.item_log_likelihood(sites, batch, 1)
+    np.testing.assert_allclose(found.numpy(), evidence, atol=1e-6)
 
 
 def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
@@ -455,12 +459,31 @@ def test_data_that_do_not_fit_are_refused(data, options, message):
         fitted(make_guide(**options), data, epochs=1)
 
 
-def test_diagnostics_read_the_global_sites():
-    result = fitted(make_guide(num_layers=2), CrowdData(two_moons_of_four(40)[0]), epochs=1)
-    tree = result.to_arviz(5, log_likelihood=False)
+@pytest.mark.parametrize(("num_layers", "emission"), [(2, "normal"), (1, "bernoulli")])
+def test_diagnostics_have_likelihoods_and_replicated_features(num_layers, emission):
+    data = CrowdData((two_moons_of_four(40)[0] > 0).double())
+    result = fitted(make_guide(num_layers=num_layers, emission=emission), data, epochs=1)
+    tree = result.to_arviz(5)
     assert tree["posterior"]["weights"].shape == (1, 5, CLUSTERS)
-    with pytest.raises(ValueError, match="log_likelihood=False"):
-        result.to_arviz(5)
+    assert tree["log_likelihood"]["features"].shape == (1, 5, 40)
+    assert np.isfinite(tree["log_likelihood"]["features"]).all()
+    replicated = tree["posterior_predictive"]["features"].to_numpy()
+    assert replicated.shape == (1, 5, 40, FEATURES)
+    assert set(np.unique(replicated)) <= {0.0, 1.0} or emission == "normal"
+
+
+def test_likelihoods_of_a_fit_are_those_of_its_draws():
+    """A posterior of 10^10 items has one draw, and the exact q(h) one importance weight."""
+    guide = linear_gaussian()
+    guide.posteriors["weights"].set_natural_parameters(1e10 * torch.ones(CLUSTERS))
+    features = 2 * torch.randn(6, FEATURES)
+    result = dataclasses.replace(
+        fitted(linear_gaussian(), CrowdData(features.numpy()), epochs=1), guide=guide
+    )
+    result = dataclasses.replace(result, model=guide.model)
+    found = result.to_arviz(3)["log_likelihood"]["features"].to_numpy()[0]
+    expected = scipy.special.logsumexp(exact_log_likelihoods(guide, features), 1)
+    np.testing.assert_allclose(found, np.tile(expected - np.log(CLUSTERS), (3, 1)), atol=1e-3)
 
 
 def test_features_are_not_drawn_given_many_clusters():

@@ -5,7 +5,8 @@ importance sampling from q,
 
     log p(o_i | Theta) = log sum_m sum_k p(k | Theta) p(x_m | k, Theta) p(o_i | x_m) / (M q(x_m))
 
-which is exact where there is no continuous local site. Of an answer a about items i and j, with
+which is exact where there is no continuous local site. A guide whose latents depend on the cluster
+sums over both itself (``item_log_likelihood``). Of an answer a about items i and j, with
 s = P_q(z_i = z_j),
 
     log p(L_a | Theta, all other data) = -log E_q(z)[1 / p(L_a | z, Theta)]
@@ -65,6 +66,8 @@ def item_log_likelihood(
     -------
     None if the model does not say what features look like.
     """
+    if hasattr(result.guide, "item_log_likelihood"):
+        return _by_guide(result, draws, items, latent_draws)
     local = local_plates(result)
     first = batch_of_items(result, items[:1])
     if not _observes(result, first, local):
@@ -89,6 +92,17 @@ def item_log_likelihood(
         weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
     return torch.stack(rows).cpu()
+
+
+def _by_guide(
+    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int
+) -> Float[Tensor, "draw item"]:
+    batch = batch_of_items(result, items)
+    rows = []
+    for draw in range(draws.num_draws):
+        with torch.random.fork_rng():  # every Theta begins with the same random numbers
+            rows.append(result.guide.item_log_likelihood(draws.at(draw), batch, latent_draws))
+    return torch.stack(rows).double().cpu()
 
 
 def discrete_sites(result: Fitted, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
