@@ -34,7 +34,7 @@ from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
 from pyro_crowdclust.row_distributions import OfItems
 from pyro_crowdclust.rows import Rows
-from pyro_crowdclust.sparse_assignment import AssignmentAtMean, SparseAssignment
+from pyro_crowdclust.sparse_assignment import SparseAssignment, SummedAssignment
 from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class AmortizedGuide(nn.Module):
         Sum z over so many most probable clusters of an item, and estimate what the others add by
         one of them, drawn (``SparseAssignment``): bound and gradients are unbiased, and a step
         decodes ``num_summed + 1`` latents of an item in place of K. None: the exact sum, up to the
-        rounding of the networks' numbers (``AssignmentAtMean``); a step decodes one latent for
+        rounding of the networks' numbers (``SummedAssignment``); a step decodes one latent for
         every cluster that an item may be in, all K at first and fewer as q(z | o) becomes sure.
 
     Examples
@@ -134,7 +134,7 @@ class AmortizedGuide(nn.Module):
         if self.num_summed is None:
             # What is left out is lost in the rounding of what networks make of the features.
             rounding = torch.finfo(batch.features.dtype).eps / 2
-            return AssignmentAtMean(log_probabilities, rounding)
+            return SummedAssignment(log_probabilities, rounding)
         if self.num_summed >= self.model.num_clusters - 1:
             return Assignment(log_probabilities)
         noise = batch.noise(log_probabilities.detach()[:, :1])

@@ -120,11 +120,10 @@ class TwoWayGuide(nn.Module):
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         paired = batch.num_paired
         coupling = PairCoupling(batch.left, batch.right, ratio, paired)
-        logits = alone = alone[:paired]
-        for _ in range(self.solver.exchanges):
-            target = alone + coupling.messages(softmax_without_denormals(logits))
-            logits = torch.lerp(target, logits, self.solver.damping)
-        heard = coupling.messages(softmax_without_denormals(logits))
+        alone = alone[:paired]
+        assignments = softmax_without_denormals(alone)
+        _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
+        heard = coupling.messages(assignments)
         return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
 
     @torch.no_grad()

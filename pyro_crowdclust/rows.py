@@ -67,7 +67,7 @@ class Rows:
     def of_value(assignments: Float[Tensor, "*value item cluster"], value: Tensor) -> Rows | None:
         """The rows of which a latent's value has an entry each; None if it has one per item.
 
-        It has rows where z is enumerated by its mean alone (``AssignmentAtMean``).
+        It has rows where z is enumerated by its mean alone (``SummedAssignment``).
         """
         enumerated = assignments.shape[:-2]
         if not enumerated or enumerated.numel() > 1 or value.dim() > 2:

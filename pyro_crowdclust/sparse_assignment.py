@@ -1,6 +1,10 @@
-"""Sums over an enumerated z in which one draw stands for all improbable values.
+"""Sums ``sum_k q_k f_k`` over an enumerated z of which not all values are computed.
 
-With q_1 >= q_2 >= ... of an item in falling order, R = sum_{k>m} q_k, and j > m drawn from q_k / R,
+Log-densities are linear in z, so that at its mean q they are their sum over all values, in which
+improbable ones can be left out up to a given error: ``SummedAssignment``.
+
+Or one draw stands for all improbable values: ``SparseAssignment``. With q_1 >= q_2 >= ... of an
+item in falling order, R = sum_{k>m} q_k, and j > m drawn from q_k / R,
 
     sum_k q_k f_k  =  E_j[ sum_{k<=m} q_k f_k + R f_j ],
 
@@ -67,7 +71,7 @@ class SparseAssignment(Assignment):
         return ScoreParts(log_prob, log_prob + log_scale, log_prob)
 
 
-class AssignmentAtMean(Assignment):
+class SummedAssignment(Assignment):
     """``Assignment`` that is enumerated by one value, its mean ``E[z] = q``, with weight 1.
 
     All log-densities are linear in z, so that at the mean they are their sums over all values:
@@ -102,4 +106,4 @@ class AssignmentAtMean(Assignment):
         return ScoreParts(log_prob, torch.zeros_like(log_prob), 0)
 
 
-__all__ = ["AssignmentAtMean", "SparseAssignment"]
+__all__ = ["SummedAssignment", "SparseAssignment"]

@@ -14,7 +14,7 @@ from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.guides import AmortizedGuide
 from pyro_crowdclust.networks import AmortizedRecognition
-from pyro_crowdclust.sparse_assignment import AssignmentAtMean, SparseAssignment
+from pyro_crowdclust.sparse_assignment import SparseAssignment, SummedAssignment
 
 from .crowds import DIM, NUM_CLUSTERS, NUM_FEATURES, crowd, deep_mixture, quiet_fit
 
@@ -83,7 +83,7 @@ def test_at_the_mean_is_the_whole_sum():
 @pytest.mark.parametrize("left_out", [0.0, 1e-6, 0.3])
 def test_the_mean_lacks_values_that_are_improbable_together(left_out):
     logits = (4 * torch.randn(50, CLUSTERS)).log_softmax(-1)
-    site = AssignmentAtMean(logits, left_out)
+    site = SummedAssignment(logits, left_out)
     (mean,) = site.enumerate_support()
     kept = mean > 0
     assert torch.equal(mean[kept], logits.exp()[kept])
