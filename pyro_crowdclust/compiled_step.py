@@ -8,7 +8,7 @@ Such a graph holds for good whatever is no tensor: which way Python went, and ev
 used. It is therefore used again only where all of these are as they were:
 
 - the kind of the batch: its numbers, which parts it has, their types, and what Python asked of
-  their sizes, which ``make_fx`` writes down with the graph;
+  their sizes, which ``make_fx`` writes down with the graph; and torch's own settings;
 - everything that can be reached from model, guide and bound (``PythonState``).
 
 Weights that depend on the epoch (``recognition.current_weights``) are inputs of the graph.
@@ -200,7 +200,12 @@ def _inputs_of(batch: Batch, step_size: float) -> _Inputs:
     tensors["num_paired"] = torch.empty(numbers.pop("num_paired"), device=batch.items.device)
     tensors["step_size"] = torch.tensor(step_size, dtype=torch.float64)
     kinds = tuple((name, value.dtype, value.device) for name, value in tensors.items())
-    return _Inputs(tuple(tensors.values()), (kinds, tuple(numbers.items())))
+    settings = (
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    return _Inputs(tuple(tensors.values()), (kinds, tuple(numbers.items()), settings))
 
 
 class _Graph:

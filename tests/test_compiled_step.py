@@ -176,6 +176,21 @@ def test_other_settings_have_a_graph_of_their_own():
     assert graphs.count == 2
 
 
+def test_other_settings_of_torch_have_a_graph_of_their_own():
+    model, guide, batches = trained(message_passing_pair)
+    graphs, threads = CountedGraphs(), torch.get_num_threads()
+    step = compiled(model, guide, graphs)
+    assert_same_step(step, model, guide, batches[0])
+    try:
+        torch.set_num_threads(threads + 1)
+        assert_same_step(step, model, guide, batches[0])
+    finally:
+        torch.set_num_threads(threads)
+    assert graphs.count == 2
+    assert_same_step(step, model, guide, batches[0])
+    assert graphs.count == 2
+
+
 def test_a_parameter_that_no_longer_learns_has_no_gradient():
     guide, batch = mixture_problem()
     parameters = list(guide.parameters())
