@@ -133,7 +133,8 @@ def build(
         clusters,
         assignment_network=ConvolutionalEncoder(IMAGE_SHAPE, clusters),
     )
-    return model, AmortizedGuide(model, recognition, num_summed=options.num_summed, **terms)
+    num_summed = options.num_summed or None
+    return model, AmortizedGuide(model, recognition, num_summed=num_summed, **terms)
 
 
 def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
@@ -209,7 +210,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
-    parser.add_argument("--num-summed", type=int, help="clusters summed over (SCDC); all if not")
+    parser.add_argument(
+        "--num-summed", type=int, default=4, help="clusters summed, one drawn (SCDC); 0: all"
+    )
     parser.add_argument("--learning-rate", type=float, default=None)
     parser.add_argument("--step-size", type=float, default=0.01)
     parser.add_argument("--step-delay", type=float, default=1000.0)
