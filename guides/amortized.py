@@ -143,9 +143,9 @@ class AmortizedGuide(nn.Module):
 
     def _latent(self, features: Tensor, trunk: Tensor, z: Tensor) -> GaussianAtMean | OfItems:
         """q(x | z, o)."""
-        rows = Rows.of_value(z, trunk)
-        if rows is None:
+        if self.num_summed is not None or z.dim() == 2:
             return GaussianAtMean(self.recognition.latent(features, trunk, z))
+        rows = Rows.of(z.flatten(0, -2))
         latent = self.recognition.latent_of_rows(features, trunk, rows)
         return OfItems(GaussianAtMean(latent), rows)
 

@@ -14,6 +14,7 @@ from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
 
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.errors import first_line
 
 
 def check_callable(model: object, guide: object) -> None:
@@ -54,7 +55,7 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
         if batch.features is not None:
             given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
         raise ValueError(
-            f"the {role} cannot run on a batch with {given}: {str(error).splitlines()[0]}. Build "
+            f"the {role} cannot run on a batch with {given}: {first_line(error)}. Build "
             "its networks for features of this size, and give fit their dtype and device"
         ) from error
 

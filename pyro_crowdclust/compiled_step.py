@@ -33,6 +33,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.python_state import PythonState
 from pyro_crowdclust.recognition import Term, add_term, current_weights
@@ -272,7 +273,7 @@ class _Graph:
         except Exception as error:
             raise ValueError(
                 "compile=True cannot write this step down as a graph of operations on tensors: "
-                f"{str(error).splitlines()[0]}. Where model or guide ask for the numbers in a "
+                f"{first_line(error)}. Where model or guide ask for the numbers in a "
                 "tensor, leave compile out"
             ) from error
 
@@ -285,7 +286,7 @@ class _Graph:
                 _, found, *_ = run(list(inputs.tensors), self._weights())
         except Exception as error:
             raise ValueError(
-                f"torch.compile failed: {str(error).splitlines()[0]}. compile=True needs a C++ "
+                f"torch.compile failed: {first_line(error)}. compile=True needs a C++ "
                 "compiler: install g++ or clang (Debian: apt install g++; macOS: xcode-select "
                 "--install), name it in the environment variable CXX, or leave compile out"
             ) from error

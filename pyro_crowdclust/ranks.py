@@ -19,6 +19,8 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from pyro_crowdclust.errors import first_line
+
 ANSWERS_WITHIN = timedelta(minutes=10)
 
 
@@ -122,7 +124,7 @@ def _hearing() -> Iterator[None]:
         raise RankLost(
             "another process of this fit has ended, or does not answer; its own message says why. "
             "Start the job again: with checkpoint= and resume=True it goes on from the last "
-            f"checkpoint, also with another number of processes ({str(error).splitlines()[0]})"
+            f"checkpoint, also with another number of processes ({first_line(error)})"
         ) from error
 
 

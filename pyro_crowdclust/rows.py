@@ -72,7 +72,8 @@ class Rows:
         enumerated = assignments.shape[:-2]
         if not enumerated or enumerated.numel() > 1 or value.dim() > 2:
             return None
-        return Rows.of(assignments.flatten(0, -2))
+        rows = Rows.of(assignments.flatten(0, -2))
+        return rows if rows.item.shape == value.shape[:1] else None
 
     @staticmethod
     def every(num_items: int, num_clusters: int, like: Tensor) -> Rows:

@@ -20,6 +20,7 @@ from pyro_crowdclust.checks import find_not_finite
 from pyro_crowdclust.compiled_step import CompiledStep, Compiler, Gradients, by_inductor
 from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
@@ -226,7 +227,7 @@ class Trainer:
             bad = find_not_finite(self.model, self.guide, batch)
             if bad is None and not isinstance(error, OutsideDomain):
                 raise
-            message = str(error).splitlines()[0]
+            message = first_line(error)
             raise NotFinite(message if bad is None else f"{bad} ({message})") from error
 
     def tensors(self) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -180,6 +181,43 @@ def models_and_guides(names):
 def test_engine_never_imports_models_or_guides(file):
     package = ".".join(file.relative_to(ROOT).parent.parts)
     assert models_and_guides(imported_names(file.read_text(encoding="utf-8"), package)) == []
+
+
+def rooms():
+    """The row of every file and folder of the engine in the table of docs/design.md."""
+    text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    table = text.partition("## Rooms")[2].partition("| --- | --- |\n")[2].partition("\n\n")[0]
+    return [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines()]
+
+
+def room_of(name):
+    """The row of a module, by its full dotted name, or None for others."""
+    parts = name.split(".")
+    if parts[0] != "pyro_crowdclust" or len(parts) < 2:
+        return None
+    found = [i for i, row in enumerate(rooms()) if {f"{parts[1]}.py", f"{parts[1]}/"} & set(row)]
+    return found[0] if found else None
+
+
+def test_every_file_of_the_engine_has_one_room():
+    listed = [name for row in rooms() for name in row]
+    files = {file.relative_to(ROOT / "pyro_crowdclust").parts for file in ENGINE_FILES}
+    existing = {parts[0] if len(parts) == 1 else f"{parts[0]}/" for parts in files}
+    assert sorted(listed) == sorted(existing - {"__init__.py"})
+
+
+@pytest.mark.parametrize("file", ENGINE_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_rooms_import_earlier_ones(file):
+    """When they are loaded: types, and what a function needs late, may be of later rooms."""
+    module = file.relative_to(ROOT).with_suffix("").parts
+    own = room_of(".".join(module))
+    if own is None:
+        return  # pyro_crowdclust itself, which names what users need of all rooms
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = imported_names("\n".join(map(ast.unparse, imports)), ".".join(module[:-1]))
+    later = [name for name in names if (room_of(name) or 0) > own]
+    assert later == []
 
 
 @pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])

@@ -14,6 +14,7 @@ from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.distributions import Assignment
 from pyro_crowdclust.guides import AmortizedGuide
 from pyro_crowdclust.networks import AmortizedRecognition
+from pyro_crowdclust.rows import Rows
 from pyro_crowdclust.sparse_assignment import SparseAssignment, SummedAssignment
 
 from .crowds import DIM, NUM_CLUSTERS, NUM_FEATURES, crowd, deep_mixture, quiet_fit
@@ -94,6 +95,17 @@ def test_the_mean_lacks_values_that_are_improbable_together(left_out):
     assert bool((missing.sum(-1) + smallest_kept > left_out).all())
     assert bool((missing.amax(-1) <= smallest_kept).all())
     assert bool(kept.all()) == (left_out == 0.0)
+
+
+def test_values_have_rows_only_where_there_is_one_for_each():
+    mean = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+    rows = Rows.of_value(mean, torch.zeros(3, 7))
+    assert rows.item.tolist() == [0, 0, 1]
+    assert rows.cluster.tolist() == [0, 1, 2]
+    of_items = torch.zeros(2, 7)
+    assert Rows.of_value(mean[0], of_items) is None  # not enumerated
+    assert Rows.of_value(torch.eye(3).unsqueeze(1), of_items) is None  # value by value
+    assert Rows.of_value(torch.ones(1, 1, 1), of_items) is None  # the one value of one cluster
 
 
 def test_improbable_clusters_have_no_latents():
