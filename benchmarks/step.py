@@ -46,12 +46,13 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch, MinibatchSampler
+from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.compiled_step import by_inductor
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.initialization import PrincipalComponentStart
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP

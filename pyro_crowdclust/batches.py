@@ -1,17 +1,8 @@
-"""Minibatches of items and answers whose weighted sums are unbiased.
-
-Items without answers are drawn singly. Answers are drawn in blocks, such as whole pages, because an
-item learns its cluster from many answers at once and little from one. Every item and every answer
-carries the inverse of the rate at which it is drawn, so that
-
-    E[Σ_batch weight_i f(i)] = Σ_data f(i)        for items and for answers alike.
-"""
+"""Batches: some items, the answers among them, and the weight of each."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +12,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.answers import Answers
-from pyro_crowdclust.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.item_order import Others
@@ -147,183 +137,6 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Ragged:
-    """Rows of unequal length, one after the other in `values`."""
-
-    values: Int[Tensor, " value"]
-    starts: Int[Tensor, " row"]
-    lengths: Int[Tensor, " row"]
-
-    @staticmethod
-    def group(values: Int[Tensor, " value"], row: Int[Tensor, " value"], num_rows: int) -> _Ragged:
-        lengths = torch.bincount(row, minlength=num_rows)
-        return _Ragged(values[row.argsort(stable=True)], lengths.cumsum(0) - lengths, lengths)
-
-    def take(self, rows: Int[Tensor, " taken"]) -> Int[Tensor, " value"]:
-        """The values of these rows, concatenated."""
-        lengths = self.lengths[rows]
-        ends = lengths.cumsum(0)
-        total = int(ends[-1])
-        shift = self.starts[rows] - ends + lengths
-        where = torch.arange(total) + shift.repeat_interleave(lengths, output_size=total)
-        return self.values.index_select(0, where)
-
-
-class _Blocks:
-    """The answers and the items of every block, and in how many blocks each item is."""
-
-    def __init__(self, codes: Int[Tensor, " pair"], answers: Answers, num_items: int) -> None:
-        self.codes = codes
-        self.count = _checked_num_blocks(codes, answers.num_pairs)
-        self.answers = _Ragged.group(torch.arange(answers.num_pairs), codes, self.count)
-        held = torch.cat([codes * num_items + answers.left, codes * num_items + answers.right])
-        held = held.unique()
-        self.items = _Ragged.group(held % num_items, held // num_items, self.count)
-        self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
-
-    def num_holding(self, items: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
-        """How many blocks hold each of these items."""
-        return self._num_holding[torch.searchsorted(self._annotated, items)]
-
-
-def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
-    is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
-    if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
-        raise ValueError(
-            f"blocks must return one int64 code, 0 or more, for each of the {num_pairs} answers"
-        )
-    count = int(codes.max()) + 1
-    used = len(codes.unique())
-    if used != count:
-        raise ValueError(
-            f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
-            "blocks 0, 1, 2, ... without gaps"
-        )
-    return count
-
-
-class MinibatchSampler:
-    """Unbiased minibatches: single items without answers, whole blocks of answers.
-
-    A step draws p of the B blocks without replacement, with all their answers and items, and a
-    random part of the U items without answers. The weights are
-
-        answer                 B / p
-        item with answers      (B / p) (drawn blocks that hold it) / (blocks that hold it)
-        item without answers   U / size of the part
-        pair without answers   U (U - 1) / (u (u - 1))
-
-    with p = answers_per_step over the mean number of answers in a block, rounded, and u the size of
-    the part; the last weight is that of two items without answers that share a label or a link. One
-    pass over the items without answers is an epoch, or one over the blocks where every item has
-    answers.
-
-    Parameters
-    ----------
-    data
-        Items and answers.
-    batch_size
-        About how many items without answers a step draws.
-    answers_per_step
-        About how many answers a step draws.
-    blocks
-        How answers are put into blocks, called afresh for every epoch. None takes `PageBlocks()`
-        where the answers have pages, else `ConnectedBlocks()`.
-    generator
-        Source of all randomness. It is used up by construction and by every epoch.
-
-    Raises
-    ------
-    ValueError
-        For sizes below 1, and for blocks that do not fit the answers.
-
-    Examples
-    --------
-    >>> pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
-    >>> data = CrowdData(torch.eye(7), pairs)
-    >>> sampler = MinibatchSampler(data, batch_size=2, generator=torch.Generator().manual_seed(0))
-    >>> for batch in sampler:
-    ...     print(batch, batch.item_weight.tolist())
-    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
-    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
-    """
-
-    def __init__(
-        self,
-        data: CrowdData,
-        *,
-        batch_size: int = 128,
-        answers_per_step: int = 2500,
-        blocks: BlockMaker | None = None,
-        generator: torch.Generator,
-    ) -> None:
-        _check_size("batch_size", batch_size)
-        _check_size("answers_per_step", answers_per_step)
-        self.data = data
-        self.answers_per_step = answers_per_step
-        self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
-        self.generator = generator
-        self._unpaired = Others(data)
-        self._blocks: _Blocks | None = None
-        self._renew_blocks()
-        if len(self._unpaired):
-            self._num_steps = max(1, round(len(self._unpaired) / batch_size))
-        else:
-            self._num_steps = math.ceil(self._blocks.count / self._blocks_per_step())
-
-    def __len__(self) -> int:
-        """Steps in an epoch; fixed, though the number of blocks may vary between epochs."""
-        return self._num_steps
-
-    def __iter__(self) -> Iterator[Batch]:
-        """One epoch."""
-        return self.epoch(Ranks())
-
-    def epoch(self, ranks: Ranks) -> Iterator[Batch]:
-        """One epoch, of every minibatch the part that this process has."""
-        self._renew_blocks()
-        parts = self._unpaired.shuffled_parts(self.data, len(self), self.generator)
-        blocks = self._blocks
-        if blocks is None:
-            draws = itertools.repeat(_no_codes())
-        else:
-            draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
-        for part, drawn in zip(parts, draws, strict=False):
-            yield self._step(blocks, drawn, part, ranks)
-
-    def _renew_blocks(self) -> None:
-        answers = self.data.answers
-        if answers is None:
-            return
-        codes = self.block_maker(answers, self.generator)
-        # Blocks that stay the same, such as pages, are prepared only once.
-        if self._blocks is None or not torch.equal(codes, self._blocks.codes):
-            self._blocks = _Blocks(codes, answers, self.data.num_items)
-
-    def _blocks_per_step(self) -> int:
-        mean_size = self.data.num_pairs / self._blocks.count
-        return min(max(round(self.answers_per_step / mean_size), 1), self._blocks.count)
-
-    def _step(self, blocks: _Blocks | None, drawn: Tensor, part: Tensor, ranks: Ranks) -> Batch:
-        weight = _weights(len(part), len(self._unpaired) / max(len(part), 1))
-        paired, chosen, scale = _no_codes(), _no_codes(), 1.0
-        if blocks is not None:
-            paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
-            scale = blocks.count / len(drawn)
-            paired_weight = scale * (num_drawn.double() / blocks.num_holding(paired))
-            weight = torch.cat([paired_weight, weight])
-            chosen = blocks.answers.take(drawn)
-        selection = Selection.of(self.data, paired, part, weight, chosen, scale)
-        batch = _shared(self.data, selection, ranks)
-        return self._with_neighbors(batch, len(self._unpaired), len(part))
-
-    def _with_neighbors(self, batch: Batch, of: int, drawn: int) -> Batch:
-        """Labels and links, with the weights of pairs among ``drawn`` out of ``of`` items."""
-        scale = (of - 1) / (drawn - 1) if drawn > 1 else 1.0
-        return _supervised(self.data, batch, of / max(drawn, 1) * scale, scale)
-
-
 def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     """All items and all answers with weight 1; items in answers come first.
 
@@ -336,9 +149,9 @@ def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     >>> batch.items.tolist(), batch.left.tolist(), batch.right.tolist()
     ([1, 3, 0, 2], [1], [0])
     """
-    ones, every = _weights(data.num_items, 1.0), torch.arange(data.num_pairs)
+    ones, every = constant_weights(data.num_items, 1.0), torch.arange(data.num_pairs)
     selection = Selection.of(data, data.annotated_items, Others(data).all(), ones, every)
-    return _supervised(data, _shared(data, selection, ranks or Ranks()))
+    return with_supervision(data, shared_batch(data, selection, ranks or Ranks()))
 
 
 def answered_batch(data: CrowdData) -> Batch | None:
@@ -356,9 +169,9 @@ def answered_batch(data: CrowdData) -> Batch | None:
     if not len(items) + len(supervised):
         return None
     others = supervised[~torch.isin(supervised, items)]
-    weight = _weights(len(items) + len(others), 1.0)
+    weight = constant_weights(len(items) + len(others), 1.0)
     selection = Selection.of(data, items, others, weight, torch.arange(data.num_pairs))
-    return _supervised(data, _make_batch(data, selection))
+    return with_supervision(data, _make_batch(data, selection))
 
 
 def item_batches(
@@ -385,14 +198,14 @@ def item_batches(
     ValueError
         For a `batch_size` below 1.
     """
-    _check_size("batch_size", batch_size)
+    check_size("batch_size", batch_size)
     if items is None:
         starts = range(0, data.num_items, batch_size)
         parts = (torch.arange(at, min(at + batch_size, data.num_items)) for at in starts)
     else:
         parts = items.split(batch_size)
     selections = (
-        Selection.of(data, _no_codes(), part, _weights(len(part), 1.0), _no_codes())
+        Selection.of(data, no_codes(), part, constant_weights(len(part), 1.0), no_codes())
         for part in parts
     )
     batches = (_make_batch(data, selection) for selection in selections)
@@ -419,7 +232,7 @@ def features_batch(features: Any, num_workers: int = 0) -> Batch:
     return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
 
 
-def _shared(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
+def shared_batch(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
     """The part of a batch that this process has; all of it where there is one."""
     if ranks.count > 1:
         selection = selection.share(ranks.rank, ranks.count)
@@ -428,7 +241,7 @@ def _shared(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
 
 def _make_batch(data: CrowdData, selection: Selection) -> Batch:
     """The batch of the selected items and answers, which are read here."""
-    answers = data.answers or Answers(_no_codes(), _no_codes(), _no_codes(), _weights(0, 1.0))
+    answers = data.answers or Answers(no_codes(), no_codes(), no_codes(), constant_weights(0, 1.0))
     items, chosen = selection.items, selection.answers
     return Batch(
         features=None if data.features is None else data.rows(items),
@@ -438,7 +251,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         right=selection.right,
         worker=answers.worker.index_select(0, chosen),
         label=answers.label.index_select(0, chosen),
-        pair_weight=_weights(len(chosen), selection.pair_weight),
+        pair_weight=constant_weights(len(chosen), selection.pair_weight),
         num_paired=len(selection.paired),
         num_items=data.num_items,
         num_workers=data.num_workers,
@@ -447,13 +260,13 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
     )
 
 
-def _supervised(
+def with_supervision(
     data: CrowdData, batch: Batch, pair_weight: float = 1.0, message_scale: float = 1.0
 ) -> Batch:
     """The batch with the labels of its items and the links among them."""
     if data.known is None and data.links is None:
         return batch
-    known, counts = None, _no_codes()
+    known, counts = None, no_codes()
     if data.known is not None:
         known = data.known.index_select(0, batch.items)
         counts = torch.bincount(data.known[data.known >= 0], minlength=data.num_known_classes)
@@ -470,20 +283,17 @@ def _supervised(
     return dataclasses.replace(batch, known=known, neighbors=neighbors)
 
 
-def _no_codes() -> Int[Tensor, " 0"]:
+def no_codes() -> Int[Tensor, " 0"]:
+    """No items, answers or workers."""
     return torch.empty(0, dtype=torch.int64)
 
 
-def _weights(count: int, value: float) -> Float[Tensor, " count"]:
+def constant_weights(count: int, value: float) -> Float[Tensor, " count"]:
+    """The same weight so many times, in float64."""
     return torch.full((count,), value, dtype=torch.float64)
 
 
-def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Tensor, " drawn"]]:
-    """Draw `size` of `count` without replacement, reshuffling when fewer are left."""
-    while True:
-        yield from torch.randperm(count, generator=generator).split(size)[: count // size]
-
-
-def _check_size(name: str, size: int) -> None:
+def check_size(name: str, size: int) -> None:
+    """Raise a ``ValueError`` unless a size is at least 1."""
     if size < 1:
         raise ValueError(f"{name} is {size}; it must be at least 1")

@@ -20,7 +20,7 @@ from pyro.infer.elbo import ELBO
 from torch import nn
 from tqdm.auto import tqdm
 
-from pyro_crowdclust.batches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.blocks import BlockMaker
 from pyro_crowdclust.checkpoint import Checkpoint
 from pyro_crowdclust.checks import check_callable, check_same_model, check_sites
@@ -28,6 +28,7 @@ from pyro_crowdclust.copying import copied
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fingerprint import fingerprint_of
 from pyro_crowdclust.initialization import cast_networks, default_start
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.optim import StepSize
 from pyro_crowdclust.plain_elbo import PlainELBO
 from pyro_crowdclust.ranks import Ranks

@@ -15,13 +15,14 @@ from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.batches import Batch, MinibatchSampler, item_batches
+from pyro_crowdclust.batches import Batch, item_batches
 from pyro_crowdclust.checks import find_not_finite
 from pyro_crowdclust.compiled_step import CompiledStep, Compiler, Gradients, by_inductor
 from pyro_crowdclust.copying import named_tensors
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.optim import NaturalGradient, StepSize
 from pyro_crowdclust.priors import ConjugatePosterior
 from pyro_crowdclust.ranks import Ranks

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch, MinibatchSampler, answered_batch, full_batch
+from pyro_crowdclust.batches import Batch, answered_batch, full_batch
 from pyro_crowdclust.blocks import SinglePairs
 from pyro_crowdclust.distributions import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters
 from pyro_crowdclust.guides import AmortizedGuide
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.points import PointEstimate
 from pyro_crowdclust.priors import ConjugatePrior

@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pyro_crowdclust.batches import (
-    MinibatchSampler,
-    answered_batch,
-    features_batch,
-    full_batch,
-    item_batches,
-)
+from pyro_crowdclust.batches import answered_batch, features_batch, full_batch, item_batches
 from pyro_crowdclust.blocks import ConnectedBlocks, PageBlocks, SinglePairs
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.minibatches import MinibatchSampler
 
 
 def seeded(seed: int = 0) -> torch.Generator:

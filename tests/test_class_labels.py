@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust.batches import MinibatchSampler, full_batch, item_batches
+from pyro_crowdclust.batches import full_batch, item_batches
 from pyro_crowdclust.class_labels import LabelMatrix
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.label_distributions import AssignmentAtMean, ItemLabels
 from pyro_crowdclust.labelling import LabelLikelihood
+from pyro_crowdclust.minibatches import MinibatchSampler
 
 
 def frame(**changed) -> pd.DataFrame:

@@ -10,12 +10,13 @@ from pyro import poutine
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.batches import MinibatchSampler, features_batch, full_batch
+from pyro_crowdclust.batches import features_batch, full_batch
 from pyro_crowdclust.class_table import ClassTable, KnownClass
 from pyro_crowdclust.classes import class_probabilities, cluster_classes, known_or_likeliest
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.labeled_start import LabeledStart
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP

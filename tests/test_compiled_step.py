@@ -16,10 +16,10 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.batches import MinibatchSampler
 from pyro_crowdclust.compiled_step import DECOMPOSITIONS, CompiledStep
 from pyro_crowdclust.fit import default_elbo
 from pyro_crowdclust.messages import LocalSolver
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.ranks import Ranks
 from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, exponential_annealing

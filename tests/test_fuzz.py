@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 import pyro_crowdclust
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.batches import MinibatchSampler, full_batch
+from pyro_crowdclust.batches import full_batch
+from pyro_crowdclust.minibatches import MinibatchSampler
 
 PACKAGE = str(Path(pyro_crowdclust.__file__).parent)
 

@@ -13,8 +13,9 @@ import pyro
 import pytest
 import torch
 
-from pyro_crowdclust.batches import Batch, MinibatchSampler
+from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.fit import default_elbo
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.optim import NaturalGradient
 from pyro_crowdclust.priors import ConjugatePosterior
 

@@ -11,7 +11,7 @@ from pyro.infer import Trace_ELBO
 from scipy.special import digamma, gammaln
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.batches import MinibatchSampler, full_batch
+from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -20,6 +20,7 @@ from pyro_crowdclust.hidden_markov_field import (
     HiddenMarkovField,
     pairwise_divergence,
 )
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 

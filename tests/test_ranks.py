@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.batches import MinibatchSampler, full_batch
+from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.ranks import Ranks
 
 from .crowds import plain_pair

@@ -10,8 +10,9 @@ from pyarrow import parquet
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from pyro_crowdclust import CrowdData, features
-from pyro_crowdclust.batches import MinibatchSampler, full_batch
+from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.item_order import random_items
+from pyro_crowdclust.minibatches import MinibatchSampler
 from pyro_crowdclust.stored import DatasetFeatures, MemmapFeatures, ParquetFeatures, StoredFeatures
 
 from .crowds import NUM_FEATURES, crowd, message_passing_pair, plain_mixture, plain_pair, quiet_fit
