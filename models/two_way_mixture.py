@@ -11,9 +11,11 @@ nothing to do with the answers, and an item of any style tells the clusters z ap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
@@ -142,6 +144,36 @@ class TwoWayMixture(nn.Module):
     def of_clusters(self, cells: Float[Tensor, "*batch cell"]) -> Float[Tensor, "*batch cluster"]:
         """z, or q(z): cells summed over styles."""
         return cells.unflatten(-1, (self.num_clusters, self.num_styles)).sum(-1)
+
+    @torch.no_grad()
+    def discrete_values(
+        self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
+    ) -> dict[str, Tensor]:
+        """Cells of items whose clusters are given: ``u ~ p(u | z, x, Theta)``.
+
+        Parameters
+        ----------
+        z
+            The cluster of every item.
+        sites
+            Values of the sites of Theta, by name.
+        batch
+            The items, with their features.
+        """
+        statistics = self.family.component_family.observation_statistics(
+            self.family.component_family.observed(batch.features.double())
+        )
+        log_cells = self.log_cells(sites["weights"], sites["styles"])
+        logits = log_cells + statistics @ self.components(sites["effects"]).mT
+        of_cells = logits.unflatten(-1, (self.num_clusters, self.num_styles))
+        of_styles = of_cells[torch.arange(z.shape[0], device=of_cells.device), z]
+        style = torch.distributions.Categorical(logits=of_styles).sample()
+        cell = nn.functional.one_hot(z * self.num_styles + style, self.regressors.shape[0])
+        return {"cell": cell.double()}
+
+    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
+        """Features among the values of a simulation's sites."""
+        return self.family.component_family.features(values["x"])
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""

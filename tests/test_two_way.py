@@ -194,6 +194,40 @@ def test_only_items_with_answers_hear_messages():
     torch.testing.assert_close(first[4], last[4])
 
 
+def test_cells_of_given_clusters_are_those_that_features_say():
+    """How often a style is drawn given a cluster, against densities of the cells' Gaussians."""
+    model = some_model()
+    sites = {name: prior.distribution().rsample() for name, prior in model.priors().items()}
+    batch = without_answers(some_batch(torch.randn(1, DIM)))
+    density = NormalInverseWishart(DIM).log_likelihoods(
+        model.components(sites["effects"]),
+        NormalInverseWishart(DIM).observed(batch.features.double()),
+    )
+    joint = density + model.log_cells(sites["weights"], sites["styles"])
+    many = dataclasses.replace(batch, features=batch.features.expand(4000, DIM))
+    for z in range(CLUSTERS):
+        given = torch.full((4000,), z)
+        (drawn,) = model.discrete_values(given, sites, many).values()
+        assert torch.equal(model.of_clusters(drawn).argmax(1), given)
+        expected = joint.unflatten(-1, (CLUSTERS, STYLES))[0, z].softmax(-1)
+        found = drawn.mean(0).unflatten(0, (CLUSTERS, STYLES))[z]
+        torch.testing.assert_close(found, expected, atol=0.04, rtol=0.0)
+
+
+def test_replicated_features_are_like_those_that_were_seen():
+    features, labels, _ = two_ways()
+    model = TwoWayMixture(2, 2, features.shape[1])
+    result = fit_plain(model, TwoWayGuide(model), CrowdData(features))
+    tree = result.to_arviz(30, seed=0)
+    replicated = tree["posterior_predictive"]["features"].to_numpy()[0]
+    assert replicated.shape == (30, *features.shape)
+    spread = features.std(0)
+    np.testing.assert_allclose(replicated.mean((0, 1)), features.mean(0), atol=0.2 * spread.max())
+    # Items keep their places: drawn given the cell that they are in.
+    near = np.linalg.norm(replicated.mean(0) - features, axis=1)
+    assert near.mean() < 0.7 * np.linalg.norm(features - features.mean(0), axis=1).mean()
+
+
 def test_the_model_simulates():
     model = some_model()
     empty = dataclasses.replace(some_batch(torch.zeros(5, DIM)), features=None)

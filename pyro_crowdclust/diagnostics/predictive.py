@@ -61,19 +61,27 @@ def replicated_features(
 
     Returns
     -------
-    None if the model has no ``drawn_features(values)``, or no discrete site of the items.
+    None if the model has no ``drawn_features(values)``, or no discrete site of the items. A model
+    whose discrete site has other values than the clusters draws them given z itself
+    (``discrete_values``).
     """
     if not hasattr(result.model, "drawn_features"):
         return None
-    batch = dataclasses.replace(batch_of_items(result, items), features=None)
+    given = batch_of_items(result, items)
+    batch = dataclasses.replace(given, features=None)
     discrete = discrete_sites(result, batch, local_plates(result))
     if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
-    z = _assignment_draws(result, items, draws.num_draws)
+    z = _assignment_draws(result, items, draws.num_draws).to(support.device)
     rows = []
     for draw in range(draws.num_draws):
-        sites = sample_sites(run(result.model, batch, draws.at(draw) | {name: support[z[draw]]}))
+        drawn = draws.at(draw)
+        if hasattr(result.model, "discrete_values"):
+            discrete_values = result.model.discrete_values(z[draw], drawn, given)
+        else:
+            discrete_values = {name: support[z[draw]]}
+        sites = sample_sites(run(result.model, batch, drawn | discrete_values))
         values = {name: site["value"] for name, site in sites.items()}
         rows.append(result.model.drawn_features(values).cpu())
     return torch.stack(rows).reshape(len(rows), len(items), *result.feature_shape)
