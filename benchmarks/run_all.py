@@ -241,7 +241,7 @@ SCALING = Experiment(
             Figure(
                 f"exponent of {name} in the seconds of a step, {sizes}",
                 "",
-                lambda figures, name=name: f"{figures[f'slope_{name}']:.2f}",
+                lambda figures, name=name: f"{figures[f'slope_{name}']:z.2f}",
             )
             for name, sizes in {
                 "clusters": "10 to 400, MNIST shapes",
@@ -255,7 +255,7 @@ SCALING = Experiment(
             Figure(
                 f"exponent of {name} in what is done once",
                 "",
-                lambda figures, name=name: f"{figures[f'slope_prepare_{name}']:.2f}",
+                lambda figures, name=name: f"{figures[f'slope_prepare_{name}']:z.2f}",
             )
             for name in ("answers", "items")
         ),
