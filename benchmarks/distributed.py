@@ -24,7 +24,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from step import build, make_data, two_cores_are_free
+from cores import two_cores_are_free
+from step import build, make_data
 
 from pyro_crowdclust import fit
 from pyro_crowdclust.ranks import joined_ranks
@@ -88,7 +89,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "seconds_2": two["seconds"],
     }
     if not free:
-        print(f"no speed-up measured: the load is {os.getloadavg()[0]:.1f}")
+        print("no speed-up measured: there are no two free cores")
     print(json.dumps({key: one and float(f"{one:.3g}") for key, one in figures.items()}))
     return figures
 

@@ -42,6 +42,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import torch
+from cores import two_cores_are_free
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
@@ -249,11 +250,6 @@ def measure_scdc(
     }
 
 
-def two_cores_are_free() -> bool:
-    """Whether the machine has two cores and hardly anything has run on them lately."""
-    return (os.cpu_count() or 1) >= 2 and os.getloadavg()[0] < 0.5
-
-
 def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     """Run the benchmark; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -302,7 +298,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"
     print(f"{options.threads} threads, {size}")
     if 2 not in found:
-        print(f"2 threads not measured: the load is {os.getloadavg()[0]:.1f}")
+        print("2 threads not measured: there are no two free cores")
     rounded = {name: value if value is None else round(value, 3) for name, value in figures.items()}
     print(json.dumps(rounded))
     return figures
