@@ -137,6 +137,11 @@ SWEEP = Experiment(
             lambda figures: f"{figures['over_floor']:.2f}",
         ),
         Figure(
+            "the same, float32",
+            "",
+            lambda figures: f"{figures['over_floor_float32']:.2f}",
+        ),
+        Figure(
             "exponent of N and of T in a sweep's seconds",
             "1 (linear)",
             lambda figures: f"{figures['slope_n']:.2f} and {figures['slope_t']:.2f}",
