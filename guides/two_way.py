@@ -96,14 +96,7 @@ class TwoWayGuide(nn.Module):
     @torch.no_grad()
     def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         model = self.model
-        family = model.family.component_family
-        # The full batch keeps its statistics, which are the same in every epoch.
-        statistics = batch.once(
-            family,
-            lambda: family.observation_statistics(family.observed(batch.features.double())),
-        )
-        log_cells = model.log_cells(values["weights"], values["styles"])
-        logits = torch.addmm(log_cells, statistics, model.components(values["effects"]).mT)
+        logits = model.cell_logits(values, batch)
         if model.annotators is None or not batch.num_pairs:
             return logits
         cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))

@@ -238,8 +238,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         if rows is None:
             draw = moments.draw(batch.noise(moments.mean))
         else:
-            of_items = moments.mean.new_empty(rows.num_items, moments.mean.shape[-1])
-            draw = moments.draw(batch.noise(of_items).index_select(0, rows.item))
+            draw = rows.draw(moments, batch.noise)
         # A simulation has no features, but networks of their precision.
         like = next(self.emission.parameters(), batch.features)
         if like is not None:

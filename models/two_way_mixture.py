@@ -145,6 +145,17 @@ class TwoWayMixture(nn.Module):
         """z, or q(z): cells summed over styles."""
         return cells.unflatten(-1, (self.num_clusters, self.num_styles)).sum(-1)
 
+    def cell_logits(self, sites: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
+        """``log p(x, cell | Theta)``, up to a constant of the item."""
+        family = self.family.component_family
+        # The full batch keeps its statistics, which are the same in every epoch.
+        statistics = batch.once(
+            family,
+            lambda: family.observation_statistics(family.observed(batch.features.double())),
+        )
+        log_cells = self.log_cells(sites["weights"], sites["styles"])
+        return torch.addmm(log_cells, statistics, self.components(sites["effects"]).mT)
+
     @torch.no_grad()
     def discrete_values(
         self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
@@ -160,11 +171,7 @@ class TwoWayMixture(nn.Module):
         batch
             The items, with their features.
         """
-        statistics = self.family.component_family.observation_statistics(
-            self.family.component_family.observed(batch.features.double())
-        )
-        log_cells = self.log_cells(sites["weights"], sites["styles"])
-        logits = log_cells + statistics @ self.components(sites["effects"]).mT
+        logits = self.cell_logits(sites, batch)
         of_cells = logits.unflatten(-1, (self.num_clusters, self.num_styles))
         of_styles = of_cells[torch.arange(z.shape[0], device=of_cells.device), z]
         style = torch.distributions.Categorical(logits=of_styles).sample()

@@ -362,6 +362,16 @@ class ComponentObservation(_StatisticValued):
         if rows is None:
             scores = self.family.log_likelihoods(statistics, value)
             return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
-        own = statistics.index_select(0, rows.cluster)
-        scores = (self.family.observation_statistics(value) * own).sum(-1)
-        return rows.total(scores + self.family.log_base_measure(value))
+        return rows.total(log_density_of_rows(self.family, statistics, rows, value))
+
+
+def log_density_of_rows(
+    family: ExponentialFamily,
+    statistics: Float[Tensor, "cluster size"],
+    rows: Rows,
+    value: Float[Tensor, "row observation"],
+) -> Float[Tensor, " row"]:
+    """``<t(theta_k), u(x_k)> + log h(x_k)``: of every row in the component of its own cluster."""
+    own = statistics.index_select(0, rows.cluster)
+    scores = (family.observation_statistics(value) * own).sum(-1)
+    return scores + family.log_base_measure(value)

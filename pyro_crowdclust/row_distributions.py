@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.distributions import StatisticValued
+from pyro_crowdclust.distributions import StatisticValued, log_density_of_rows
 from pyro_crowdclust.families import IndependentMoments, NormalInverseWishart
 from pyro_crowdclust.rows import Rows
 
@@ -82,10 +82,9 @@ class RowComponent(StatisticValued):
         return IndependentMoments.point(self.family.features(observation)).flat()
 
     def log_prob(self, value: Float[Tensor, "row moments"]) -> Float[Tensor, " row"]:
-        statistics = self.statistics.to(value.dtype).index_select(0, self.rows.cluster)
         moments = IndependentMoments.of(value).full().flat()
-        scores = (self.family.observation_statistics(moments) * statistics).sum(-1)
-        return scores + self.family.log_base_measure(moments)
+        statistics = self.statistics.to(value.dtype)
+        return log_density_of_rows(self.family, statistics, self.rows, moments)
 
 
 class RowNormal(StatisticValued):

@@ -7,6 +7,7 @@ with zeros only as many as are not zero, so that work follows the clusters that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.families import IndependentMoments
+from pyro_crowdclust.families import IndependentMoments, Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +86,18 @@ class Rows:
         weighted = self.weight.to(values.dtype) * values
         return values.new_zeros(self.num_items).index_add(0, self.item, weighted)
 
-    def draw(self, moments: IndependentMoments) -> Float[Tensor, "row dim"]:
+    def draw(
+        self,
+        moments: Moments | IndependentMoments,
+        noise: Callable[[Tensor], Tensor] = torch.randn_like,
+    ) -> Float[Tensor, "row dim"]:
         """Draws of a latent of every row, with common noise for all rows of an item.
 
-        What clusters then differ in is theirs, and not the noise.
+        What clusters then differ in is theirs, and not the noise, of which ``noise`` makes as much
+        as a tensor has entries: ``batch.noise`` where several processes divide a batch.
         """
-        shape = self.num_items, moments.mean.shape[-1]
-        noise = torch.randn(shape, dtype=moments.mean.dtype, device=moments.mean.device)
-        return moments.draw(noise.index_select(0, self.item))
+        of_items = noise(moments.mean.new_empty(self.num_items, moments.mean.shape[-1]))
+        return moments.draw(of_items.index_select(0, self.item))
 
     @cached_property
     def _counts(self) -> Int[Tensor, " cluster"]:

@@ -106,4 +106,4 @@ class SummedAssignment(Assignment):
         return ScoreParts(log_prob, torch.zeros_like(log_prob), 0)
 
 
-__all__ = ["SummedAssignment", "SparseAssignment"]
+__all__ = ["SparseAssignment", "SummedAssignment"]

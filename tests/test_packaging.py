@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import shutil
@@ -183,6 +184,7 @@ def test_engine_never_imports_models_or_guides(file):
     assert models_and_guides(imported_names(file.read_text(encoding="utf-8"), package)) == []
 
 
+@functools.cache
 def rooms():
     """The row of every file and folder of the engine in the table of docs/design.md."""
     text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
