@@ -37,8 +37,8 @@ $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 arviz1: $(ARVIZ_VENV)/.installed
-	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/test_diagnostics.py \
-	    tests/test_label_diagnostics.py tests/test_restarts.py
+	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/diagnostics/test_export.py \
+	    tests/diagnostics/test_class_labels.py tests/test_restarts.py
 
 lint: setup
 	$(PYTHON) -m ruff check .

@@ -35,10 +35,10 @@ import torch
 from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.batches import Batch, full_batch
-from pyro_crowdclust.class_annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.training import Trainer
 

@@ -28,7 +28,7 @@ from cores import two_cores_are_free
 from step import build, make_data
 
 from pyro_crowdclust import fit
-from pyro_crowdclust.ranks import joined_ranks
+from pyro_crowdclust.minibatches import joined_ranks
 
 
 def train(options: argparse.Namespace) -> None:

@@ -28,16 +28,13 @@ from step import make_data, median_ratio, take_turns, trainer_of
 from torch import nn
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
-from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
 from pyro_crowdclust.fit import adam
 from pyro_crowdclust.guides import StructuredGuide
-from pyro_crowdclust.minibatches import MinibatchSampler
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.networks import SkipMLP
+from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, SkipMLP
 from pyro_crowdclust.training import Trainer
 
 PIXELS, HIDDEN, WIDTH, DIM = 784, 128, 64, 8

@@ -33,11 +33,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.supervision import ClassTable
 
 DIM = 8
 # Rows of the floor that are worked on at a time.

@@ -29,11 +29,11 @@ import torch
 from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.stored import MemmapFeatures
 
 FEATURES, CLUSTERS, ROWS = 64, 10, 65_536
 

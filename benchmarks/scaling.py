@@ -30,10 +30,9 @@ from step import WORKERS, build, make_data, median_ratio, take_turns, trainer_of
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.minibatches import MinibatchSampler
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP

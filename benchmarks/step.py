@@ -47,19 +47,18 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.compiled_step import by_inductor
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.fit import adam, default_elbo
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.initialization import PrincipalComponentStart
-from pyro_crowdclust.minibatches import MinibatchSampler
+from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.starts import PrincipalComponentStart
 from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training.compiled_step import by_inductor
 
 PIXELS, DIM, CLUSTERS, HIDDEN, WORKERS = 784, 8, 50, 500, 48
 # Where it draws, SCDC sums over so many values of z, and over the others by the draw.

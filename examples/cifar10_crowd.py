@@ -28,20 +28,21 @@ import torch
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.convolutional_networks import (
-    ConvolutionalClassifier,
-    ResidualDecoder,
-    ResidualEncoder,
-)
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.initialization import PrincipalComponentStart
+from pyro_crowdclust.inference import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition
-from pyro_crowdclust.recognition import RecognitionTerm, exponential_annealing
+from pyro_crowdclust.networks import (
+    AmortizedRecognition,
+    ConvolutionalClassifier,
+    GaussianRecognition,
+    ResidualDecoder,
+    ResidualEncoder,
+)
 from pyro_crowdclust.simulation import simulate_partitions, two_coin_rates
+from pyro_crowdclust.starts import PrincipalComponentStart
 from pyro_crowdclust.training import Trainer
 
 IMAGE, PIXELS, CLASSES = (3, 32, 32), 3 * 32 * 32, 10

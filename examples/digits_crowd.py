@@ -25,23 +25,22 @@ from sklearn.datasets import load_digits
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
-from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.plots import (
     plot_cluster_samples,
     plot_history,
     plot_latent,
     plot_worker_weights,
 )
-from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training import Trainer, robbins_monro
 
 NUM_WORKERS = 20
 BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates

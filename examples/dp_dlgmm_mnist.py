@@ -33,28 +33,24 @@ from sklearn.manifold import TSNE
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.batches import item_batches
-from pyro_crowdclust.cluster_networks import ClusterMLP, CodedMLP
-from pyro_crowdclust.cluster_recognition import ClusterRecognition
-from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import StructuredGuide
-from pyro_crowdclust.known_clusters import KnownClusters
+from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, RandomAffine
 from pyro_crowdclust.metrics import (
     clustering_accuracy,
     clusters_in_use,
     expected_calibration_error,
     normalized_mutual_information,
 )
+from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.optim import robbins_monro
+from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, ConvolutionalEncoder
 from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
 from pyro_crowdclust.plots.style import new_figure
-from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm
-from pyro_crowdclust.result import Fitted
-from pyro_crowdclust.training import Trainer
-from pyro_crowdclust.views import RandomAffine
+from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.supervision import KnownClusters
+from pyro_crowdclust.training import Trainer, robbins_monro
 
 
 @dataclass(frozen=True)

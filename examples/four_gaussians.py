@@ -25,17 +25,16 @@ import numpy as np
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.class_table import ClassTable
-from pyro_crowdclust.classes import known_or_likeliest
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
-from pyro_crowdclust.labeled_start import KMeansStart, LabeledStart
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.plots import plot_partition
 from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.results import known_or_likeliest
+from pyro_crowdclust.starts import KMeansStart, LabeledStart
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 ROW = np.array([[0.0, 7.5], [0.0, 2.5], [0.0, -2.5], [0.0, -7.5]])
 SQUARE = np.array([[-3.0, 3.0], [3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]])

@@ -26,15 +26,15 @@ from sklearn.manifold import TSNE
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
-from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.plots import (
     plot_calibration,
     plot_cluster_samples,
@@ -46,9 +46,9 @@ from pyro_crowdclust.plots import (
     plot_worker_weights,
     plot_workers,
 )
-from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
+from pyro_crowdclust.training import robbins_monro
 
 NUM_WORKERS = 20
 BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates

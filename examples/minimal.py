@@ -32,12 +32,17 @@ from sklearn.cluster import KMeans
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.distributions import Assignment, AtMean, ComponentObservation
+from pyro_crowdclust.distributions import (
+    Assignment,
+    AtMean,
+    ComponentObservation,
+    ConjugatePosterior,
+    ConjugatePrior,
+    TwoCoinAnswer,
+)
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, Moments, NormalInverseWishart
-from pyro_crowdclust.messages import LocalPosterior
+from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.pair_distributions import TwoCoinAnswer
-from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
 
 K, WORKERS = 6, 20

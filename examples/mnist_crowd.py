@@ -32,24 +32,22 @@ import torch
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.convolutional_networks import ConvolutionalEncoder
+from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.initialization import PrincipalComponentStart
-from pyro_crowdclust.learning_rate import LinearDecay
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.inference import ConsistencyTerm, RandomAffine, RecognitionTerm
 from pyro_crowdclust.metrics import clustering_report
+from pyro_crowdclust.minibatches import joined_ranks
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.neighbor_partition import NeighborPartition
-from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.optim import robbins_monro
-from pyro_crowdclust.ranks import joined_ranks
-from pyro_crowdclust.rate_moves import RateMoves
-from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm
-from pyro_crowdclust.training import Trainer
-from pyro_crowdclust.unsupported import DropMoves
-from pyro_crowdclust.views import RandomAffine
+from pyro_crowdclust.networks import (
+    AmortizedRecognition,
+    ConvolutionalEncoder,
+    GaussianRecognition,
+    SkipMLP,
+)
+from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
+from pyro_crowdclust.training import Trainer, robbins_monro
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28

@@ -33,12 +33,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.class_annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.mixture import Components, DiagonalGaussianComponents, MultinomialComponents
+from pyro_crowdclust.mixture import (
+    Components,
+    DiagonalGaussianComponents,
+    MultinomialComponents,
+    SoftmaxRegression,
+)
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
-from pyro_crowdclust.softmax_regression import SoftmaxRegression
 
 NAMES = {
     "momresp": "MomResp",

@@ -22,17 +22,17 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.optim import robbins_monro
 from pyro_crowdclust.plots import plot_partition
-from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
+from pyro_crowdclust.training import robbins_monro
 
 CLUSTERS, WORKERS, HIDDEN = 15, 20, 40
 

@@ -25,15 +25,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.class_table import ClassTable
-from pyro_crowdclust.classes import cluster_classes, known_or_likeliest
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.initialization import default_start
-from pyro_crowdclust.labeled_start import PartitionStart
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import MultinomialComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.results import cluster_classes, known_or_likeliest
+from pyro_crowdclust.starts import PartitionStart, default_start
+from pyro_crowdclust.supervision import ClassTable
 
 CLUSTERS = {"w100": 20, "w1000": 40}
 

@@ -33,15 +33,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.class_table import ClassTable
-from pyro_crowdclust.classes import known_or_likeliest
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
-from pyro_crowdclust.labeled_start import LabeledStart, within_class_covariance
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.results import known_or_likeliest
+from pyro_crowdclust.starts import LabeledStart, within_class_covariance
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 CLUSTERS = {"iris": 10, "wine": 10, "glass": 20, "yeast": 20, "digits": 20}
 BUILT_IN = {"iris": load_iris, "wine": load_wine, "digits": load_digits}

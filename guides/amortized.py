@@ -18,23 +18,25 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_point
-from pyro_crowdclust.assignment_outputs import AssignmentOutputs
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment, GaussianAtMean
+from pyro_crowdclust.distributions import (
+    Assignment,
+    FullPlate,
+    GaussianAtMean,
+    OfItems,
+    PointEstimate,
+    Rows,
+    SameCluster,
+    SparseAssignment,
+    SummedAssignment,
+)
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
-from pyro_crowdclust.initialization import MixtureStart
-from pyro_crowdclust.messages import LocalPosterior
+from pyro_crowdclust.files import described
+from pyro_crowdclust.inference import ConsistencyTerm, LocalPosterior, RecognitionTerm, add_term
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.networks import AmortizedRecognition
-from pyro_crowdclust.pair_distributions import SameCluster
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.points import PointEstimate
-from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
-from pyro_crowdclust.row_distributions import OfItems
-from pyro_crowdclust.rows import Rows
-from pyro_crowdclust.sparse_assignment import SparseAssignment, SummedAssignment
+from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
+from pyro_crowdclust.starts import MixtureStart
 from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -72,7 +74,10 @@ class AmortizedGuide(nn.Module):
     --------
     >>> import torch
     >>> from pyro_crowdclust.emissions import NormalEmission
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
     >>> from pyro_crowdclust.networks import SkipMLP
     >>> model = SemiCrowdsourcedMixture(

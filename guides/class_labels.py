@@ -19,18 +19,25 @@ from jaxtyping import Float, Int
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.batches import Batch, item_batches
-from pyro_crowdclust.class_annotators import ClassAnnotators, ConfusionSummary
-from pyro_crowdclust.class_labels import LabelMatrix
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.label_distributions import AssignmentAtMean
-from pyro_crowdclust.labelling import LabelLikelihood, sample_evidence
-from pyro_crowdclust.messages import LocalPosterior
-from pyro_crowdclust.optim import NaturalGradient
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.points import PointEstimate
-from pyro_crowdclust.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.annotators import (
+    ClassAnnotators,
+    ConfusionSummary,
+    LabelLikelihood,
+    sample_evidence,
+)
+from pyro_crowdclust.data import CrowdData, LabelMatrix
+from pyro_crowdclust.distributions import (
+    AssignmentAtMean,
+    ConjugatePosterior,
+    ConjugatePrior,
+    FullPlate,
+    PointEstimate,
+    sample_sites,
+)
+from pyro_crowdclust.files import described
+from pyro_crowdclust.inference import LocalPosterior
+from pyro_crowdclust.minibatches import Batch, item_batches
+from pyro_crowdclust.training import NaturalGradient
 
 
 class ClassLabelModel(Protocol):

@@ -10,11 +10,10 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_rates
-from pyro_crowdclust.initialization import MixtureStart
-from pyro_crowdclust.merge import evidence_change
+from pyro_crowdclust.callbacks.merge_moves import evidence_change
+from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, sample_sites
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
+from pyro_crowdclust.starts import MixtureStart
 
 _OF_MIXTURE = "weights", "components"
 

@@ -16,23 +16,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import AtMean, GaussianAtMean
+from pyro_crowdclust.distributions import AtMean, FullPlate, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import Categorical
+from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
-from pyro_crowdclust.messages import (
+from pyro_crowdclust.inference import (
+    ConsistencyTerm,
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
     PairCoupling,
+    RecognitionTerm,
     SumCoupling,
+    add_term,
 )
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
-from pyro_crowdclust.pair_distributions import SameCluster
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.recognition import ConsistencyTerm, RecognitionTerm, add_term
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture

@@ -20,24 +20,29 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.assignment_outputs import AssignmentOutputs
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import AtMean
-from pyro_crowdclust.families import (
-    Categorical,
-    IndependentMoments,
-    softmax_without_denormals,
+from pyro_crowdclust.distributions import (
+    AtMean,
+    FullPlate,
+    OfItems,
+    RowNormalAtMean,
+    Rows,
+    SameCluster,
 )
+from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
+from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
-from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling, SumCoupling
-from pyro_crowdclust.pair_distributions import SameCluster
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.recognition import ConsistencyTerm, LabelTerm, add_term
-from pyro_crowdclust.row_distributions import OfItems, RowNormalAtMean
-from pyro_crowdclust.rows import Rows
+from pyro_crowdclust.inference import (
+    ConsistencyTerm,
+    LabelTerm,
+    LocalPosterior,
+    LocalSolver,
+    PairCoupling,
+    SumCoupling,
+    add_term,
+)
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import DeepLatentMixture

@@ -20,17 +20,20 @@ from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_rates
-from pyro_crowdclust.batches import Batch, full_batch
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import (
+    AssignmentAtMean,
+    ConjugatePosterior,
+    FullPlate,
+    SameCluster,
+    sample_sites,
+)
 from pyro_crowdclust.families import Beta, softmax_without_denormals
-from pyro_crowdclust.label_distributions import AssignmentAtMean
-from pyro_crowdclust.messages import LocalPosterior, LocalSolver, PairCoupling
+from pyro_crowdclust.files import described
+from pyro_crowdclust.inference import LocalPosterior, LocalSolver, PairCoupling
+from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.optim import NaturalGradient
-from pyro_crowdclust.pair_distributions import SameCluster
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePosterior, sample_sites
+from pyro_crowdclust.training import NaturalGradient
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import TwoWayMixture

@@ -16,15 +16,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.annotators import ClassAnnotators, check_class_labels, sample_labels
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment
-from pyro_crowdclust.labelling import check_class_labels, sample_labels
+from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate, sample_sites
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 
 
 @described
@@ -41,7 +38,7 @@ class DawidSkene(nn.Module):
     Examples
     --------
     >>> import pyro_crowdclust as pcc
-    >>> from pyro_crowdclust.class_annotators import ConfusionMatrices
+    >>> from pyro_crowdclust.annotators import ConfusionMatrices
     >>> from pyro_crowdclust.guides import ClassLabelGuide
     >>> said = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
     >>> model = DawidSkene(ConfusionMatrices(3, 2))

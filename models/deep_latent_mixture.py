@@ -22,19 +22,29 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
-from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.answer_sites import check_workers, sample_answers
-from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
+from pyro_crowdclust.distributions import (
+    ConjugatePrior,
+    FullPlate,
+    OfItems,
+    RowComponent,
+    RowNormal,
+    Rows,
+    sample_sites,
+)
 from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.families import IndependentMoments
-from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents, Weights
-from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePrior, sample_sites
-from pyro_crowdclust.row_distributions import OfItems, RowComponent, RowNormal
-from pyro_crowdclust.rows import Rows
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import (
+    DiagonalGaussianComponents,
+    GaussianComponents,
+    Weights,
+    check_num_clusters,
+    describe_mixture,
+    mixture_priors,
+)
 from pyro_crowdclust.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -74,8 +84,8 @@ class DeepLatentMixture(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust.batches import features_batch
-    >>> from pyro_crowdclust.cluster_networks import CodedMLP
+    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust.networks import CodedMLP
     >>> from pyro_crowdclust.mixture import StickBreakingWeights
     >>> model = DeepLatentMixture(
     ...     StickBreakingWeights(3),

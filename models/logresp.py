@@ -17,15 +17,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.class_annotators import ClassAnnotators
+from pyro_crowdclust.annotators import (
+    ClassAnnotators,
+    check_class_labels,
+    check_features,
+    sample_labels,
+)
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment
-from pyro_crowdclust.labelling import check_class_labels, check_features, sample_labels
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePrior
-from pyro_crowdclust.softmax_regression import SoftmaxRegression
+from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import SoftmaxRegression
 
 
 @described

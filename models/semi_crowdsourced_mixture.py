@@ -20,21 +20,29 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import diagnostics
-from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.answer_sites import check_workers, sample_answers
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.collapsed import Design, MixtureObservation
+from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import ComponentObservation
+from pyro_crowdclust.distributions import (
+    ComponentObservation,
+    ConjugatePrior,
+    FullPlate,
+    OfItems,
+    Rows,
+    sample_sites,
+)
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.families import ExponentialFamily, Moments
-from pyro_crowdclust.mixture import Components, Weights
-from pyro_crowdclust.mixture_sites import check_num_clusters, describe_mixture, mixture_priors
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePrior, sample_sites
-from pyro_crowdclust.row_distributions import OfItems
-from pyro_crowdclust.rows import Rows
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import (
+    Components,
+    Design,
+    MixtureObservation,
+    Weights,
+    check_num_clusters,
+    describe_mixture,
+    mixture_priors,
+)
 from pyro_crowdclust.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -51,7 +59,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         Prior of the cluster weights, e.g. ``DirichletWeights``.
     components
         Prior of the clusters' components, e.g. ``GaussianComponents``. With an ``Identity``
-        emission any of ``pyro_crowdclust.components`` will do, with others the Gaussian ones.
+        emission any of ``pyro_crowdclust.mixture`` will do, with others the Gaussian ones.
     emission
         p(o | x): an ``Emission``, or any callable from latents to a Pyro distribution.
     annotators
@@ -74,9 +82,12 @@ class SemiCrowdsourcedMixture(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust.batches import features_batch
+    >>> from pyro_crowdclust.minibatches import features_batch
     >>> from pyro_crowdclust.emissions import Identity
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 2), Identity())
     >>> model(features_batch(torch.zeros(5, 2))).shape
     torch.Size([5, 3])

@@ -18,16 +18,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.answer_sites import check_workers, sample_answers
-from pyro_crowdclust.batches import Batch
+from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.description import described
-from pyro_crowdclust.distributions import Assignment, ComponentObservation
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ComponentObservation,
+    ConjugatePrior,
+    FullPlate,
+    sample_sites,
+)
 from pyro_crowdclust.families import MatrixNormalInverseWishart
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
-from pyro_crowdclust.plates import FullPlate
-from pyro_crowdclust.priors import ConjugatePrior, sample_sites
 
 
 @described
@@ -62,7 +65,7 @@ class TwoWayMixture(nn.Module):
 
     Examples
     --------
-    >>> from pyro_crowdclust.batches import features_batch
+    >>> from pyro_crowdclust.minibatches import features_batch
     >>> import torch
     >>> model = TwoWayMixture(3, 5, 2)
     >>> model(features_batch(torch.zeros(7, 2))).shape

@@ -3,10 +3,10 @@
 >>> from pyro_crowdclust import CrowdData, fit
 """
 
-from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.fit import fit
-from pyro_crowdclust.loading import load
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.loading import load
 
 __version__ = "0.1.0"
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_crowdclust.description import described
+from pyro_crowdclust.files.description import described
 
 
 class SoftBernoulli(dist.TorchDistribution):

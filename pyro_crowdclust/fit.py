@@ -6,34 +6,33 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pandas as pd
-import pyro
 import torch
-from pyro.infer import TraceEnum_ELBO
 from pyro.infer.elbo import ELBO
 from torch import nn
 from tqdm.auto import tqdm
 
-from pyro_crowdclust.batches import Batch, full_batch
-from pyro_crowdclust.blocks import BlockMaker
-from pyro_crowdclust.checkpoint import Checkpoint
-from pyro_crowdclust.checks import check_callable, check_same_model, check_sites
-from pyro_crowdclust.copying import copied
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.fingerprint import fingerprint_of
-from pyro_crowdclust.initialization import cast_networks, default_start
-from pyro_crowdclust.minibatches import MinibatchSampler
-from pyro_crowdclust.optim import StepSize
-from pyro_crowdclust.plain_elbo import PlainELBO
-from pyro_crowdclust.ranks import Ranks
-from pyro_crowdclust.result import Fitted
-from pyro_crowdclust.training import NotFinite, Optimizer, Trainer
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.batch import Batch, full_batch
+from pyro_crowdclust.minibatches.blocks import BlockMaker
+from pyro_crowdclust.minibatches.processes import Ranks
+from pyro_crowdclust.minibatches.sampler import MinibatchSampler
+from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.starts.principal_components import cast_networks, default_start
+from pyro_crowdclust.training.checkpoint import Checkpoint
+from pyro_crowdclust.training.checks import check_callable, check_same_model, check_sites
+from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.elbo import default_elbo
+from pyro_crowdclust.training.fingerprint import fingerprint_of
+from pyro_crowdclust.training.isolation import isolated
+from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
@@ -156,7 +155,10 @@ def fit(
     >>> from pyro_crowdclust import CrowdData, fit
     >>> from pyro_crowdclust.emissions import Identity
     >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
     >>> x = torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4])
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
@@ -274,12 +276,6 @@ def fit(
         )
 
 
-def default_elbo(enumerates: bool) -> ELBO:
-    """Pyro's bound for models with one level of plates, with or without enumerated sites."""
-    kind = TraceEnum_ELBO if enumerates else PlainELBO
-    return kind(max_plate_nesting=1)
-
-
 def _check_arguments(data: CrowdData, step_size: float | StepSize, **counts: int | None) -> None:
     if not isinstance(data, CrowdData):
         raise ValueError(
@@ -357,14 +353,3 @@ def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
     if history and "clusters_in_use" in history[-1]:
         status += f", {history[-1]['clusters_in_use']} clusters in use"
     return status
-
-
-@contextmanager
-def isolated(seed: int) -> Iterator[tuple[torch.Generator, dict]]:
-    """Own random numbers and an own Pyro parameter store, for the time of the block.
-
-    Yields the generator of the minibatches and the store's state, which can be entered again.
-    """
-    with torch.random.fork_rng(), pyro.get_param_store().scope() as store:
-        torch.manual_seed(seed)
-        yield torch.Generator().manual_seed(seed), store

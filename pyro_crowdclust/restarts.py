@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.fit import fit
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.results.fitted import Fitted
 
 
 def fit_restarts(
@@ -42,7 +42,10 @@ def fit_restarts(
     >>> import torch
     >>> from pyro_crowdclust.emissions import Identity
     >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
     >>> data = CrowdData(torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4]))
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(4), GaussianComponents(4, 2), Identity())

@@ -13,10 +13,10 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.recognition import RecognitionTerm
 from pyro_crowdclust.simulation import simulate_pages
 
 NUM_CLUSTERS, NUM_FEATURES, DIM, NUM_WORKERS = 3, 4, 2, 3

@@ -13,19 +13,17 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.cluster_networks import ClusterMLP
-from pyro_crowdclust.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.guides import StructuredGuide
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.networks import SkipMLP
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, SkipMLP
+from pyro_crowdclust.results import Fitted
 
 from .mixture_parts import CLUSTERS, WEIGHTS
+from .networks.test_per_cluster import NETWORKS
 from .oracles import random_natural
-from .test_cluster_networks import NETWORKS
 
 DIM, FEATURES = 2, 4
 COMPONENTS = {

@@ -14,9 +14,9 @@ import scipy.stats
 from scipy.special import digamma
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.families import NormalInverseWishart
 from pyro_crowdclust.guides import StructuredGuide
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
 
 from .looped_twin import BetaTwin, DirichletTwin, NormalInverseWishartTwin, kl_divergence

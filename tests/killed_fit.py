@@ -19,9 +19,8 @@ from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.blocks import ConnectedBlocks
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.minibatches import Batch, ConnectedBlocks
 from pyro_crowdclust.training import Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import digamma, gammaln, multigammaln
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches import Batch
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

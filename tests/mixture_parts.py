@@ -14,12 +14,10 @@ from pyro import poutine
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import full_batch
-from pyro_crowdclust.class_table import ClassTable
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
-from pyro_crowdclust.messages import LocalSolver
+from pyro_crowdclust.inference import LocalSolver
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
     CategoricalComponents,
@@ -35,6 +33,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 CLUSTERS, ITEMS, DIM, FEATURES, WORKERS = 4, 50, 2, 5, 2
 

@@ -26,13 +26,13 @@ from pyro_crowdclust.families import (
     GammaPoisson,
     Gaussian,
     GaussianParameters,
+    GaussianPotential,
     MatrixNormalInverseWishart,
     Moments,
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
 )
-from pyro_crowdclust.potentials import GaussianPotential
 
 
 def _entry(table: dict[type, Callable], family: ExponentialFamily) -> Callable:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP

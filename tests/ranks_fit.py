@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.class_annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.merge import MergeMoves
+from pyro_crowdclust.minibatches import Ranks, joined_ranks
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.ranks import Ranks, joined_ranks
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.training import Trainer
 

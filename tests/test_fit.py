@@ -19,8 +19,7 @@ from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.blocks import ConnectedBlocks, PageBlocks, SinglePairs
+from pyro_crowdclust.minibatches import Batch, ConnectedBlocks, PageBlocks, SinglePairs
 from pyro_crowdclust.training import Trainer
 
 from .crowds import (

@@ -13,11 +13,10 @@ import pyro
 import pytest
 import torch
 
-from pyro_crowdclust.batches import Batch
-from pyro_crowdclust.fit import default_elbo
-from pyro_crowdclust.minibatches import MinibatchSampler
-from pyro_crowdclust.optim import NaturalGradient
-from pyro_crowdclust.priors import ConjugatePosterior
+from pyro_crowdclust.distributions import ConjugatePosterior
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler
+from pyro_crowdclust.training import NaturalGradient
+from pyro_crowdclust.training.elbo import default_elbo
 
 from .crowds import amortized_pair, message_passing_pair, plain_pair, quiet_fit
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd

@@ -3,7 +3,6 @@ from __future__ import annotations
 import ast
 import functools
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -19,14 +18,9 @@ ENGINE_FILES = sorted(
     file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if SKIN not in file.parents
 )
 PACKAGES = {
-    "pyro_crowdclust": "pyro_crowdclust",
-    "pyro_crowdclust/diagnostics": "pyro_crowdclust/diagnostics",
-    "pyro_crowdclust/families": "pyro_crowdclust/families",
-    "pyro_crowdclust/interface": "pyro_crowdclust/interface",
-    "pyro_crowdclust/models": "models",
-    "pyro_crowdclust/plots": "pyro_crowdclust/plots",
-    "pyro_crowdclust/guides": "guides",
-}
+    file.parent.relative_to(ROOT).as_posix(): file.parent.relative_to(ROOT).as_posix()
+    for file in (ROOT / "pyro_crowdclust").rglob("__init__.py")
+} | {"pyro_crowdclust/models": "models", "pyro_crowdclust/guides": "guides"}
 
 
 @pytest.fixture(scope="module")
@@ -186,40 +180,40 @@ def test_engine_never_imports_models_or_guides(file):
 
 @functools.cache
 def rooms():
-    """The row of every file and folder of the engine in the table of docs/design.md."""
+    """The rooms of the table in docs/design.md, lowest first."""
     text = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     table = text.partition("## Rooms")[2].partition("| --- | --- |\n")[2].partition("\n\n")[0]
-    return [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines()]
+    return [line.split("`")[1].removesuffix("/") for line in table.splitlines()]
 
 
 def room_of(name):
-    """The row of a module, by its full dotted name, or None for others."""
+    """The room of a module, by its full dotted name, or None for others."""
     parts = name.split(".")
-    if parts[0] != "pyro_crowdclust" or len(parts) < 2:
-        return None
-    found = [i for i, row in enumerate(rooms()) if {f"{parts[1]}.py", f"{parts[1]}/"} & set(row)]
-    return found[0] if found else None
+    return (
+        parts[1] if parts[0] == "pyro_crowdclust" and parts[1:2] and parts[1] in rooms() else None
+    )
 
 
-def test_every_file_of_the_engine_has_one_room():
-    listed = [name for row in rooms() for name in row]
-    files = {file.relative_to(ROOT / "pyro_crowdclust").parts for file in ENGINE_FILES}
-    existing = {parts[0] if len(parts) == 1 else f"{parts[0]}/" for parts in files}
-    assert sorted(listed) == sorted(existing - {"__init__.py"})
+def test_every_room_is_in_the_table():
+    folder = ROOT / "pyro_crowdclust"
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py"}
+    found |= {file.parent.relative_to(folder).parts[0] for file in folder.glob("*/*.py")}
+    assert sorted(rooms()) == sorted(found - {"__init__"})
 
 
-@pytest.mark.parametrize("file", ENGINE_FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_rooms_import_earlier_ones(file):
+@pytest.mark.parametrize("room", rooms())
+def test_rooms_import_earlier_ones(room):
     """When they are loaded: types, and what a function needs late, may be of later rooms."""
-    module = file.relative_to(ROOT).with_suffix("").parts
-    own = room_of(".".join(module))
-    if own is None:
-        return  # pyro_crowdclust itself, which names what users need of all rooms
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = imported_names("\n".join(map(ast.unparse, imports)), ".".join(module[:-1]))
-    later = [name for name in names if (room_of(name) or 0) > own]
-    assert later == []
+    folder = ROOT / "pyro_crowdclust"
+    floor, wrong = rooms().index(room), []
+    for file in [*folder.glob(f"{room}.py"), *(folder / room).glob("*.py")]:
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+        imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+        package = ".".join(file.relative_to(ROOT).parent.parts)
+        for name in imported_names("\n".join(map(ast.unparse, imports)), package):
+            if (other := room_of(name)) is not None and rooms().index(other) > floor:
+                wrong.append((file.name, name))
+    assert wrong == []
 
 
 @pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])

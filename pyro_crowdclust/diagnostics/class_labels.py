@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch, item_batches
-from pyro_crowdclust.class_labels import ClassLabels
+from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -30,9 +29,10 @@ from pyro_crowdclust.diagnostics.likelihood import (
     enumerated_log_density,
     enumeration_dim,
 )
+from pyro_crowdclust.minibatches.batch import Batch, item_batches
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 
 class LabelDraws(NamedTuple):

@@ -19,11 +19,11 @@ from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch, item_batches
-from pyro_crowdclust.distributions import Point
+from pyro_crowdclust.distributions.statistics import Point
+from pyro_crowdclust.minibatches.batch import Batch, item_batches
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 
 class GivenValues(Messenger):

@@ -27,12 +27,12 @@ from pyro_crowdclust.diagnostics.predictive import (
     replicated_features,
     same_cluster_draws,
 )
-from pyro_crowdclust.training import spaced_items
+from pyro_crowdclust.training.trainer import spaced_items
 
 if TYPE_CHECKING:
     import xarray
 
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 # A variable is its dimensions, chain first, and its values.
 _Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -113,7 +113,10 @@ def to_arviz(
     >>> from pyro_crowdclust import CrowdData, fit
     >>> from pyro_crowdclust.emissions import Identity
     >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
     >>> x = torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4])
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())

@@ -30,7 +30,6 @@ from jaxtyping import Float, Int
 from pyro import poutine
 from torch import Tensor
 
-from pyro_crowdclust.batches import Batch
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -39,9 +38,10 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sample_sites,
 )
+from pyro_crowdclust.minibatches.batch import Batch
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 
 def item_log_likelihood(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.labelling import LabelLikelihood
+from pyro_crowdclust.annotators.label_sites import LabelLikelihood
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.class_annotators import ClassAnnotators
+    from pyro_crowdclust.annotators.confusion import ClassAnnotators
     from pyro_crowdclust.diagnostics.draws import SiteDraws
 
 # Plates that stand for something a user knows, and the dimension that they become.

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from pyro import poutine
 
-from pyro_crowdclust.batches import full_batch
 from pyro_crowdclust.diagnostics.arviz_adapter import pareto_shape
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
@@ -22,9 +21,10 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sample_sites,
 )
+from pyro_crowdclust.minibatches.batch import full_batch
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,10 @@ def pareto_k(
     >>> from pyro_crowdclust import CrowdData, fit
     >>> from pyro_crowdclust.emissions import Identity
     >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
     >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
     >>> x = torch.cat([torch.randn(50, 1) - 4, torch.randn(50, 1) + 4])
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 1), Identity())

@@ -22,7 +22,7 @@ from pyro_crowdclust.diagnostics.draws import (
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.result import Fitted
+    from pyro_crowdclust.results.fitted import Fitted
 
 
 def same_cluster_draws(

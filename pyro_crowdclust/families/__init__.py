@@ -36,6 +36,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
     NormalInverseWishart,
     NormalInverseWishartParameters,
 )
+from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
 
 REGISTRY: dict[str, ExponentialFamily] = {
@@ -69,6 +70,7 @@ __all__ = [
     "GammaPoisson",
     "Gaussian",
     "GaussianParameters",
+    "GaussianPotential",
     "IndependentMoments",
     "IndependentNormals",
     "MatrixNormalInverseWishart",

@@ -1,6 +1,11 @@
 """The skin: one call, an estimator and a command line on top of engine, models and guides.
 
->>> from pyro_crowdclust.interface import CrowdClusterer, cluster, infer_classes, mixture_for
+>>> from pyro_crowdclust.interface import (
+...     CrowdClusterer,
+...     cluster,
+...     infer_classes,
+...     mixture_for,
+... )
 """
 
 from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes

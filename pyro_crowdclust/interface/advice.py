@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
 _HEARD = 1.0

@@ -8,15 +8,19 @@ from typing import Any
 
 import torch
 
-from pyro_crowdclust.answer_sources import AnswerSources, Habit, Truth
-from pyro_crowdclust.class_annotators import ClassAnnotators, CommunityConfusion
-from pyro_crowdclust.class_states import ClassStates
+from pyro_crowdclust.annotators import (
+    AnswerSources,
+    ClassAnnotators,
+    ClassStates,
+    CommunityConfusion,
+    Habit,
+    Truth,
+)
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fit import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.label_averaging import AveragedClasses, average_classes
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)

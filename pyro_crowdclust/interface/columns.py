@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyro_crowdclust.components import Components
-from pyro_crowdclust.mixture import MixedComponents
+from pyro_crowdclust.mixture import Components, MixedComponents
 
 
 def mixed_columns(
@@ -31,7 +30,10 @@ def mixed_columns(
 
     Examples
     --------
-    >>> from pyro_crowdclust.mixture import BernoulliComponents, DiagonalGaussianComponents
+    >>> from pyro_crowdclust.mixture import (
+    ...     BernoulliComponents,
+    ...     DiagonalGaussianComponents,
+    ... )
     >>> kinds = {BernoulliComponents: ["ill"]}
     >>> make = mixed_columns(["age", "ill", "weight"], kinds, DiagonalGaussianComponents)
     >>> make(5, 3).columns

@@ -25,14 +25,14 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pyro_crowdclust.batches import features_batch
-from pyro_crowdclust.components import Components
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.interface.labels import cluster_table, labels_of, largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.minibatches import features_batch
+from pyro_crowdclust.mixture import Components
+from pyro_crowdclust.results import Fitted
 
 
 class CrowdClusterer(

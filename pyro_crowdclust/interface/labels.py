@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from pyro_crowdclust.classes import class_probabilities
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results import Fitted, class_probabilities
 
 
 def largest_first(result: Fitted) -> Int[np.ndarray, " cluster"]:

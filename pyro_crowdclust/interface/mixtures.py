@@ -12,18 +12,15 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.class_table import ClassTable
-from pyro_crowdclust.components import Components
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.hidden_markov_field import HiddenMarkovField
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.merge import MergeMoves
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.optim import robbins_monro
-from pyro_crowdclust.recognition import RecognitionTerm
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
+from pyro_crowdclust.training import robbins_monro
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.

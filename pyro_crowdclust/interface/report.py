@@ -15,7 +15,7 @@ from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.labels import labels_of
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results import Fitted
 
 # Longer tables are cut on the page; the whole ones are in the files beside it.
 _MOST_ROWS = 50

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.interface.labels import cluster_table, item_table
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results import Fitted
 
 
 def has_clusters(result: Fitted) -> bool:

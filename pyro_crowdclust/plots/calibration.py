@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import expected_calibration_error
 from pyro_crowdclust.plots.style import COLORS, as_array, new_figure, pale, quiet
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

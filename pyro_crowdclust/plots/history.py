@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.plots.partition import plot_partition
 from pyro_crowdclust.plots.style import as_array, new_figure
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.plots.style import as_array, new_axes
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

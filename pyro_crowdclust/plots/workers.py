@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
-from pyro_crowdclust.result import Fitted
+from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,48 @@
+"""What annotators say: models of answers about pairs and of class labels, with their sites."""
+
+from pyro_crowdclust.annotators.confusion import (
+    ClassAnnotators,
+    CommunityConfusion,
+    ConfusionMatrices,
+    ConfusionSummary,
+)
+from pyro_crowdclust.annotators.item_states import ClassStates
+from pyro_crowdclust.annotators.label_sites import (
+    LabelLikelihood,
+    check_class_labels,
+    check_features,
+    sample_evidence,
+    sample_labels,
+)
+from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
+from pyro_crowdclust.annotators.pairs import (
+    RateSummary,
+    TwoCoin,
+    summarize_beta,
+    summarize_point,
+    summarize_rates,
+)
+from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
+
+__all__ = [
+    "AnswerSources",
+    "ClassAnnotators",
+    "ClassStates",
+    "CommunityConfusion",
+    "ConfusionMatrices",
+    "ConfusionSummary",
+    "Habit",
+    "LabelLikelihood",
+    "RateSummary",
+    "Truth",
+    "TwoCoin",
+    "check_class_labels",
+    "check_features",
+    "check_workers",
+    "sample_answers",
+    "sample_evidence",
+    "sample_labels",
+    "summarize_beta",
+    "summarize_point",
+    "summarize_rates",
+]

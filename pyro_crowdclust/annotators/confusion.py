@@ -1,0 +1,292 @@
+"""Annotator models of class labels: which label a worker gives to an item of which class.
+
+All of them are confusion matrices ``gamma_jkl = p(worker j says l | class k)``, with more or fewer
+free parameters. Each is an object with the verbs ``priors`` (global sites and where their
+posteriors begin), ``sample`` (run the sites in a model), ``log_answers`` (``log gamma``, linear in
+the sites' values) and ``summary`` (what is known of gamma).
+
+References: Dawid and Skene 1979 (confusion matrices), Felt et al.
+2015, section 3 (the same with Dirichlet priors), Venanzi et al. 2014 (communities).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyro
+import scipy.stats
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
+from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.distributions.statistics import Assignment
+from pyro_crowdclust.families import Beta, Categorical, Dirichlet
+from pyro_crowdclust.files.description import described
+
+
+class ConfusionSummary(NamedTuple):
+    """What is known of ``p(label | class)`` of every worker; each ``[worker, class, label]``.
+
+    Intervals are central.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+class ClassAnnotators(Protocol):
+    """The verbs of an annotator model of class labels."""
+
+    num_workers: int
+    num_classes: int
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """Global sites by name; posteriors begin at these."""
+
+    def sample(self) -> dict[str, Tensor]:
+        """Run the sites of the model; returns their values."""
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        """``log p(label | class)`` of every worker, linear in the sites' values.
+
+        Where classes have states, one column for each of them; see ``ClassStates``.
+        """
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        """Posterior means, deviations and intervals."""
+
+
+def check_sizes(num_workers: int, num_classes: int) -> None:
+    """Raise a ``ValueError`` unless there are confusion matrices of such sizes."""
+    if num_workers < 1 or num_classes < 2:
+        raise ValueError(
+            f"{num_workers} workers and {num_classes} classes: confusion matrices need at least 1 "
+            "worker and 2 classes"
+        )
+
+
+def diagonal_concentration(
+    num_classes: int, right: float, wrong: float
+) -> Float[Tensor, "class label"]:
+    """Pseudo-answers of Dirichlet rows: ``right`` of the class itself, ``wrong`` of all others."""
+    if right <= 0 or wrong <= 0:
+        raise ValueError(f"right is {right} and wrong is {wrong}, but both must be above 0")
+    other = wrong / (num_classes - 1)
+    rows = torch.full((num_classes, num_classes), other, dtype=torch.float64)
+    return rows.fill_diagonal_(right)
+
+
+def _beta_summary(successes: Tensor, failures: Tensor, interval: float) -> ConfusionSummary:
+    beta = scipy.stats.beta(successes.numpy(force=True), failures.numpy(force=True))
+    return ConfusionSummary(beta.mean(), beta.std(), *beta.interval(interval))
+
+
+@described
+class ConfusionMatrices(nn.Module):
+    """``gamma_jk ~ Dir(b_k)``: a full confusion matrix for every worker; Felt et al. 2015, sec. 3.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    right, wrong
+        The prior of every row is worth ``right`` answers that name the class and ``wrong`` that
+        name another, evenly. The default, four and two, expects two thirds of the answers to be
+        right, is outvoted by some ten answers, and keeps the classes from changing places.
+    """
+
+    def __init__(
+        self, num_workers: int, num_classes: int, right: float = 4.0, wrong: float = 2.0
+    ) -> None:
+        super().__init__()
+        check_sizes(num_workers, num_classes)
+        self.num_workers, self.num_classes = num_workers, num_classes
+        family = Dirichlet(num_classes)
+        rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
+        self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"confusion": self.confusion}
+
+    def sample(self) -> dict[str, Tensor]:
+        return sample_sites(self.priors())
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        return values["confusion"].unflatten(0, (-1, self.num_classes)).mT
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        alpha = posteriors["confusion"].standard().concentration
+        alpha = alpha.unflatten(0, (-1, self.num_classes))
+        # A share of a Dirichlet is a Beta.
+        return _beta_summary(alpha, alpha.sum(-1, keepdim=True) - alpha, interval)
+
+
+@described
+class CommunityConfusion(ConfusionMatrices):
+    """Confusion matrices whose priors are learned, one for each community of workers.
+
+        rho ~ Dir(1, ..., 1)    c_j ~ Cat(rho)    gamma_jk | c_j = c ~ Dir(a_ck)
+
+    (Venanzi et al. 2014, with Dirichlet rows.) The concentrations ``a`` are parameters, learned by
+    the ELBO together with everything else: what workers have in common is learned from all of them,
+    and workers with few answers lean on their community. A Gamma prior on every concentration keeps
+    them finite. One community is a hierarchical model without mixture.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    num_communities
+        C. Communities begin at accuracies from good to bad, which tells them apart.
+    concentration_prior
+        Shape and rate of the Gamma prior.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        num_classes: int,
+        num_communities: int = 3,
+        concentration_prior: tuple[float, float] = (1.1, 0.1),
+    ) -> None:
+        super().__init__(num_workers, num_classes)
+        self.num_communities = num_communities
+        accuracy = torch.linspace(0.9, 0.2, num_communities, dtype=torch.float64)
+        if num_communities == 1:
+            accuracy = accuracy.new_tensor([0.6])
+        identity = torch.eye(num_classes, dtype=torch.float64)
+        spread = (1 - accuracy)[:, None, None] / num_classes
+        start = 0.5 + 3 * (accuracy[:, None, None] * identity + spread)
+        self.rows = LearnedRows(start, concentration_prior)
+        family = Dirichlet(num_communities)
+        ones = torch.ones(num_communities, dtype=torch.float64)
+        self.communities = ConjugatePrior(family, family.natural(ones))
+        self.community = ConjugatePrior(Categorical(num_communities), 0 * ones, num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {
+            "communities": self.communities,
+            "community": self.community,
+            "confusion": self.confusion,
+        }
+
+    def concentration(self) -> Float[Tensor, "community class label"]:
+        """a, the learned Dirichlet parameters of every community."""
+        return self.rows.concentration()
+
+    def sample(self) -> dict[str, Tensor]:
+        values = sample_sites({"communities": self.communities})
+        with FullPlate("community_plate", self.num_workers):
+            values["community"] = pyro.sample("community", Assignment(values["communities"]))
+        values["confusion"] = self.rows.sample("confusion", values["community"])
+        return values
+
+
+@described
+class OneCoin(nn.Module):
+    """``gamma_jkk = alpha_j``, all other labels evenly: one accuracy per worker, ``~ Beta``.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    accuracy
+        Pseudo-counts (right answers, wrong answers) of the Beta prior.
+    """
+
+    def __init__(
+        self, num_workers: int, num_classes: int, accuracy: tuple[float, float] = (4.0, 2.0)
+    ) -> None:
+        super().__init__()
+        check_sizes(num_workers, num_classes)
+        self.num_workers, self.num_classes = num_workers, num_classes
+        self.accuracy = _beta_prior(accuracy, num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"accuracy": self.accuracy}
+
+    def sample(self) -> dict[str, Tensor]:
+        return sample_sites(self.priors())
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        right, wrong = values["accuracy"].unbind(-1)
+        wrong = wrong - float(np.log(self.num_classes - 1))
+        identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
+        return wrong[:, None, None] + (right - wrong)[:, None, None] * identity
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        right, wrong = posteriors["accuracy"].standard()
+        identity = torch.eye(self.num_classes, dtype=torch.bool)
+        summary = _beta_summary(
+            torch.where(identity, right[:, None, None], wrong[:, None, None]),
+            torch.where(identity, wrong[:, None, None], right[:, None, None]),
+            interval,
+        )
+        # The wrong answers are shared by the other labels.
+        share = np.where(identity.numpy(), 1.0, 1 / (self.num_classes - 1))
+        return ConfusionSummary(*(part * share for part in summary))
+
+
+@described
+class TwoCoinClasses(nn.Module):
+    """Two classes: sensitivity ``p(1 | 1)`` and specificity ``p(0 | 0)`` per worker, ``~ Beta``.
+
+    Class 1 is the second of ``CrowdData.class_ids``.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    sensitivity, specificity
+        Pseudo-counts (right answers, wrong answers) of the Beta priors.
+    """
+
+    num_classes = 2
+
+    def __init__(
+        self,
+        num_workers: int,
+        sensitivity: tuple[float, float] = (4.0, 2.0),
+        specificity: tuple[float, float] = (4.0, 2.0),
+    ) -> None:
+        super().__init__()
+        check_sizes(num_workers, 2)
+        self.num_workers = num_workers
+        self.sensitivity = _beta_prior(sensitivity, num_workers)
+        self.specificity = _beta_prior(specificity, num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"sensitivity": self.sensitivity, "specificity": self.specificity}
+
+    def sample(self) -> dict[str, Tensor]:
+        return sample_sites(self.priors())
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        return torch.stack([values["specificity"], values["sensitivity"].flip(-1)], -1)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        specificity = torch.stack(list(posteriors["specificity"].standard()), -1)
+        sensitivity = torch.stack(list(posteriors["sensitivity"].standard()), -1).flip(-1)
+        rows = torch.stack([specificity, sensitivity], 1)
+        return _beta_summary(rows, rows.flip(-1), interval)
+
+
+def _beta_prior(pseudo_counts: tuple[float, float], num_workers: int) -> ConjugatePrior:
+    family = Beta()
+    right, wrong = torch.tensor(pseudo_counts, dtype=torch.float64)
+    return ConjugatePrior(family, family.natural(right, wrong), num_workers)

@@ -1,0 +1,142 @@
+"""Items of a class that differ: easy ones, on which workers agree, and hard ones.
+
+    s_i | y_i = k ~ Cat(pi_k)    gamma_jks ~ Dir(b_ks)    a_ij | y_i = k, s_i = s ~ Cat(gamma_jks)
+
+Answers about an item are independent given its class and state only, so that agreement counts for
+less where items differ (Li et al. 2019, subtypes; here every state has a prior of its own). The
+state of an item is summed out at its best q(s | y), and models see classes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy.stats
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.confusion import (
+    ConfusionSummary,
+    check_sizes,
+    diagonal_concentration,
+)
+from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+
+# Times chance; a state in which workers did worse would be one of another class.
+_LEAST_ACCURACY = 1.2
+
+
+@described
+class ClassStates(nn.Module):
+    """A confusion row of every worker for each of S states that the items of a class can have.
+
+    Besides the verbs of every annotator model it has ``sum_states``, by which evidence of states
+    becomes evidence of classes, ``draw_states``, and ``answer_probabilities`` given other answers.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    accuracies
+        How many answers the prior expects to be right in each state; at least 1.2 / K.
+    strength
+        Pseudo-answers of a row.
+
+    Examples
+    --------
+    >>> annotators = ClassStates(3, 2)
+    >>> sorted(annotators.priors()), annotators.num_states
+    (['confusion', 'states'], 3)
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        num_classes: int,
+        accuracies: Sequence[float] = (0.9, 0.7, 0.5),
+        strength: float = 6.0,
+    ) -> None:
+        super().__init__()
+        check_sizes(num_workers, num_classes)
+        if not accuracies or not all(0 < accuracy < 1 for accuracy in accuracies):
+            raise ValueError(f"accuracies are {accuracies}: give one or more between 0 and 1")
+        self.num_workers, self.num_classes = num_workers, num_classes
+        self.num_states = len(accuracies)
+        rights = [strength * max(one, _LEAST_ACCURACY / num_classes) for one in accuracies]
+        rows = [diagonal_concentration(num_classes, one, strength - one) for one in rights]
+        # Rows are sorted by worker, class and state.
+        concentration = torch.stack(rows, 1).flatten(0, 1).repeat(num_workers, 1)
+        family, of_states = Dirichlet(num_classes), Dirichlet(self.num_states)
+        self.confusion = ConjugatePrior(family, family.natural(concentration), len(concentration))
+        ones = torch.ones(self.num_states, dtype=torch.float64)
+        self.states = ConjugatePrior(of_states, of_states.natural(ones), num_classes)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"confusion": self.confusion, "states": self.states}
+
+    def sample(self) -> dict[str, Tensor]:
+        return sample_sites(self.priors())
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label state"]:
+        """``log p(label | class, state)``, state after state of each class."""
+        rows = self.num_classes * self.num_states
+        return values["confusion"].unflatten(0, (-1, rows)).mT
+
+    def log_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "item state"]
+    ) -> Float[Tensor, "item class state"]:
+        """``log p(a_i, s_i = s | y_i = k)``."""
+        return evidence.unflatten(-1, (self.num_classes, -1)) + values["states"]
+
+    def sum_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row state"]
+    ) -> Float[Tensor, "*row class"]:
+        """``log sum_s p(s | k) p(a | k, s)`` from ``log p(a | k, s)``."""
+        return self.log_states(values, evidence).logsumexp(-1)
+
+    def draw_states(
+        self, values: Mapping[str, Tensor], assignments: Float[Tensor, "item class"]
+    ) -> Float[Tensor, "item state"]:
+        """One-hot states of items of these classes."""
+        shares = assignments.unsqueeze(-1) * values["states"].softmax(-1)
+        return torch.distributions.OneHotCategorical(probs=shares.flatten(1)).sample()
+
+    @torch.no_grad()
+    def answer_probabilities(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``sum_s q(s | y_i = k, labels) E[gamma_jksl]`` of answers that are not in ``labels``."""
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        evidence = labels.evidence(self.log_answers(values))
+        state = self.log_states(values, evidence).softmax(-1)
+        alpha = posteriors["confusion"].standard().concentration
+        mean = (alpha / alpha.sum(-1, keepdim=True)).unflatten(
+            0, (self.num_workers, *state.shape[1:])
+        )
+        return (state[item] * mean[worker, ..., label]).sum(-1)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        """Rows averaged over the states; intervals are those of Betas with mean and deviation."""
+        shape = self.num_workers, self.num_classes, self.num_states, -1
+        alpha = posteriors["confusion"].standard().concentration.reshape(shape).numpy(force=True)
+        share = posteriors["states"].standard().concentration.numpy(force=True)
+        share = (share / share.sum(-1, keepdims=True))[..., None]
+        total = alpha.sum(-1, keepdims=True)
+        row = alpha / total
+        mean = (share * row).sum(-2)
+        variance = (share**2 * row * (1 - row) / (total + 1)).sum(-2)
+        size = mean * (1 - mean) / np.clip(variance, 1e-12, None) - 1
+        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
+        return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))

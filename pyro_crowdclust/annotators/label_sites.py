@@ -1,0 +1,113 @@
+"""What all models of class labels share: the labels' sites, and the checks of the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pyro
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.annotators.confusion import ClassAnnotators
+from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
+from pyro_crowdclust.minibatches.batch import Batch
+
+
+class LabelLikelihood:
+    """``p(labels | classes)`` of annotators whose sites have certain values.
+
+    States that classes have (``ClassStates``) are summed out, or drawn.
+
+    Parameters
+    ----------
+    annotators
+        The model of the workers.
+    values
+        Values of its sites.
+    """
+
+    def __init__(self, annotators: ClassAnnotators, values: Mapping[str, Tensor]) -> None:
+        self._annotators, self._values = annotators, values
+        self._log_answers = annotators.log_answers(values)
+        self.num_classes = annotators.num_classes
+
+    def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """``log p(a_i | y_i = k)`` of all labels of every item."""
+        return self._of_classes(labels.evidence(self._log_answers))
+
+    def log_confusion(self) -> Float[Tensor, "worker label class"]:
+        """``log p(label | class)`` of every worker, for one label alone."""
+        return self._of_classes(self._log_answers)
+
+    def log_rows(
+        self, assignments: Float[Tensor, "item class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer label"]:
+        """``log p(label)`` of every answer, to draw from, given the classes of the items."""
+        if hasattr(self._annotators, "draw_states"):
+            assignments = self._annotators.draw_states(self._values, assignments)
+        rows = self._log_answers[labels.worker], assignments[labels.item]
+        return torch.einsum("alk,ak->al", *rows)
+
+    def _of_classes(self, of_states: Float[Tensor, "*row state"]) -> Float[Tensor, "*row class"]:
+        if hasattr(self._annotators, "sum_states"):
+            return self._annotators.sum_states(self._values, of_states)
+        return of_states
+
+
+def sample_evidence(
+    annotators: ClassAnnotators, values: Mapping[str, Tensor], batch: Batch
+) -> Float[Tensor, "item class"] | None:
+    """Run the site ``evidence`` inside the plate of the items; None without labels."""
+    if batch.class_labels is None:
+        return None
+    likelihood = LabelLikelihood(annotators, values)
+    return pyro.sample("evidence", Evidence(likelihood, batch.class_labels))
+
+
+def sample_labels(
+    annotators: ClassAnnotators,
+    values: Mapping[str, Tensor],
+    classes: Float[Tensor, "item class"],
+    batch: Batch,
+) -> None:
+    """Run the sites ``evidence`` and ``labels`` inside the plate of the items."""
+    evidence = sample_evidence(annotators, values, batch)
+    if evidence is None:
+        return
+    labels, likelihood = batch.class_labels, LabelLikelihood(annotators, values)
+    pyro.sample("labels", ItemLabels(classes, evidence, likelihood, labels), obs=labels.label)
+
+
+def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
+    """Raise a ``ValueError`` unless the data have the labels that the annotators are of."""
+    if data.class_labels is None:
+        raise ValueError(
+            "the data have no class labels, which this model is of: pass CrowdData(labels=frame)"
+        )
+    for what, ours, theirs in (
+        ("workers", annotators.num_workers, data.num_workers),
+        ("classes", annotators.num_classes, data.num_classes),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"the annotators have {ours} {what}, but the data {theirs}: build them with "
+                f"{type(annotators).__name__}(...) of data.num_workers and data.num_classes"
+            )
+
+
+def check_features(data: CrowdData, num_features: int) -> None:
+    """Raise a ``ValueError`` unless every item has so many features."""
+    if data.features is None:
+        raise ValueError(
+            "the data have no features, which this model is of: pass features, or use DawidSkene"
+        )
+    found = math.prod(data.features.shape[1:])
+    if found != num_features:
+        raise ValueError(
+            f"the model is of {num_features} features, but every item has {found}: build it with "
+            "the number of the data"
+        )

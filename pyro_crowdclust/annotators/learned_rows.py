@@ -1,0 +1,50 @@
+"""Dirichlet rows of workers whose prior is learned from all workers."""
+
+from __future__ import annotations
+
+import pyro
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.class_labels import CommunityDirichlet
+from pyro_crowdclust.distributions.plates import FullPlate
+
+
+class LearnedRows(nn.Module):
+    """``p_jk | c_j = c ~ Dir(a_ck)`` with concentrations a that the ELBO learns.
+
+    A Gamma prior on every concentration keeps them finite. Workers with few answers lean on what
+    their community has in common.
+
+    Parameters
+    ----------
+    start
+        a at the beginning, ``[community, row, share]``.
+    concentration_prior
+        Shape and rate of the Gamma prior.
+    """
+
+    def __init__(
+        self,
+        start: Float[Tensor, "community row share"],
+        concentration_prior: tuple[float, float] = (1.1, 0.1),
+    ) -> None:
+        super().__init__()
+        self.log_concentration = nn.Parameter(start.double().log())
+        self.concentration_prior = concentration_prior
+
+    def concentration(self) -> Float[Tensor, "community row share"]:
+        """The Dirichlet parameters a."""
+        return self.log_concentration.exp()
+
+    def sample(
+        self, site: str, community: Float[Tensor, "worker community"]
+    ) -> Float[Tensor, "row share"]:
+        """Run the site of the rows, worker after worker, and that of their concentrations."""
+        concentration = self.concentration()
+        shape, rate = self.concentration_prior
+        density = (shape - 1) * self.log_concentration - rate * concentration
+        pyro.factor(f"{site}_concentration", density.sum())
+        rows = CommunityDirichlet(concentration, community.to(concentration.device))
+        with FullPlate(f"{site}_plate", rows.batch_shape[0]):
+            return pyro.sample(site, rows)

@@ -1,0 +1,188 @@
+"""Annotators whose answers come from several sources, some of them not the item at all.
+
+    theta_j ~ Dir(a)      s_ij ~ Cat(theta_j)      a_ij | s_ij = s, y_i = k ~ Cat(gamma^s_jk)
+
+Every source is an annotator model itself: ``Truth`` says what the class is, ``Habit`` says what the
+worker says anyway, a confusion matrix says what the worker takes the class for. Truth and habit are
+the model of Hovy et al. 2013 (MACE); with a confusion matrix beside them, workers who give many
+answers get their own errors and all others are as simple as their answers allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy.stats
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.confusion import ClassAnnotators, ConfusionSummary
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+
+# The logarithm of a label that a source never gives; finite, so that 0 times it is 0.
+_NEVER = -800.0
+
+
+@described
+class Truth(nn.Module):
+    """``gamma_jkl = [l = k]``: the label is the class. A source, never alone.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    """
+
+    def __init__(self, num_workers: int, num_classes: int) -> None:
+        super().__init__()
+        self.num_workers, self.num_classes = num_workers, num_classes
+        never = _NEVER * (1 - torch.eye(num_classes, dtype=torch.float64))
+        self.register_buffer("log_labels", never)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {}
+
+    def sample(self) -> dict[str, Tensor]:
+        return {}
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        return self.log_labels.expand(self.num_workers, -1, -1)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        right = np.broadcast_to(
+            np.eye(self.num_classes), (self.num_workers, self.num_classes, self.num_classes)
+        )
+        return ConfusionSummary(right, np.zeros_like(right), right, right)
+
+
+@described
+class Habit(nn.Module):
+    """``gamma_jkl = xi_jl``, ``xi_j ~ Dir(b)``: labels that a worker gives whatever the class is.
+
+    Parameters
+    ----------
+    num_workers, num_classes
+        M and K.
+    """
+
+    def __init__(self, num_workers: int, num_classes: int) -> None:
+        super().__init__()
+        self.num_workers, self.num_classes = num_workers, num_classes
+        ones = torch.ones(num_classes, dtype=torch.float64)
+        self.rows = LearnedRows(ones.expand(1, 1, -1))
+        family = Dirichlet(num_classes)
+        self.habit = ConjugatePrior(family, family.natural(ones), num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"habit": self.habit}
+
+    def sample(self) -> dict[str, Tensor]:
+        return {"habit": self.rows.sample("habit", _one_community(self.num_workers))}
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        return values["habit"].unsqueeze(-1).expand(-1, -1, self.num_classes)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        alpha = posteriors["habit"].standard().concentration.numpy(force=True)
+        beta = scipy.stats.beta(alpha, alpha.sum(1, keepdims=True) - alpha)
+        parts = beta.mean(), beta.std(), *beta.interval(interval)
+        return ConfusionSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
+
+
+def _one_community(num_workers: int) -> Float[Tensor, "worker community"]:
+    return torch.ones(num_workers, 1, dtype=torch.float64)
+
+
+@described
+class AnswerSources(nn.Module):
+    """``gamma_jk = sum_s theta_js gamma^s_jk``: where each worker's answers come from.
+
+    The prior of theta is learned from all workers (``LearnedRows``). Which source an answer had is
+    summed out: ``log_answers`` is ``log sum_s exp(E[log theta_js] + E[log gamma^s_jkl])``, the
+    bound with q(s) at its best, so that natural steps are those of a site for s.
+
+    Parameters
+    ----------
+    sources
+        Annotator models with different sites, such as ``Truth``, ``Habit`` and
+        ``CommunityConfusion`` with one community. The first is where most answers are thought to
+        come from at the start.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two sources, or if they differ in size or share a site.
+
+    Examples
+    --------
+    >>> annotators = AnswerSources([Truth(3, 2), Habit(3, 2)])
+    >>> sorted(annotators.priors())
+    ['habit', 'sources']
+    """
+
+    def __init__(self, sources: Sequence[ClassAnnotators]) -> None:
+        super().__init__()
+        if len(sources) < 2:
+            raise ValueError(f"{len(sources)} sources: give two or more, or use the one itself")
+        sizes = {(source.num_workers, source.num_classes) for source in sources}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"sources have (workers, classes) {sorted(sizes)}: give them the same numbers"
+            )
+        self.parts = nn.ModuleList(sources)
+        names = [name for source in sources for name in source.priors()]
+        if len(set(names)) < len(names):
+            raise ValueError(f"sources share a site of {names}: give each kind once")
+        ((self.num_workers, self.num_classes),) = sizes
+        start = torch.ones(len(sources), dtype=torch.float64)
+        start[0] = 3.0
+        self.shares = LearnedRows(start.expand(1, 1, -1))
+        family = Dirichlet(len(sources))
+        self.prior = ConjugatePrior(family, family.natural(start), self.num_workers)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        sites = {"sources": self.prior}
+        for source in self.parts:
+            sites |= source.priors()
+        return sites
+
+    def sample(self) -> dict[str, Tensor]:
+        values = {"sources": self.shares.sample("sources", _one_community(self.num_workers))}
+        for source in self.parts:
+            values |= source.sample()
+        return values
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        parts = torch.stack([source.log_answers(values) for source in self.parts], -1)
+        return (parts + values["sources"][:, None, None]).logsumexp(-1)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> ConfusionSummary:
+        """Exact means and deviations; intervals are those of Betas with these."""
+        alpha = posteriors["sources"].standard().concentration.numpy(force=True)
+        total = alpha.sum(1)[:, None, None]
+        # E[theta_s theta_t] of a Dirichlet.
+        products = alpha[:, :, None] * alpha[:, None, :] + alpha[:, :, None] * np.eye(
+            alpha.shape[1]
+        )
+        products /= total * (total + 1)
+        parts = [source.summary(posteriors, interval) for source in self.parts]
+        means = np.stack([part.mean for part in parts], -1)
+        squares = means[..., :, None] * means[..., None, :]
+        squares += np.stack([part.sd**2 for part in parts], -1)[..., None] * np.eye(len(parts))
+        mean = (means * (alpha / alpha.sum(1, keepdims=True))[:, None, None]).sum(-1)
+        second = (squares * products[:, None, None]).sum((-2, -1))
+        variance = np.clip(second - mean**2, 1e-12, None)
+        size = mean * (1 - mean) / variance - 1
+        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
+        return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))

@@ -1,0 +1,13 @@
+"""What may happen after an epoch: merging and dropping clusters, moving rates, decaying steps."""
+
+from pyro_crowdclust.callbacks.drop_moves import DropMoves
+from pyro_crowdclust.callbacks.linear_decay import LinearDecay
+from pyro_crowdclust.callbacks.merge_moves import MergeMoves
+from pyro_crowdclust.callbacks.rate_moves import RateMoves
+
+__all__ = [
+    "DropMoves",
+    "LinearDecay",
+    "MergeMoves",
+    "RateMoves",
+]

@@ -1,0 +1,19 @@
+"""What is learned from: features, answers about pairs, class labels, known labels and links."""
+
+from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.stored_features import (
+    DatasetFeatures,
+    MemmapFeatures,
+    ParquetFeatures,
+    StoredFeatures,
+)
+
+__all__ = [
+    "CrowdData",
+    "DatasetFeatures",
+    "LabelMatrix",
+    "MemmapFeatures",
+    "ParquetFeatures",
+    "StoredFeatures",
+]

@@ -1,0 +1,382 @@
+"""The container for items, their features and what people answered about them.
+
+Everything is validated once, here, so that nothing further in has to check again. Inside, items,
+workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from pyro_crowdclust.data.class_labels import (
+    ClassLabels,
+    read_class_labels,
+    warn_about_repeated_labels,
+)
+from pyro_crowdclust.data.features import read_features
+from pyro_crowdclust.data.known_labels import (
+    Links,
+    count_contradictions,
+    read_known,
+    read_links,
+    warn_about_contradictions,
+)
+from pyro_crowdclust.data.pair_answers import Answers, read_answers, warn_about_repeats
+from pyro_crowdclust.data.stored_features import StoredFeatures
+from pyro_crowdclust.data.tables import codes_and_ids, count, read_table, show, to_index, unknown
+
+_PAIR_COLUMNS = ["left", "right", "worker", "label"]
+_LABEL_COLUMNS = ["item", "worker", "label"]
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class CrowdData:
+    """Items with features, pairwise answers about them, or both; validated and immutable.
+
+    Parameters
+    ----------
+    features
+        Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
+        a data frame (its index becomes the item ids), a map-style `torch.utils.data.Dataset`, or
+        other `StoredFeatures`. None where there are no features;
+        `item_ids`, `pairs` or `labels` then define the items.
+    pairs
+        Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
+        `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
+        id), `label` (1 or True for "same", 0 or False for "different") and optionally `page` (the
+        task in which the answer was given). Other columns are ignored.
+    known
+        One partial label per item, integers or names; None, NaN and -1 are unknown. The index of a
+        series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
+    must_link, cannot_link
+        Items that must, or cannot, share a cluster: tables with the columns `left`, `right`.
+    labels
+        Class answers: a table with the columns `item`, `worker` and `label` (any hashable class).
+        Workers share their ids with those of `pairs`. Items need not have an answer.
+    classes
+        Every class an item can have, in the order wanted. None takes those in `labels`, sorted.
+    item_ids
+        One unique id per item.
+
+    Attributes
+    ----------
+    features
+        The features in their own dtype, not copied: do not write into them afterwards.
+    answers
+        The answers in positions and codes, or None where there are none.
+    known, known_ids
+        Code of every item's label, -1 where unknown, and the label of each code; None and empty
+        where `known` was not given.
+    links
+        The must-links and cannot-links in positions, or None.
+    num_contradictions
+        How many things that links and labels say cannot all be true.
+    class_labels
+        The class answers in positions and codes, or None where there are none.
+    item_ids, worker_ids, page_ids, class_ids
+        The user's ids in order of position or code. Workers, pages and classes are sorted, or come
+        as first met where their ids have no order. Empty where there are none.
+
+    Raises
+    ------
+    ValueError
+        Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
+        are missing, repeated or too few; an empty table or a missing column; an item that is
+        unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
+        is none of the classes.
+
+    Warns
+    -----
+    UserWarning
+        Where rows repeat (same items, worker, label and page). They are kept. Answers that
+        contradict each other are data and pass silently. Links and labels that cannot all be true
+        are kept, too, and counted. Also where a class is in no answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": [7, 7], "label": [1, 0]}
+    >>> data = CrowdData(np.eye(3), pairs, item_ids=["ant", "bee", "cat"])
+    >>> data
+    CrowdData(3 items, features float64 [3], 2 answers by 1 worker on 3 items)
+    >>> data.answers.right
+    tensor([1, 2])
+    >>> data.item_positions(["cat"])
+    tensor([2])
+    """
+
+    features: np.ndarray | Tensor | StoredFeatures | None
+    answers: Answers | None
+    item_ids: pd.Index
+    worker_ids: pd.Index
+    page_ids: pd.Index
+    known: Int[Tensor, " item"] | None
+    known_ids: pd.Index
+    links: Links | None
+    num_contradictions: int
+    class_ids: pd.Index
+    class_labels: ClassLabels | None
+    _pairs_index: pd.Index | None
+    _labels_index: pd.Index | None
+
+    def __init__(
+        self,
+        features: np.ndarray | Tensor | pd.DataFrame | Dataset | StoredFeatures | None,
+        pairs: Any | None = None,
+        *,
+        known: Any | None = None,
+        must_link: Any | None = None,
+        cannot_link: Any | None = None,
+        labels: Any | None = None,
+        classes: Iterable[Hashable] | None = None,
+        item_ids: Iterable[Hashable] | None = None,
+    ) -> None:
+        pairs = None if pairs is None else read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"])
+        labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
+        if classes is not None and labels is None:
+            raise ValueError("classes are given without labels; pass labels, or leave classes out")
+        if item_ids is None and isinstance(features, pd.DataFrame):
+            item_ids = features.index
+        if features is not None:
+            features = read_features(features)
+            item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
+        elif item_ids is None:
+            item_ids = _ids_in_tables(pairs, labels)
+        ids = _read_item_ids(item_ids, None if features is None else len(features))
+        nobody = pd.Index([], dtype=object)
+        (of_pairs, of_labels), worker_ids = _read_workers(pairs, labels)
+        answers, pages = (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs)
+        class_labels, class_ids = (
+            (None, nobody)
+            if labels is None
+            else read_class_labels(labels, ids, of_labels, len(worker_ids), classes)
+        )
+        known_codes, known_ids = (None, nobody) if known is None else read_known(known, ids)
+        links = read_links(must_link, cannot_link, ids)
+        # A frozen dataclass is written once, here.
+        self.__dict__.update(
+            features=features,
+            answers=answers,
+            item_ids=ids,
+            worker_ids=worker_ids,
+            page_ids=pages,
+            known=known_codes,
+            known_ids=known_ids,
+            links=links,
+            num_contradictions=count_contradictions(links, known_codes),
+            class_ids=class_ids,
+            class_labels=class_labels,
+            _pairs_index=None if pairs is None else pairs.index,
+            _labels_index=None if labels is None else labels.index,
+        )
+        if answers is not None:
+            warn_about_repeats(answers, pairs.index)
+        if class_labels is not None:
+            warn_about_repeated_labels(class_labels, labels.index)
+        warn_about_contradictions(self.num_contradictions)
+
+    @property
+    def num_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers."""
+        return len(self.worker_ids)
+
+    @property
+    def num_known_classes(self) -> int:
+        """Number of different labels in `known`."""
+        return len(self.known_ids)
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of answers."""
+        return 0 if self.answers is None else self.answers.num_pairs
+
+    @property
+    def num_labels(self) -> int:
+        """Number of class answers."""
+        return 0 if self.class_labels is None else len(self.class_labels)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where there are no class answers."""
+        return len(self.class_ids)
+
+    @property
+    def supervised_items(self) -> Int[Tensor, " supervised"]:
+        """Sorted positions of the items with a known label or a link."""
+        if self.known is None and self.links is None:
+            return torch.empty(0, dtype=torch.int64)
+        supervised = torch.zeros(self.num_items, dtype=torch.bool)
+        if self.known is not None:
+            supervised |= self.known >= 0
+        if self.links is not None:
+            supervised[self.links.left] = True
+            supervised[self.links.right] = True
+        return supervised.nonzero().squeeze(1)
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether every answer names the task in which it was given."""
+        return len(self.page_ids) > 0
+
+    @property
+    def annotated_items(self) -> Int[Tensor, " annotated"]:
+        """Sorted positions of the items that occur in at least one answer."""
+        if self.answers is None:
+            return torch.empty(0, dtype=torch.int64)
+        return torch.cat([self.answers.left, self.answers.right]).unique()
+
+    @property
+    def pairs(self) -> pd.DataFrame | None:
+        """The answers as a table with the user's own ids and row index, or None."""
+        if self.answers is None:
+            return None
+        columns = {
+            "left": self.item_ids[self.answers.left.numpy()],
+            "right": self.item_ids[self.answers.right.numpy()],
+            "worker": self.worker_ids[self.answers.worker.numpy()],
+            "label": self.answers.label.numpy().astype(np.int64),
+        }
+        if self.answers.page is not None:
+            columns["page"] = self.page_ids[self.answers.page.numpy()]
+        return pd.DataFrame(columns, index=self._pairs_index)
+
+    @property
+    def labels(self) -> pd.DataFrame | None:
+        """The class answers as a table with the user's own ids and row index, or None."""
+        if self.class_labels is None:
+            return None
+        columns = {
+            "item": self.item_ids[self.class_labels.item.numpy()],
+            "worker": self.worker_ids[self.class_labels.worker.numpy()],
+            "label": self.class_ids[self.class_labels.label.numpy()],
+        }
+        return pd.DataFrame(columns, index=self._labels_index)
+
+    def item_positions(self, ids: Iterable[Hashable]) -> Int[Tensor, " row"]:
+        """Positions of the items with these ids.
+
+        Raises
+        ------
+        ValueError
+            Naming the first id that no item has.
+        """
+        wanted = to_index(ids, "ids")
+        positions = self.item_ids.get_indexer(wanted).astype(np.int64)
+        if (positions < 0).any():
+            row = int((positions < 0).argmax())
+            raise ValueError(f"ids row {row} is {show(wanted[row])}, {unknown(self.item_ids)}")
+        return torch.from_numpy(positions)
+
+    def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:
+        """Features of the items at these positions, as a tensor.
+
+        Floating point features keep their precision; integers and booleans become float32.
+
+        Raises
+        ------
+        ValueError
+            Where the data has no features.
+        """
+        if self.features is None:
+            raise ValueError("this data has no features: pass `features` to CrowdData")
+        if isinstance(self.features, Tensor):
+            rows = self.features[indices]
+            return rows if rows.is_floating_point() else rows.to(torch.float32)
+        rows = np.asarray(self.features[np.asarray(indices)])
+        # torch reads neither foreign byte orders nor extended precision.
+        size = min(rows.dtype.itemsize, 8) if rows.dtype.kind == "f" else 4
+        return torch.from_numpy(rows.astype(f"=f{size}", copy=False))
+
+    def parts(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
+        """Features of all items, ``size`` rows at a time, with the position of the first row."""
+        for first in range(0, self.num_items, size):
+            yield first, self.rows(torch.arange(first, min(first + size, self.num_items)))
+
+    def __repr__(self) -> str:
+        parts = [count(self.num_items, "item")]
+        if self.features is None:
+            parts.append("no features")
+        else:
+            dtype = str(self.features.dtype).removeprefix("torch.")
+            parts.append(f"features {dtype} {list(self.features.shape[1:])}")
+        if self.class_labels is not None:
+            num_items = len(self.class_labels.labelled_items)
+            parts.append(
+                f"{count(self.num_labels, 'label')} of {self.num_classes} classes on "
+                f"{count(num_items, 'item')} by {count(self.num_workers, 'worker')}"
+            )
+        if self.answers is None and self.class_labels is None:
+            parts.append("no answers")
+        elif self.answers is not None:
+            pages = f" in {count(len(self.page_ids), 'page')}" if self.has_pages else ""
+            parts.append(
+                f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
+                f"on {count(len(self.annotated_items), 'item')}{pages}"
+            )
+        if self.known is not None:
+            parts.append(
+                f"{count(int((self.known >= 0).sum()), 'known label')} of "
+                f"{count(self.num_known_classes, 'kind')}"
+            )
+        if self.links is not None:
+            parts.append(count(self.links.num_links, "link"))
+        return f"CrowdData({', '.join(parts)})"
+
+
+def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
+    index = to_index(item_ids, "item_ids")
+    if len(index) == 0:
+        raise ValueError("item_ids are empty; pass at least one item")
+    if num_rows is not None and len(index) != num_rows:
+        raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
+    if isinstance(index, pd.RangeIndex):
+        return index
+    for bad, reason in ((index.isna(), "which is missing"), (index.duplicated(), "once more")):
+        if bad.any():
+            row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
+            raise ValueError(
+                f"item_ids row {row} is {show(index[row])}, {reason} ({rows}); give every item "
+                "an id of its own"
+            )
+    return index
+
+
+def _ids_in_tables(pairs: pd.DataFrame | None, labels: pd.DataFrame | None) -> pd.Index:
+    """Ids of the items that the tables name."""
+    columns = [] if pairs is None else [pairs["left"], pairs["right"]]
+    columns += [] if labels is None else [labels["item"]]
+    if not columns:
+        raise ValueError("there are no items: pass features, pairs, labels or item_ids")
+    name = "labels" if pairs is None else "pairs"
+    return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
+
+
+def _read_workers(
+    *tables: pd.DataFrame | None,
+) -> tuple[list[Int[Tensor, " answer"]], pd.Index]:
+    """The workers' codes in each table (none for an absent one) and their ids."""
+    lengths = [0 if table is None else len(table) for table in tables]
+    columns = [table["worker"] for table in tables if table is not None]
+    if not columns:
+        return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
+    name = "labels" if tables[0] is None else "pairs"
+    codes, ids = codes_and_ids(_one_column(columns), name)
+    return list(codes.split(lengths)), ids
+
+
+def _one_column(columns: list[pd.Series]) -> pd.Series:
+    return columns[0] if len(columns) == 1 else pd.concat(columns)

@@ -1,0 +1,90 @@
+"""Features of items: read from arrays, tensors and data frames, and checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from pyro_crowdclust.data.stored_features import DatasetFeatures, MemmapFeatures, StoredFeatures
+from pyro_crowdclust.data.tables import count, show
+
+# Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
+_CHUNK_ELEMENTS = 2**22
+# Smaller memory maps are read like arrays, and stay in memory once they have been.
+_IN_MEMORY_BYTES = 2**26
+
+
+def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
+    """Features as they are read, with a row per item; a ``ValueError`` if they are not.
+
+    Numbers in memory are checked here, stored ones when they are read.
+    """
+    if isinstance(features, Dataset):
+        features = DatasetFeatures(features)
+    elif isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
+        features = MemmapFeatures(features) if MemmapFeatures.reads(features) else features
+    columns = None
+    if isinstance(features, pd.DataFrame):
+        columns, dtypes = features.columns, features.dtypes
+        for name, dtype in dtypes.items():
+            if not pd.api.types.is_numeric_dtype(dtype):
+                raise ValueError(
+                    f"feature column {show(name)} is not numeric (dtype {dtype}); encode it as "
+                    "numbers or drop it"
+                )
+        # pandas' own dtypes mark missing values with NA, which would make an array of objects.
+        has_own = any(isinstance(dtype, pd.api.extensions.ExtensionDtype) for dtype in dtypes)
+        features = (
+            features.to_numpy(np.float64, na_value=np.nan) if has_own else features.to_numpy()
+        )
+    if isinstance(features, StoredFeatures):
+        is_numeric = features.dtype.kind in "biuf"
+    elif isinstance(features, Tensor):
+        features = features.detach()
+        is_numeric = features.layout == torch.strided and not features.is_complex()
+    elif isinstance(features, np.ndarray):
+        is_numeric = features.dtype.kind in "biuf"
+    else:
+        raise ValueError(
+            f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
+            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
+        )
+    if not is_numeric:
+        raise ValueError(
+            f"features of dtype {features.dtype} are not dense real numbers; convert them"
+        )
+    if features.ndim == 0 or 0 in features.shape:
+        raise ValueError(
+            f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
+            "number per row"
+        )
+    if not isinstance(features, StoredFeatures):
+        _check_finite(features, columns)
+    return features
+
+
+def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> None:
+    is_tensor = isinstance(features, Tensor)
+    if not (features.is_floating_point() if is_tensor else features.dtype.kind == "f"):
+        return
+    first, number = (), 0
+    step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
+    for start in range(0, len(features), step):
+        chunk = features[start : start + step]
+        bad = ~(torch.isfinite(chunk).cpu().numpy() if is_tensor else np.isfinite(chunk))
+        if not first and bad.any():
+            row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
+            first = (start + row, *column)
+        number += int(bad.sum())
+    if first:
+        row, *column = first
+        name = ", ".join(map(str, column)) if columns is None else show(columns[column[0]])
+        raise ValueError(
+            f"features row {row}{', column ' if column else ''}{name} is NaN or infinite "
+            f"({count(number, 'such value')} in all); fill in or drop"
+        )

@@ -1,0 +1,268 @@
+"""What an expert says about some of the items: partial labels, must-links and cannot-links."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from pyro_crowdclust.data.tables import (
+    codes_and_ids,
+    count,
+    item_positions,
+    read_table,
+    reject,
+    show,
+    unknown,
+    where,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Pairs of items that must, or cannot, be in one cluster; a row per link.
+
+    Attributes
+    ----------
+    left, right
+        Positions of the two items in the data (in a ``Batch``: rows of the batch).
+    must
+        True for a must-link, False for a cannot-link.
+    """
+
+    left: Int[Tensor, " link"]
+    right: Int[Tensor, " link"]
+    must: Bool[Tensor, " link"]
+
+    @property
+    def num_links(self) -> int:
+        """Number of links."""
+        return len(self.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Of a batch, what its items' labels and links mean in all the data.
+
+    Attributes
+    ----------
+    label_counts
+        How many items of the data carry each label.
+    linked
+        Whether an item of the batch has a link, perhaps to an item outside.
+    links
+        The links among the items of the batch, as rows of it; None where the data have none.
+    pair_weight
+        Inverse of the rate at which a pair of items with neighbours is drawn.
+    message_scale
+        ``pair_weight`` over the weight of an item: what an item hears from the batch times this
+        estimates what it hears from all data.
+    """
+
+    label_counts: Int[Tensor, " label"]
+    linked: Bool[Tensor, " item"]
+    links: Links | None
+    pair_weight: float = 1.0
+    message_scale: float = 1.0
+
+    def to(self, device: torch.device | str | None) -> Neighbors:
+        """The same on another device; itself where it is there already."""
+        if device is None or self.linked.device == torch.device(device):
+            return self
+        links = self.links
+        if links is not None:
+            links = Links(links.left.to(device), links.right.to(device), links.must.to(device))
+        return replace(
+            self,
+            label_counts=self.label_counts.to(device),
+            linked=self.linked.to(device),
+            links=links,
+        )
+
+
+def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd.Index]:
+    """Codes of partial labels, -1 where unknown, and the label of each code.
+
+    Parameters
+    ----------
+    known
+        One label per item, in the order of the items; None, NaN and -1 are unknown. The index of
+        a series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
+    item_ids
+        Ids of the items.
+
+    Raises
+    ------
+    ValueError
+        For another number of labels than items, an index with repeated or unknown ids, a label
+        that is a negative number, and labels that are neither integers nor names.
+
+    Examples
+    --------
+    >>> codes, labels = read_known(["cat", None, "ant", "cat"], pd.RangeIndex(4))
+    >>> codes.tolist(), list(labels)
+    ([1, -1, 0, 1], ['ant', 'cat'])
+    """
+    if isinstance(known, Tensor):
+        known = known.detach().cpu().numpy()
+    column = known if isinstance(known, pd.Series) else _series(known)
+    if not isinstance(column.index, pd.RangeIndex):
+        column = _aligned(column, item_ids)
+    if len(column) != len(item_ids):
+        raise ValueError(
+            f"known has {count(len(column), 'label')} for {count(len(item_ids), 'item')}: pass one "
+            "per item (None, NaN or -1 where unknown), or a series whose index holds item ids"
+        )
+    given = column[_is_given(column)].rename("label")
+    codes = torch.full((len(item_ids),), -1, dtype=torch.int64)
+    if not len(given):
+        return codes, pd.Index([], dtype=object)
+    given_codes, labels = codes_and_ids(_integers(given), "known")
+    codes[torch.from_numpy(given.index.to_numpy(np.int64).copy())] = given_codes
+    return codes, labels
+
+
+def _series(known: Any) -> pd.Series:
+    try:
+        array = known if isinstance(known, np.ndarray) else pd.Series(known).to_numpy()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"known is no list of labels ({error}): pass one per item") from error
+    if array.ndim != 1:
+        raise ValueError(
+            f"known has shape {tuple(array.shape)}: pass one label per item, a flat array (of "
+            "one-hot rows, the argmax)"
+        )
+    return pd.Series(array)
+
+
+def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
+    """The labels in the order of the items."""
+    repeated = column.index.duplicated()
+    if repeated.any():
+        row = int(repeated.argmax())
+        raise ValueError(
+            f"known labels item {show(column.index[row])} more than once: give one label per item"
+        )
+    positions = item_ids.get_indexer(column.index)
+    if (positions < 0).any():
+        row = int((positions < 0).argmax())
+        raise ValueError(f"known row {row} is of {show(column.index[row])}, {unknown(item_ids)}")
+    values = np.full(len(item_ids), None, dtype=object)
+    values[positions] = column.to_numpy(dtype=object)
+    return pd.Series(values)
+
+
+def _is_given(column: pd.Series) -> np.ndarray:
+    """Whether a label is known: neither missing nor -1."""
+    column = column.reset_index(drop=True)
+    missing = column.isna().to_numpy(dtype=bool)
+    is_minus_one = [not isinstance(value, str) and value == -1 for value in column[~missing]]
+    given = ~missing
+    given[given] = ~np.array(is_minus_one, dtype=bool)
+    return given
+
+
+def _integers(given: pd.Series) -> pd.Series:
+    """Labels with whole numbers as integers, so that 1.0 beside NaN is the label 1."""
+    numeric = given.map(lambda value: isinstance(value, (float, np.floating))).to_numpy(bool)
+    if numeric.any():
+        parts = given[numeric].astype(np.float64)
+        reject("known", parts, parts % 1 != 0, "not a whole number; use integers or names")
+        given = given.astype(object)
+        given[numeric] = [int(value) for value in parts]
+    negative = given.map(lambda value: not isinstance(value, str) and _below_zero(value))
+    reject("known", given, negative, "negative; -1 alone means unknown")
+    if len(set(map(type, given))) == 1:
+        given = given.infer_objects()
+    return given
+
+
+def _below_zero(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and value < 0
+
+
+def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | None:
+    """Must-links and cannot-links in positions, or None where there are none.
+
+    Raises
+    ------
+    ValueError
+        Naming the row: an item that is unknown or linked with itself, and what ``read_table``
+        refuses.
+    """
+    parts = []
+    for name, table in (("must_link", must_link), ("cannot_link", cannot_link)):
+        if table is None:
+            continue
+        frame = read_table(table, name, ["left", "right"])
+        left, right = (item_positions(name, frame[end], item_ids) for end in ("left", "right"))
+        reject(name, frame["left"], left == right, "an item linked with itself; drop the row")
+        repeated = pd.DataFrame(torch.stack([left, right], 1).sort(1).values.numpy())
+        if repeated.duplicated().any():
+            warnings.warn(
+                f"{where(name, frame.index, repeated.duplicated().to_numpy())}: repeats an earlier "
+                "link; all are kept and count, remove them if they are copies",
+                UserWarning,
+                stacklevel=3,
+            )
+        parts.append((left, right, torch.full((len(left),), name == "must_link")))
+    if not parts:
+        return None
+    return Links(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
+
+def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None) -> int:
+    """How many things links and labels say that cannot all be true.
+
+    A cannot-link contradicts if a chain of must-links and common labels joins its ends. Items
+    joined by must-links contradict as often as they carry different labels, less one.
+
+    Examples
+    --------
+    >>> left, right = torch.tensor([0, 1, 0]), torch.tensor([1, 2, 2])
+    >>> count_contradictions(Links(left, right, torch.tensor([True, True, False])), None)
+    1
+    """
+    if links is None:
+        return 0
+    num_items = int(torch.cat([links.left, links.right]).max()) + 1
+    known = torch.full((num_items,), -1) if known is None else known
+    num_items = len(known)
+    must = links.left[links.must], links.right[links.must]
+    joined = _components(*must, num_items)
+    labelled = (known >= 0).nonzero().squeeze(1)
+    groups = torch.stack([joined[labelled], known[labelled]]).unique(dim=1)[0]
+    contradictions = len(groups) - len(groups.unique())
+    # One link from every labelled item to the first with its label joins all of them.
+    label_of, first = np.unique(known[labelled].numpy(), return_index=True)
+    anchor = labelled[torch.from_numpy(first)[np.searchsorted(label_of, known[labelled].numpy())]]
+    ends = torch.cat([must[0], labelled]), torch.cat([must[1], anchor])
+    joined = _components(*ends, num_items)
+    cannot = ~links.must
+    together = joined[links.left[cannot]] == joined[links.right[cannot]]
+    return contradictions + int(together.sum())
+
+
+def _components(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " item"]:
+    edges = coo_array((np.ones(len(left)), (left.numpy(), right.numpy())), (num_items, num_items))
+    return torch.from_numpy(connected_components(edges, directed=False)[1]).long()
+
+
+def warn_about_contradictions(contradictions: int) -> None:
+    """Tell the user that not all links and labels can be true."""
+    if contradictions:
+        warnings.warn(
+            f"{count(contradictions, 'contradiction')} among must-links, cannot-links and known "
+            "labels: not all of them can be true. All are kept as evidence; the posterior weighs "
+            "them (CrowdData.num_contradictions)",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,137 @@
+"""Statistic-valued Pyro distributions of pairs: whether both ends share a cluster, and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyro_crowdclust.distributions.statistics import StatisticValued
+
+# Up to this many paired items all their products form one small matrix, from which the pairs are
+# read; for more items the rows of both ends are gathered.
+_MATRIX_LIMIT = 1024
+
+
+def pair_places(
+    left: Int[Tensor, " pair"], right: Int[Tensor, " pair"], count: int
+) -> Int[Tensor, " pair"]:
+    """Where pairs lie in the rows of a ``[count, count]`` matrix."""
+    return torch.add(right, left, alpha=count)
+
+
+def agreement(
+    assignments: Float[Tensor, "paired cluster"],
+    left: Int[Tensor, " pair"],
+    right: Int[Tensor, " pair"],
+) -> Float[Tensor, " pair"]:
+    """``<z_i, z_j>`` of every pair of rows: the probability that both share a cluster."""
+    count = assignments.shape[0]
+    if count <= _MATRIX_LIMIT:
+        return (
+            (assignments @ assignments.mT)
+            .flatten()
+            .index_select(0, pair_places(left, right, count))
+        )
+    return (assignments.index_select(0, left) * assignments.index_select(0, right)).sum(-1)
+
+
+class SameCluster(StatisticValued):
+    """``s_ij = <z_i, z_j>`` of every pair: 1 if both ends share a cluster; ``log p = 0``.
+
+    All items of a plate share one enumeration dimension, so an enumerated z must not be indexed
+    by the ends of pairs: ``z_i == z_j`` would silently be true for every pair. The guide
+    therefore has a site for s, too. Its value there is ``<q(z_i), q(z_j)>``, the probability
+    that the ends share a cluster; the pair likelihood is linear in s, so this is exact. The
+    log-density is zero on both sides, since the item plate has counted z already.
+
+    Parameters
+    ----------
+    assignments
+        One-hot z or probabilities of all items, shape ``[item, K]``.
+    left, right
+        The ends of every pair, as rows of the assignments, shape ``[pair]``.
+    num_paired
+        Only the first ``num_paired`` items occur in pairs.
+    """
+
+    is_deterministic = True
+
+    def __init__(
+        self,
+        assignments: Float[Tensor, "*enumerated item cluster"],
+        left: Int[Tensor, " pair"],
+        right: Int[Tensor, " pair"],
+        num_paired: int,
+    ) -> None:
+        self._assignments = assignments
+        self._ends = left, right
+        self._num_paired = num_paired
+        super().__init__(left.shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
+        self._one_draw(sample_shape)
+        if self._assignments.dim() > 2:
+            raise ValueError(
+                "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
+                "must sample the site 'same' with pair_distributions.SameCluster(q_z, ...)"
+            )
+        return agreement(self._assignments[: self._num_paired], *self._ends)
+
+    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
+        return torch.zeros_like(value)
+
+
+class TwoCoinAnswer(StatisticValued):
+    """The two-coin likelihood of a "same" (1) or "different" (0) answer; Luo et al. 2018, eq. 1.
+
+    ``log p(L | s, alpha, beta) = s <t(alpha), (L, 1-L)> + (1-s) <t(beta), (1-L, L)>`` with
+    sensitivity alpha, specificity beta and s = 1 for a pair in the same cluster (or its
+    probability, which gives the expectation).
+
+    Parameters
+    ----------
+    same
+        s, shape ``[pair]``.
+    sensitivity, specificity
+        t(alpha), t(beta) of the worker of every pair or their expectations, ``[pair, 2]``; or those
+        of all workers, with ``worker``.
+    worker
+        Which row of the rates is that of each pair.
+    """
+
+    support = constraints.boolean
+
+    def __init__(
+        self,
+        same: Float[Tensor, " pair"],
+        sensitivity: Float[Tensor, "pair_or_worker 2"],
+        specificity: Float[Tensor, "pair_or_worker 2"],
+        worker: Int[Tensor, " pair"] | None = None,
+    ) -> None:
+        self.same = same
+        self.sensitivity = sensitivity
+        self.specificity = specificity
+        self.worker = torch.arange(len(same), device=same.device) if worker is None else worker
+        super().__init__(same.shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
+        self._one_draw(sample_shape)
+        if_same = self.sensitivity[self.worker, 0].exp()
+        if_different = self.specificity[self.worker, 1].exp()
+        return torch.bernoulli(self.same * if_same + (1 - self.same) * if_different)
+
+    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
+        # Rates lie as (right, wrong); "same" is right for a pair in the same cluster.
+        places = answer_places(self.worker, value)
+        if_same = self.sensitivity.flatten().index_select(0, places)
+        if_different = self.specificity.flatten().index_select(0, places ^ 1)
+        return torch.lerp(if_different, if_same, self.same.to(if_same.dtype))
+
+
+def answer_places(worker: Int[Tensor, " pair"], label: Tensor) -> Int[Tensor, " pair"]:
+    """Where the answer "same" (1) or "different" (0) of a worker lies in rows of (yes, no)."""
+    return torch.add(1 - label.long(), worker, alpha=2)

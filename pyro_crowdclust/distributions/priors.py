@@ -1,0 +1,121 @@
+"""Conjugate priors of the global sites, and the posteriors that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pyro
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.statistics import AtMean, Conjugate
+from pyro_crowdclust.families import ExponentialFamily
+
+
+class ConjugatePrior(nn.Module):
+    """p(theta) of a global site: a family and its fixed natural parameters.
+
+    Parameters
+    ----------
+    family
+        The exponential family.
+    natural_parameters
+        eta0, shape ``[size]`` or ``[plate, size]``.
+    plate_size
+        How many independent thetas the site's plate holds, or None for a site without a plate.
+    """
+
+    def __init__(
+        self,
+        family: ExponentialFamily,
+        natural_parameters: Float[Tensor, "*plate size"],
+        plate_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.family = family
+        self.plate_size = plate_size
+        shape = (family.size,) if plate_size is None else (plate_size, family.size)
+        eta = natural_parameters.double().expand(shape).contiguous()
+        if not bool(family.in_domain(eta).all()):
+            raise ValueError(
+                f"prior parameters {family.standard(natural_parameters)} lie outside the domain "
+                f"of {family}"
+            )
+        self.register_buffer("natural_parameters", eta)
+        # The prior is fixed, so its normalizer is computed once and not in every step.
+        self.register_buffer("log_normalizer", family.log_normalizer(eta))
+
+    def distribution(self) -> Conjugate:
+        """The statistic-valued Pyro distribution of the site."""
+        return Conjugate(self.family, self.natural_parameters, self.log_normalizer)
+
+    def plate(self, name: str) -> AbstractContextManager:
+        """The plate of the site, if it has one; the same in model and guide."""
+        if self.plate_size is None:
+            return nullcontext()
+        return FullPlate(name, self.plate_size)
+
+
+class ConjugatePosterior(nn.Module):
+    """q(theta | eta) of a global site, whose ``natural_parameters.grad`` is a natural gradient.
+
+    Natural parameters are a plain ``nn.Parameter`` in float64, without a Pyro constraint, which
+    would step another coordinate. ``NaturalGradient`` steps them.
+
+    Parameters
+    ----------
+    prior
+        The site's prior; the posterior starts there.
+    """
+
+    def __init__(self, prior: ConjugatePrior) -> None:
+        super().__init__()
+        self.family = prior.family
+        self.natural_parameters = nn.Parameter(prior.natural_parameters.clone())
+
+    def distribution(self) -> AtMean:
+        """The statistic-valued Pyro distribution of the guide's site."""
+        return AtMean(self.family, self.natural_parameters, natural_gradient=True)
+
+    @torch.no_grad()
+    def mean(self) -> Float[Tensor, "*plate size"]:
+        """E_q[t(theta)]."""
+        return self.family.expected_statistics(self.natural_parameters)
+
+    @torch.no_grad()
+    def standard(self) -> Any:
+        """Standard parameters of q, a named tuple of the family."""
+        return self.family.standard(self.natural_parameters.detach())
+
+    @torch.no_grad()
+    def set_natural_parameters(self, natural_parameters: Float[Tensor, "*plate size"]) -> None:
+        """Move q to other natural parameters.
+
+        Raises
+        ------
+        ValueError
+            If they lie outside the family's domain.
+        """
+        if not bool(self.family.in_domain(natural_parameters).all()):
+            raise ValueError(f"natural parameters outside the domain of {self.family}")
+        self.natural_parameters.copy_(natural_parameters)
+
+
+def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> dict[str, Tensor]:
+    """Run a Pyro site for each of them, in a plate ``NAME_plate`` where there are many thetas.
+
+    Given priors this is the global part of a model, given posteriors that of its guide.
+    """
+    values = {}
+    for name, site in sites.items():
+        distribution = site.distribution()
+        plate = nullcontext()
+        if distribution.batch_shape:
+            plate = FullPlate(f"{name}_plate", *distribution.batch_shape)
+        with plate:
+            values[name] = pyro.sample(name, distribution)
+    return values

@@ -1,0 +1,7 @@
+"""Values as JSON and tensors, and the files that hold them."""
+
+from pyro_crowdclust.files.description import described
+
+__all__ = [
+    "described",
+]

@@ -1,0 +1,193 @@
+"""One file: tensors and JSON in the safetensors format, which holds nothing that could be run.
+
+A safetensors file is a JSON header, which says where every tensor is, and the tensors' bytes. The
+library's own JSON is a string in the header's metadata:
+
+    format    "pyro_crowdclust result" or "pyro_crowdclust checkpoint"
+    version   version of the format, an integer
+    library   version of the library that wrote it, for information
+    content   the JSON, as ``describe`` makes it
+    sha256    of content and of all tensors
+
+One file can be replaced as a whole, so there is never half of one; nor can its halves be parted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+import pyro_crowdclust
+from pyro_crowdclust.files.description import build, describe
+
+VERSION = 1
+_NAME = "pyro_crowdclust"
+_MAX_HEADER = 100_000_000
+
+
+def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
+    """Write ``value`` atomically: whenever the process dies, the old file or the new one is there.
+
+    Raises
+    ------
+    NotDescribable
+        If the value cannot be described.
+    OSError
+        If the file cannot be written; an old one is then left as it was.
+    """
+    tensors: dict[str, Tensor] = {}
+    content = json.dumps(describe(value, tensors), allow_nan=False)
+    # Tensors that share memory are written one by one.
+    tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
+    metadata = {
+        "format": f"{_NAME} {kind}",
+        "version": str(VERSION),
+        "library": pyro_crowdclust.__version__,
+        "content": content,
+        "sha256": file_digest(content, tensors),
+    }
+    replace_file(path, safetensors.torch.save(tensors, metadata))
+
+
+def replace_file(path: str | os.PathLike, content: bytes) -> None:
+    """Write a file beside ``path``, wait until it is on the disk, and put it in its place."""
+    partial = partial_path(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":
+        # The new name, too, is to survive a loss of power.
+        folder = os.open(Path(path).parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def partial_path(path: str | os.PathLike) -> Path:
+    """Where a file is written before it takes its place: in the same folder, so that it can."""
+    path = Path(path)
+    return path.with_name(path.name + ".partial")
+
+
+def check_room(path: str | os.PathLike, num_bytes: int) -> None:
+    """Raise a ``ValueError`` unless a file of this size can be written at ``path``.
+
+    The bytes are really written, beside ``path``, and removed: quotas and permissions are known to
+    the file system alone.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a folder: name a file in it, such as {path / 'fit.safetensors'}"
+        )
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to write {path.name} in: make it first")
+    partial = partial_path(path)
+    try:
+        try:
+            with partial.open("wb") as file:
+                zeros = bytes(2**20)
+                for start in range(0, num_bytes, len(zeros)):
+                    file.write(zeros[: num_bytes - start])
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"cannot write {num_bytes / 2**20:.1f} MB at {path} ({error.strerror or error}): make "
+            "room, or name a file in a folder that can be written"
+        ) from error
+
+
+def read_file(path: str | os.PathLike, kind: str) -> Any:
+    """What ``write_file`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, it is no file of this kind, damaged, or of a newer format. Nothing
+        in it is run.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    metadata = _metadata(path, data, kind)
+    damaged = f"{path} is damaged"
+    try:
+        tensors = safetensors.torch.load(data)
+        if metadata["sha256"] != file_digest(metadata["content"], tensors):
+            raise ValueError("its checksum is not that of its content")
+        return build(json.loads(metadata["content"]), tensors)
+    except SafetensorError as error:
+        raise ValueError(f"{damaged} or cut short ({error}): get a whole copy of it") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, MemoryError) as error:
+        # Whatever a part's constructor or a table may find wrong in it.
+        raise ValueError(f"{damaged} ({error}): get a whole copy of it") from error
+
+
+def is_own_file(path: str | os.PathLike) -> bool:
+    """Whether the file at ``path`` begins as a file of this library does."""
+    try:
+        with Path(path).open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            return size <= _MAX_HEADER and _own_metadata(file.read(size)) is not None
+    except OSError:
+        return False
+
+
+def _own_metadata(header: bytes) -> dict[str, str] | None:
+    """The library's own part of a safetensors header, or None if there is none."""
+    try:
+        metadata = json.loads(header)["__metadata__"]
+        is_own = metadata["format"].startswith(f"{_NAME} ") and int(metadata["version"]) > 0
+        return metadata if is_own and {"content", "sha256"} <= metadata.keys() else None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def _metadata(path: Path, data: bytes, kind: str) -> dict[str, str]:
+    size = int.from_bytes(data[:8], "little")
+    metadata = None if size > len(data) - 8 else _own_metadata(data[8 : 8 + size])
+    if metadata is None:
+        raise ValueError(
+            f"{path} is no {kind} of {_NAME}: made by another program, damaged or cut short"
+        )
+    if int(metadata["version"]) > VERSION:
+        raise ValueError(
+            f"{path} has format version {metadata['version']} (of {_NAME} "
+            f"{metadata.get('library')}), but this version reads {VERSION} at most: install a "
+            f"newer {_NAME}"
+        )
+    if metadata["format"] != f"{_NAME} {kind}":
+        remedies = {
+            f"{_NAME} checkpoint": "go on from it with fit(..., checkpoint=..., resume=True)",
+            f"{_NAME} result": "read it with pyro_crowdclust.load",
+        }
+        remedy = remedies.get(metadata["format"], "")
+        raise ValueError(f"{path} is no {kind} but a {metadata['format']}: {remedy}")
+    return metadata
+
+
+def file_digest(content: str, tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of the content of a file."""
+    digest = hashlib.sha256(content.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

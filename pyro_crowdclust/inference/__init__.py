@@ -1,0 +1,31 @@
+"""Posteriors of one batch: rounds of messages, and what networks learn beside the bound."""
+
+from pyro_crowdclust.inference.loss_terms import (
+    ConsistencyTerm,
+    LabelTerm,
+    RecognitionTerm,
+    add_term,
+    exponential_annealing,
+)
+from pyro_crowdclust.inference.messages import (
+    LocalConditionals,
+    LocalPosterior,
+    LocalSolver,
+    PairCoupling,
+    SumCoupling,
+)
+from pyro_crowdclust.inference.views import RandomAffine
+
+__all__ = [
+    "ConsistencyTerm",
+    "LabelTerm",
+    "LocalConditionals",
+    "LocalPosterior",
+    "LocalSolver",
+    "PairCoupling",
+    "RandomAffine",
+    "RecognitionTerm",
+    "SumCoupling",
+    "add_term",
+    "exponential_annealing",
+]

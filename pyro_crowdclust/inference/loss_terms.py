@@ -1,0 +1,223 @@
+"""What networks learn beside the bound: from answers, from labels and from views of items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.inference.messages import PairCoupling
+from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.minibatches.batch import Batch
+
+Schedule = float | Callable[[float], float]
+
+
+def _at(weight: Schedule, epoch: float) -> float:
+    """A weight that may be a function of the epoch."""
+    return weight(epoch) if callable(weight) else weight
+
+
+def add_term(loss: Tensor | None, term: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """An auxiliary loss with one more term; None is none so far."""
+    return term if loss is None else loss + term
+
+
+@dataclass
+class RecognitionTerm:
+    """``-c sum_ij w_ij <q(z_i | o_i), q(z_j | o_j)>``: the answers under *message-free* q(z | o).
+
+    With messages on, q(z) of the answered items is right at once, so the workers' rates are
+    learned at once, but the recognition network and the mixture feel little of it, and new items
+    are clustered without messages. This term is the relational part of the SCDC bound (Luo et
+    al. 2018, section 2.3) at the current means of the workers' rates. It is added to the training
+    loss, never to the reported ELBO, and its gradient reaches the recognition network alone.
+
+    Attributes
+    ----------
+    weight
+        c, as a number or a function of the epoch. Above 1 the training objective is tempered: it
+        is no bound, and the probabilities of items near a boundary become overconfident. Anneal
+        it to give the bound back.
+    """
+
+    weight: Schedule
+    epoch: float = 0.0
+
+    def current_weight(self) -> float:
+        """c at the current epoch."""
+        return _at(self.weight, self.epoch)
+
+    def loss(
+        self,
+        assignments: Float[Tensor, "item cluster"],
+        ratio: Float[Tensor, " pair"],
+        batch: Batch,
+    ) -> Float[Tensor, ""]:
+        """The term for a batch, scaled to all answers.
+
+        Parameters
+        ----------
+        assignments
+            Message-free q(z | o), of the paired items at least.
+        ratio
+            w of every answer.
+        batch
+            The batch.
+        """
+        weight = -self.current_weight() * batch.pair_weight * ratio.detach()
+        ends = batch.left, batch.right
+        coupling = PairCoupling(*ends, weight.to(assignments.dtype), batch.num_paired)
+        paired = assignments[: batch.num_paired]
+        # What the items hear from each other is the gradient, and half of what they make of it the
+        # value, of a form that is quadratic in q.
+        twice = (paired * coupling.messages(paired.detach())).sum()
+        return twice - twice.detach() / 2
+
+
+@dataclass
+class LabelTerm:
+    """``-c sum_n log p(y_n | q(z_n | o_n))``: known labels under the *label-free* q(z | o).
+
+    With its label an item is in the right cluster at once, so networks learn what items of each
+    cluster look like, and nothing of what tells clusters apart. This term is the log loss of what
+    would be predicted of the labelled items. It is added to the training loss, never to the
+    reported ELBO, and does not reach the conjugate posteriors. It is never negative, so what
+    training climbs stays below the ELBO, hence below the log evidence: a bound, but a loose one.
+
+    Where q(z | o) is a classifier (Kingma et al. 2014, eq. 9) the term teaches the classifier
+    alone. Where it is the optimum of the bound, the term teaches the networks of both sides to tell
+    clusters apart, at the cost of the bound.
+
+    Attributes
+    ----------
+    weight
+        c, as a number or a function of the epoch; 0 is the model of the paper.
+    epoch
+        Where training is.
+    """
+
+    weight: Schedule
+    epoch: float = 0.0
+
+    def current_weight(self) -> float:
+        """c at the current epoch."""
+        return _at(self.weight, self.epoch)
+
+    def loss(
+        self,
+        alone: Float[Tensor, "labelled cluster"],
+        heard: Float[Tensor, "labelled cluster"],
+        item_weight: Float[Tensor, " labelled"],
+    ) -> Float[Tensor, ""]:
+        """The term for the labelled items of a batch, scaled to all data.
+
+        Parameters
+        ----------
+        alone
+            Unnormalized log q(z | o) without the labels.
+        heard
+            The same plus the log probability of the item's label in every cluster.
+        item_weight
+            Inverse inclusion rates.
+        """
+        log_loss = alone.logsumexp(-1) - heard.logsumexp(-1)
+        return self.current_weight() * torch.dot(item_weight.to(log_loss.dtype), log_loss)
+
+
+@dataclass
+class ConsistencyTerm:
+    """``-sum_i c_i sum_k q(z_i = k) log q(z_i = k | v(o_i))``: views of an item are one cluster.
+
+    A *view* v(o) is a random change of features that leaves the cluster as it is, such as a small
+    turn of an image. What inference found of an item, messages included, is the target; the
+    recognition network should find the same in a view, by its features alone. So it learns from
+    what the answers did to q(z) of the answered items, over and over on new views of them, and
+    clusters cannot follow how an item is turned. The term is added to the training loss, never to
+    the reported ELBO, and its gradient reaches the recognition network alone. Training on
+    consistent predictions: Sajjadi et al. 2016; Laine and Aila 2017. In a guide with a classifier
+    for q(z | o), read classifier for recognition network, and known labels for answers.
+
+    Attributes
+    ----------
+    view
+        How a view is made, e.g. ``RandomAffine``.
+    weight
+        c of the items without answers and labels, as a number or a function of the epoch.
+    answered_weight
+        c of the items with answers or known labels. They are few, and alone know what people say,
+        so it should be the larger one: without it the views of the others can agree on a merge of
+        two human clusters before the answers have spoken.
+    """
+
+    view: View
+    weight: Schedule
+    answered_weight: Schedule
+    epoch: float = 0.0
+
+    def views(self, batch: Batch) -> Float[Tensor, "item ..."]:
+        """A view of every item of a batch."""
+        features = batch.features.detach()
+        normal = batch.noise(features.new_empty(features.shape[0], self.view.num_random))
+        return self.view(features, 2 * torch.special.ndtr(normal) - 1)
+
+    def loss(
+        self,
+        assignments: Float[Tensor, "item cluster"],
+        seen: Float[Tensor, "item cluster"],
+        item_weight: Float[Tensor, " item"],
+        answered: Bool[Tensor, " item"],
+    ) -> Float[Tensor, ""]:
+        """The term for a batch, scaled to all items.
+
+        Parameters
+        ----------
+        assignments
+            q(z) that inference found.
+        seen
+            Logits of q(z | v(o)).
+        item_weight
+            Inverse inclusion rates.
+        answered
+            Which items have answers or labels.
+        """
+        weights = _at(self.answered_weight, self.epoch), _at(self.weight, self.epoch)
+        weight = torch.where(answered, *weights).to(item_weight.dtype)
+        cross_entropy = -(assignments.detach() * seen.log_softmax(-1)).sum(-1)
+        return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
+
+
+Term = RecognitionTerm | LabelTerm | ConsistencyTerm
+
+
+def current_weights(term: Term) -> dict[str, float]:
+    """The weights of a term at its current epoch, by name."""
+    names = [name for name in ("weight", "answered_weight") if hasattr(term, name)]
+    return {name: _at(getattr(term, name), term.epoch) for name in names}
+
+
+@dataclass(frozen=True)
+class ExponentialAnnealing:
+    """``c(epoch) = max(initial decay^epoch, floor)``; made by ``exponential_annealing``."""
+
+    initial: float
+    decay: float
+    floor: float
+
+    def __call__(self, epoch: float) -> float:
+        """c at an epoch."""
+        return max(self.initial * self.decay**epoch, self.floor)
+
+
+def exponential_annealing(initial: float, decay: float, floor: float) -> ExponentialAnnealing:
+    """``c(epoch) = max(initial decay^epoch, floor)``.
+
+    Examples
+    --------
+    >>> exponential_annealing(200.0, 0.5, 5.0)(2)
+    50.0
+    """
+    return ExponentialAnnealing(initial, decay, floor)

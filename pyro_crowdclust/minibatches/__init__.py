@@ -1,0 +1,20 @@
+"""Batches: how items and answers are drawn together, and divided among processes."""
+
+from pyro_crowdclust.minibatches.batch import Batch, features_batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks, SinglePairs
+from pyro_crowdclust.minibatches.processes import Ranks, joined_ranks
+from pyro_crowdclust.minibatches.sampler import MinibatchSampler
+
+__all__ = [
+    "Batch",
+    "BlockMaker",
+    "ConnectedBlocks",
+    "MinibatchSampler",
+    "PageBlocks",
+    "Ranks",
+    "SinglePairs",
+    "features_batch",
+    "full_batch",
+    "item_batches",
+    "joined_ranks",
+]

@@ -1,0 +1,85 @@
+"""Which answers and items each block of answers holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.data.pair_answers import Answers
+
+
+@dataclass(frozen=True, eq=False)
+class _Ragged:
+    """Rows of unequal length, one after the other in `values`."""
+
+    values: Int[Tensor, " value"]
+    starts: Int[Tensor, " row"]
+    lengths: Int[Tensor, " row"]
+
+    @staticmethod
+    def group(values: Int[Tensor, " value"], row: Int[Tensor, " value"], num_rows: int) -> _Ragged:
+        lengths = torch.bincount(row, minlength=num_rows)
+        return _Ragged(values[row.argsort(stable=True)], lengths.cumsum(0) - lengths, lengths)
+
+    def take(self, rows: Int[Tensor, " taken"]) -> Int[Tensor, " value"]:
+        """The values of these rows, concatenated."""
+        lengths = self.lengths[rows]
+        ends = lengths.cumsum(0)
+        total = int(ends[-1])
+        shift = self.starts[rows] - ends + lengths
+        where = torch.arange(total) + shift.repeat_interleave(lengths, output_size=total)
+        return self.values.index_select(0, where)
+
+
+class BlockContents:
+    """The answers and the items of every block, and in how many blocks each item is.
+
+    Parameters
+    ----------
+    codes
+        The block of every answer: 0, 1, 2, ... without gaps.
+    answers
+        The answers.
+    num_items
+        How many items there are.
+
+    Raises
+    ------
+    ValueError
+        If the codes are no such numbers.
+    """
+
+    def __init__(self, codes: Int[Tensor, " pair"], answers: Answers, num_items: int) -> None:
+        self.codes = codes
+        self.count = _checked_num_blocks(codes, answers.num_pairs)
+        self.answers = _Ragged.group(torch.arange(answers.num_pairs), codes, self.count)
+        held = torch.cat([codes * num_items + answers.left, codes * num_items + answers.right])
+        held = held.unique()
+        self.items = _Ragged.group(held % num_items, held // num_items, self.count)
+        self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
+
+    def num_holding(self, items: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
+        """How many blocks hold each of these items."""
+        return self._num_holding[torch.searchsorted(self._annotated, items)]
+
+
+def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
+    is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
+    if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
+        raise ValueError(
+            f"blocks must return one int64 code, 0 or more, for each of the {num_pairs} answers"
+        )
+    count = int(codes.max()) + 1
+    used = len(codes.unique())
+    if used != count:
+        raise ValueError(
+            f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
+            "blocks 0, 1, 2, ... without gaps"
+        )
+    return count
+
+
+__all__ = ["BlockContents"]

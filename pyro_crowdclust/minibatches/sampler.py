@@ -1,0 +1,165 @@
+"""Minibatches of items and answers whose weighted sums are unbiased.
+
+Items without answers are drawn singly. Answers are drawn in blocks, such as whole pages, because an
+item learns its cluster from many answers at once and little from one. Every item and every answer
+carries the inverse of the rate at which it is drawn, so that
+
+    E[Σ_batch weight_i f(i)] = Σ_data f(i)        for items and for answers alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.batch import (
+    Batch,
+    check_size,
+    constant_weights,
+    no_codes,
+    shared_batch,
+    with_supervision,
+)
+from pyro_crowdclust.minibatches.block_contents import BlockContents
+from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks
+from pyro_crowdclust.minibatches.item_order import Others
+from pyro_crowdclust.minibatches.processes import Ranks
+from pyro_crowdclust.minibatches.selection import Selection
+
+
+class MinibatchSampler:
+    """Unbiased minibatches: single items without answers, whole blocks of answers.
+
+    A step draws p of the B blocks without replacement, with all their answers and items, and a
+    random part of the U items without answers. The weights are
+
+        answer                 B / p
+        item with answers      (B / p) (drawn blocks that hold it) / (blocks that hold it)
+        item without answers   U / size of the part
+        pair without answers   U (U - 1) / (u (u - 1))
+
+    with p = answers_per_step over the mean number of answers in a block, rounded, and u the size of
+    the part; the last weight is that of two items without answers that share a label or a link. One
+    pass over the items without answers is an epoch, or one over the blocks where every item has
+    answers.
+
+    Parameters
+    ----------
+    data
+        Items and answers.
+    batch_size
+        About how many items without answers a step draws.
+    answers_per_step
+        About how many answers a step draws.
+    blocks
+        How answers are put into blocks, called afresh for every epoch. None takes `PageBlocks()`
+        where the answers have pages, else `ConnectedBlocks()`.
+    generator
+        Source of all randomness. It is used up by construction and by every epoch.
+
+    Raises
+    ------
+    ValueError
+        For sizes below 1, and for blocks that do not fit the answers.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    >>> data = CrowdData(torch.eye(7), pairs)
+    >>> sampler = MinibatchSampler(data, batch_size=2, generator=torch.Generator().manual_seed(0))
+    >>> for batch in sampler:
+    ...     print(batch, batch.item_weight.tolist())
+    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
+    Batch(5 of 7 items, 3 of them in 2 answers) [1.0, 1.0, 1.0, 2.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        data: CrowdData,
+        *,
+        batch_size: int = 128,
+        answers_per_step: int = 2500,
+        blocks: BlockMaker | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        check_size("batch_size", batch_size)
+        check_size("answers_per_step", answers_per_step)
+        self.data = data
+        self.answers_per_step = answers_per_step
+        self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
+        self.generator = generator
+        self._unpaired = Others(data)
+        self._blocks: BlockContents | None = None
+        self._renew_blocks()
+        if len(self._unpaired):
+            self._num_steps = max(1, round(len(self._unpaired) / batch_size))
+        else:
+            self._num_steps = math.ceil(self._blocks.count / self._blocks_per_step())
+
+    def __len__(self) -> int:
+        """Steps in an epoch; fixed, though the number of blocks may vary between epochs."""
+        return self._num_steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One epoch."""
+        return self.epoch(Ranks())
+
+    def epoch(self, ranks: Ranks) -> Iterator[Batch]:
+        """One epoch, of every minibatch the part that this process has."""
+        self._renew_blocks()
+        parts = self._unpaired.shuffled_parts(self.data, len(self), self.generator)
+        blocks = self._blocks
+        if blocks is None:
+            draws = itertools.repeat(no_codes())
+        else:
+            draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
+        for part, drawn in zip(parts, draws, strict=False):
+            yield self._step(blocks, drawn, part, ranks)
+
+    def _renew_blocks(self) -> None:
+        answers = self.data.answers
+        if answers is None:
+            return
+        codes = self.block_maker(answers, self.generator)
+        # Blocks that stay the same, such as pages, are prepared only once.
+        if self._blocks is None or not torch.equal(codes, self._blocks.codes):
+            self._blocks = BlockContents(codes, answers, self.data.num_items)
+
+    def _blocks_per_step(self) -> int:
+        mean_size = self.data.num_pairs / self._blocks.count
+        return min(max(round(self.answers_per_step / mean_size), 1), self._blocks.count)
+
+    def _step(
+        self, blocks: BlockContents | None, drawn: Tensor, part: Tensor, ranks: Ranks
+    ) -> Batch:
+        weight = constant_weights(len(part), len(self._unpaired) / max(len(part), 1))
+        paired, chosen, scale = no_codes(), no_codes(), 1.0
+        if blocks is not None:
+            paired, num_drawn = blocks.items.take(drawn).unique(return_counts=True)
+            scale = blocks.count / len(drawn)
+            paired_weight = scale * (num_drawn.double() / blocks.num_holding(paired))
+            weight = torch.cat([paired_weight, weight])
+            chosen = blocks.answers.take(drawn)
+        selection = Selection.of(self.data, paired, part, weight, chosen, scale)
+        batch = shared_batch(self.data, selection, ranks)
+        return self._with_neighbors(batch, len(self._unpaired), len(part))
+
+    def _with_neighbors(self, batch: Batch, of: int, drawn: int) -> Batch:
+        """Labels and links, with the weights of pairs among ``drawn`` out of ``of`` items."""
+        scale = (of - 1) / (drawn - 1) if drawn > 1 else 1.0
+        return with_supervision(self.data, batch, of / max(drawn, 1) * scale, scale)
+
+
+def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Tensor, " drawn"]]:
+    """Draw `size` of `count` without replacement, reshuffling when fewer are left."""
+    while True:
+        yield from torch.randperm(count, generator=generator).split(size)[: count // size]
+
+
+__all__ = ["MinibatchSampler"]

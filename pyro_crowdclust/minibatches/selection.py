@@ -1,0 +1,133 @@
+"""Which items and answers a batch holds, before any of them is read, and how ranks share them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+
+class Part(NamedTuple):
+    """The ``rows`` that one rank holds of a batch ``of`` so many items."""
+
+    rows: Int[Tensor, " item"]
+    of: int
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Items and answers of a batch, by their positions in the data.
+
+    Attributes
+    ----------
+    paired
+        The items that occur in the answers, sorted: the first rows of the batch.
+    others
+        All other items.
+    item_weight
+        Inverse inclusion rate of every item.
+    answers
+        Positions of the answers.
+    left, right
+        The two items of each answer, as rows of the batch.
+    pair_weight
+        Inverse inclusion rate of every answer.
+    part
+        Which rows these are of the batch that all ranks share; None where there is one rank.
+    """
+
+    paired: Int[Tensor, " paired"]
+    others: Int[Tensor, " other"]
+    item_weight: Float[Tensor, " item"]
+    answers: Int[Tensor, " pair"]
+    left: Int[Tensor, " pair"]
+    right: Int[Tensor, " pair"]
+    pair_weight: float
+    part: Part | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: CrowdData,
+        paired: Int[Tensor, " paired"],
+        others: Int[Tensor, " other"],
+        item_weight: Float[Tensor, " item"],
+        answers: Int[Tensor, " pair"],
+        pair_weight: float = 1.0,
+    ) -> Selection:
+        """Select answers, the ``paired`` items that occur in them, and other items."""
+        left = right = answers
+        if data.answers is not None:
+            # `index_select` is several times faster than brackets, which counts in every step.
+            left = torch.searchsorted(paired, data.answers.left.index_select(0, answers))
+            right = torch.searchsorted(paired, data.answers.right.index_select(0, answers))
+        return cls(paired, others, item_weight, answers, left, right, pair_weight)
+
+    @property
+    def items(self) -> Int[Tensor, " item"]:
+        """Positions of all items, row by row."""
+        return torch.cat([self.paired, self.others])
+
+    def share(self, rank: int, count: int) -> Selection:
+        """What one of ``count`` ranks gets, with ``count`` times the weights.
+
+        The mean over ranks of a sum with these weights is the sum with the old ones. Items that
+        answers tie together stay together, since they send each other messages: the connected
+        parts go to the ranks by falling size, each to the rank with the fewest answers so far. The
+        other items fill up what is missing to equal numbers of rows.
+        """
+        component = self._components()
+        sizes = np.bincount(component[self.left.numpy()], minlength=component.max(initial=-1) + 1)
+        load, owner = np.zeros(count, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
+        for one in np.argsort(-sizes, kind="stable"):
+            owner[one] = load.argmin()
+            load[owner[one]] += sizes[one]
+        owner_of_row = torch.from_numpy(owner[component])
+        held = torch.bincount(owner_of_row, minlength=count).numpy()
+        start, stop = _filled_up(held, len(self.others))[rank : rank + 2].tolist()
+
+        own_paired = (owner_of_row == rank).nonzero().squeeze(1)
+        own_answers = (owner_of_row[self.left] == rank).nonzero().squeeze(1)
+        num_paired, of = len(self.paired), len(self.paired) + len(self.others)
+        rows = torch.cat([own_paired, torch.arange(num_paired + start, num_paired + stop)])
+        weight = count * self.item_weight[rows]
+        if not len(rows):
+            # Networks and distributions need not know batches without items: one that counts zero.
+            rows, weight = torch.zeros(1, dtype=torch.int64), self.item_weight.new_zeros(1)
+        items = self.items[rows]
+        new_row = torch.cumsum(owner_of_row == rank, 0) - 1
+        return Selection(
+            paired=items[: len(own_paired)],
+            others=items[len(own_paired) :],
+            item_weight=weight,
+            answers=self.answers[own_answers],
+            left=new_row[self.left[own_answers]],
+            right=new_row[self.right[own_answers]],
+            pair_weight=count * self.pair_weight,
+            part=Part(rows, of),
+        )
+
+    def _components(self) -> Int[np.ndarray, " paired"]:
+        """A code for every paired item, the same for items that answers tie together."""
+        ends = self.left.numpy(), self.right.numpy()
+        edges = coo_array((np.ones(len(ends[0])), ends), shape=(len(self.paired),) * 2)
+        if not len(self.paired):
+            return np.empty(0, dtype=np.int64)
+        return connected_components(edges, directed=False)[1].astype(np.int64)
+
+
+def _filled_up(held: Int[np.ndarray, " rank"], count: int) -> Int[np.ndarray, " bound"]:
+    """Bounds of consecutive parts of ``count`` that, with what is held, are as equal as may be."""
+    missing = np.maximum((held.sum() + count) / len(held) - held, 0.0)
+    if missing.sum() == 0:
+        missing = np.ones(len(held))
+    bounds = np.rint(np.cumsum(missing) / missing.sum() * count).astype(np.int64)
+    return np.concatenate([[0], bounds])

@@ -1,0 +1,144 @@
+"""Components of a mixture: what the features of the items in one cluster look like.
+
+A kind of components is a conjugate family with a prior, the check that features lie in its
+support, and what reports and starts ask. Under an ``Identity`` emission any of them is on the
+features themselves; under a network only Gaussian ones are, since latents are continuous.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart
+from pyro_crowdclust.mixture.weights import check_num_clusters
+
+
+class ComponentSummary(NamedTuple):
+    """What the items of every cluster look like.
+
+    Attributes
+    ----------
+    location
+        Mean of the features (or latents) of every component, one column per ``column_labels``.
+    covariance
+        Of Gaussian components, given their parameters: ``[cluster, dim, dim]``, or, of independent
+        features, their variances ``[cluster, dim]``. None for discrete features.
+    """
+
+    location: Float[Tensor, "cluster column"]
+    covariance: Float[Tensor, "cluster ..."] | None
+
+
+class Components(nn.Module, ABC):
+    """What models, guides and starts ask of the components of a mixture.
+
+    Derive from it, call its constructor with a conjugate family that knows its ``num_features``,
+    and say how to summarize; ``check`` and ``coordinates`` have defaults.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    family
+        Conjugate prior of a component.
+    natural_parameters
+        Of the prior, ``[size]`` or ``[K, size]``.
+
+    Attributes
+    ----------
+    latent_family
+        The family under which ``latent_statistics`` describe a latent behind a network; None where
+        the components can only be on features.
+    """
+
+    latent_family: NormalInverseWishart | None = None
+
+    def __init__(
+        self, num_clusters: int, family: ExponentialFamily, natural_parameters: Tensor
+    ) -> None:
+        super().__init__()
+        check_num_clusters(num_clusters)
+        self.num_clusters = num_clusters
+        self.family = family
+        self.prior = ConjugatePrior(family, natural_parameters, num_clusters)
+
+    @property
+    def num_features(self) -> int:
+        """Features of an item (or latent dimensions) that the components are on."""
+        return self.family.num_features
+
+    @property
+    def is_continuous(self) -> Bool[Tensor, " feature"]:
+        """Which features are real numbers, in units of one's choice."""
+        return torch.full((self.num_features,), self.latent_family is not None)
+
+    def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
+        """Labels of the columns of ``summary``, from names of the features or their positions."""
+        return list(range(self.num_features) if names is None else names)
+
+    @abstractmethod
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        """Means of the features of every component under a posterior."""
+
+    def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
+        """Statistics of a component in the layout of ``latent_family``."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be on latents")
+
+    def observe(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        """The value of the site ``x`` that known features are, ``[item, observation]``."""
+        return self.family.observed(features.double())
+
+    def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
+        """Inverse of ``observe``, e.g. of simulated items; ``[item, feature]``."""
+        return self.family.features(observation)
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item column"]:
+        """Coordinates in which k-means finds a start: distances should mean the same everywhere."""
+        return features
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        """Raise a ``ValueError`` where features lie outside the support, naming row and column.
+
+        Parameters
+        ----------
+        features
+            Some rows of the data.
+        first_row
+            The row of the data at which they begin, for the message.
+        columns
+            The columns of the data that they are, for the message.
+        """
+
+
+def refuse_outside(
+    outside: Bool[Tensor, "item feature"],
+    features: Tensor,
+    first_row: int,
+    columns: Sequence[int] | None,
+    message: str,
+) -> None:
+    """Raise a ``ValueError`` about the first number outside the support, if there is one."""
+    if outside.any():
+        row, column = outside.nonzero()[0].tolist()
+        where = column if columns is None else columns[column]
+        raise ValueError(
+            f"row {first_row + row}, column {where} of the features is "
+            f"{float(features[row, column]):g}, but {message}"
+        )
+
+
+def per_feature(value: float | Tensor, num_features: int) -> Float[Tensor, " feature"]:
+    """One prior parameter for every feature, from one for all or one for each."""
+    return torch.as_tensor(value, dtype=torch.float64).expand(num_features)

@@ -1,0 +1,235 @@
+"""Components of categories, counts and yes-or-no features."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.families import (
+    BetaBernoulli,
+    DirichletCategorical,
+    DirichletMultinomial,
+    GammaPoisson,
+)
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.mixture.components import (
+    Components,
+    ComponentSummary,
+    per_feature,
+    refuse_outside,
+)
+
+
+def _not_a_count(features: Tensor) -> Bool[Tensor, "item feature"]:
+    return (features < 0) | (features != features.round())
+
+
+@described
+class CategoricalComponents(Components):
+    """``x_j | z=k ~ Cat(p_kj)``, one distribution per column, ``p_kj ~ Dir(alpha)``.
+
+    Features are whole numbers, the codes 0 .. c_j - 1 of column j.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    num_categories
+        c_j of every column.
+    concentration
+        alpha of every category; 1/2 by default (Jeffreys).
+
+    Examples
+    --------
+    >>> components = CategoricalComponents(4, (3, 2))
+    >>> components.column_labels(["size", "sex"])
+    ['size=0', 'size=1', 'size=2', 'sex=0', 'sex=1']
+    """
+
+    def __init__(
+        self, num_clusters: int, num_categories: Sequence[int], concentration: float = 0.5
+    ) -> None:
+        num_categories = tuple(int(count) for count in num_categories)
+        if not num_categories or min(num_categories) < 1:
+            raise ValueError(
+                f"num_categories is {num_categories}, but must give a number of categories, 1 or "
+                "more, for every column"
+            )
+        family = DirichletCategorical(num_categories)
+        eta = family.natural(per_feature(concentration, family.size))
+        super().__init__(num_clusters, family, eta)
+
+    def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
+        columns = zip(super().column_labels(names), self.family.num_categories, strict=True)
+        return [f"{name}={code}" for name, count in columns for code in range(count)]
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        return ComponentSummary(self.family.mean(natural_parameters), None)
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item size"]:
+        return self.family.observation_statistics(features)
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        counts = torch.tensor(self.family.num_categories, device=features.device)
+        outside = _not_a_count(features) | (features >= counts)
+        given = ", ".join(map(str, self.family.num_categories[:8]))
+        refuse_outside(
+            outside,
+            features,
+            first_row,
+            columns,
+            "categorical components need codes 0, 1, ... below the column's number of categories "
+            f"({given}{', ...' * (len(counts) > 8)}): recode it, e.g. with pandas.factorize, or "
+            "give num_categories more",
+        )
+
+
+@described
+class MultinomialComponents(Components):
+    """``x | z=k ~ Mult(n, p_k)``, ``p_k ~ Dir(alpha)``: word counts of documents, for instance.
+
+    The number n of counts of every item is given, not modelled; with n = 1 this is a categorical.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    num_categories
+        Length of a count vector, e.g. size of the vocabulary.
+    concentration
+        alpha of every category; 1/2 by default (Jeffreys).
+    length
+        n of simulated items.
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        num_categories: int,
+        concentration: float = 0.5,
+        length: int = 100,
+    ) -> None:
+        family = DirichletMultinomial(num_categories, length)
+        eta = family.natural(per_feature(concentration, num_categories))
+        super().__init__(num_clusters, family, eta)
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        """Shares of the categories."""
+        (concentration,) = self.family.standard(natural_parameters)
+        return ComponentSummary(concentration / concentration.sum(-1, keepdim=True), None)
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+        # Roots of shares: their distance is Hellinger's, and frequent words do not drown the rest.
+        return (features / features.sum(-1, keepdim=True).clamp_min(1)).sqrt()
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        message = (
+            "multinomial components need counts 0, 1, 2, ...: pass raw counts, not frequencies or "
+            "tf-idf"
+        )
+        refuse_outside(_not_a_count(features), features, first_row, columns, message)
+
+
+@described
+class BernoulliComponents(Components):
+    """``x_j | z=k ~ Bern(p_kj)``, independent, ``p_kj ~ Beta(tau_1, tau_2)``; features 0 or 1.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    num_features
+        Length of a binary vector.
+    successes, failures
+        Pseudo-counts tau_1 of 1 and tau_2 of 0; 1/2 each by default (Jeffreys).
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        num_features: int,
+        successes: float = 0.5,
+        failures: float = 0.5,
+    ) -> None:
+        family = BetaBernoulli(num_features)
+        counts = (per_feature(count, num_features) for count in (successes, failures))
+        super().__init__(num_clusters, family, family.natural(*counts))
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        """Probabilities of 1."""
+        successes, failures = self.family.standard(natural_parameters)
+        return ComponentSummary(successes / (successes + failures), None)
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        message = (
+            "Bernoulli components need 0 or 1: threshold it, or use a BernoulliEmission, which "
+            "takes all of [0, 1]"
+        )
+        refuse_outside((features != 0) & (features != 1), features, first_row, columns, message)
+
+
+@described
+class PoissonComponents(Components):
+    """``x_j | z=k ~ Poisson(lambda_kj)``, independent, ``lambda_kj ~ Gamma(a, rate b)``; counts.
+
+    Unlike ``MultinomialComponents``, the totals of the items speak for clusters, too.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    num_features
+        Length of a count vector.
+    shape
+        a; 1/2 by default.
+    rate
+        b, by how many items the prior counts; 0.1 by default, so that the prior mean is 5 and its
+        deviation 7. For counts of another size, ``shape / rate`` should be about their mean.
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        num_features: int,
+        shape: Float[Tensor, " feature"] | float = 0.5,
+        rate: Float[Tensor, " feature"] | float = 0.1,
+    ) -> None:
+        family = GammaPoisson(num_features)
+        parts = (per_feature(part, num_features) for part in (shape, rate))
+        super().__init__(num_clusters, family, family.natural(*parts))
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        """Rates."""
+        shape, rate = self.family.standard(natural_parameters)
+        return ComponentSummary(shape / rate, None)
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+        # Anscombe's root, whose variance hardly depends on the rate.
+        return 2 * (features + 3 / 8).sqrt()
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        message = "Poisson components need counts 0, 1, 2, ...: pass raw counts"
+        refuse_outside(_not_a_count(features), features, first_row, columns, message)

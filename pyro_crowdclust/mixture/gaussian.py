@@ -1,0 +1,164 @@
+"""Gaussian components, on features and on latents: full and independent."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.families import (
+    GaussianParameters,
+    IndependentNormals,
+    NormalGamma,
+    NormalInverseWishart,
+)
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.mixture.components import Components, ComponentSummary, per_feature
+
+
+@described
+class GaussianComponents(Components):
+    """``x | z=k ~ N(mu_k, Sigma_k)``, ``(mu_k, Sigma_k) ~ NIW(m, kappa, S, nu)``; eq. 5.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    dim
+        Dimension d of the latent (or of the features, with an ``Identity`` emission).
+    location
+        m, zero by default.
+    concentration
+        kappa; 0.5 by default (appendix B).
+    scale
+        S, or a multiple of the identity; (d + kappa) I by default.
+    degrees
+        nu > d - 1; d + kappa by default.
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        dim: int,
+        location: Float[Tensor, " dim"] | None = None,
+        concentration: float = 0.5,
+        scale: Float[Tensor, "dim dim"] | float | None = None,
+        degrees: float | None = None,
+    ) -> None:
+        family = NormalInverseWishart(dim)
+        location = torch.zeros(dim, dtype=torch.float64) if location is None else location.double()
+        scale = dim + concentration if scale is None else scale
+        if not isinstance(scale, Tensor):
+            scale = scale * torch.eye(dim, dtype=torch.float64)
+        degrees = dim + concentration if degrees is None else degrees
+        eta = family.natural(
+            location,
+            torch.tensor(concentration, dtype=torch.float64),
+            scale.double(),
+            torch.tensor(degrees, dtype=torch.float64),
+        )
+        super().__init__(num_clusters, family, eta)
+        self.dim = dim
+        self.latent_family = family
+
+    def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
+        return statistics
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        location, _, scale, degrees = self.family.standard(natural_parameters)
+        # The mean S / (nu - d - 1) exists only for nu > d + 1, the mode S / (nu + d + 1) always.
+        divisor = torch.where(
+            degrees > self.dim + 1, degrees - self.dim - 1, degrees + self.dim + 1
+        )
+        return ComponentSummary(location, scale / divisor[:, None, None])
+
+    def point(self, natural_parameters: Float[Tensor, "cluster size"]) -> GaussianParameters:
+        """Components for a point estimate: posterior means, and modes of the covariances."""
+        location, _, scale, degrees = self.family.standard(natural_parameters)
+        return GaussianParameters(location, scale / (degrees + self.dim + 1)[:, None, None])
+
+    def gaussian(self, value: GaussianParameters) -> GaussianParameters:
+        """Mean and covariance of a point estimate."""
+        return value
+
+    def from_gaussian(self, parameters: GaussianParameters) -> GaussianParameters:
+        """The point estimate nearest to a mean and a covariance."""
+        return parameters
+
+
+@described
+class DiagonalGaussianComponents(Components):
+    """``x_j | z=k ~ N(mu_kj, 1 / lambda_kj)``, independent, each with a normal-gamma prior.
+
+    ``mu | lambda ~ N(m, 1 / (kappa lambda))``, ``lambda ~ Gamma(nu / 2, rate s / 2)``: in one
+    dimension the prior of ``GaussianComponents`` with S = s. The defaults expect features (or
+    latents) that have been standardized; for others give ``location`` and ``scale`` their means and
+    about their variances.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    dim
+        Number of features d.
+    location
+        m, one number or one per feature.
+    concentration
+        kappa; 0.5 by default: a component's mean is about sqrt(1 / kappa) of its deviations away
+        from m.
+    scale
+        s, one number or one per feature; 1 + kappa by default.
+    degrees
+        nu > 0; 1 + kappa by default, so that the prior weighs one and a half items.
+
+    Examples
+    --------
+    >>> components = DiagonalGaussianComponents(5, 2)
+    >>> components.prior.natural_parameters.shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        dim: int,
+        location: Float[Tensor, " dim"] | float = 0.0,
+        concentration: float = 0.5,
+        scale: Float[Tensor, " dim"] | float | None = None,
+        degrees: float | None = None,
+    ) -> None:
+        family = NormalGamma(dim)
+        scale = 1 + concentration if scale is None else scale
+        degrees = 1 + concentration if degrees is None else degrees
+        kappa, half_degrees = (per_feature(v, dim) for v in (concentration, degrees / 2))
+        rate = per_feature(scale, dim) / 2
+        eta = family.natural(per_feature(location, dim), kappa, half_degrees, rate)
+        super().__init__(num_clusters, family, eta)
+        self.dim = dim
+        self.latent_family = NormalInverseWishart(dim)
+
+    def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
+        return self.family.full(statistics)
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        location, _, shape, rate = self.family.standard(natural_parameters)
+        # As for the full covariance: the mean of the variance where it exists, else the mode.
+        return ComponentSummary(location, rate / torch.where(shape > 1, shape - 1, shape + 1))
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+        deviation = features.std(0)
+        return features / torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+
+    def point(self, natural_parameters: Float[Tensor, "cluster size"]) -> IndependentNormals:
+        """Components for a point estimate: posterior means, and modes of the variances."""
+        location, _, shape, rate = self.family.standard(natural_parameters)
+        return IndependentNormals(location, (shape + 1) / rate)
+
+    def gaussian(self, value: IndependentNormals) -> GaussianParameters:
+        """Mean and covariance of a point estimate."""
+        return GaussianParameters(value.mean, (1 / value.precision).diag_embed())
+
+    def from_gaussian(self, parameters: GaussianParameters) -> IndependentNormals:
+        """The point estimate nearest to a mean and a covariance."""
+        variance = parameters.covariance.diagonal(dim1=-2, dim2=-1)
+        return IndependentNormals(parameters.mean, 1 / variance)

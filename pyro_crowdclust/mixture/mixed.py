@@ -1,0 +1,111 @@
+"""Components of rows with features of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.families import ProductFamily
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.mixture.components import Components, ComponentSummary
+
+
+@described
+class MixedComponents(Components):
+    """Rows of mixed type: given the cluster, parts of other components side by side.
+
+    Parameters
+    ----------
+    parts
+        Components of the library or your own, of the same ``num_clusters``.
+    columns
+        The columns of the data that each part is on, every column once. Default: the first part
+        has the first columns, and so on.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.mixture import (
+    ...     BernoulliComponents,
+    ...     DiagonalGaussianComponents,
+    ... )
+    >>> components = MixedComponents(
+    ...     [DiagonalGaussianComponents(3, 2), BernoulliComponents(3, 1)], columns=[[0, 2], [1]]
+    ... )
+    >>> components.num_features, components.column_labels()
+    (3, [0, 2, 1])
+    """
+
+    def __init__(
+        self, parts: Sequence[Components], columns: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        clusters = {part.num_clusters for part in parts}
+        if len(clusters) != 1:
+            raise ValueError(
+                f"the parts have {sorted(clusters)} clusters: give one or more parts that all have "
+                "the same number"
+            )
+        sizes = [part.num_features for part in parts]
+        if columns is None:
+            columns = [part.tolist() for part in torch.arange(sum(sizes)).split(sizes)]
+        columns = [list(part) for part in columns]
+        if [len(part) for part in columns] != sizes or sorted(sum(columns, [])) != [
+            *range(sum(sizes))
+        ]:
+            raise ValueError(
+                f"columns are {columns}, but the parts take {sizes} columns: give every column "
+                f"from 0 to {sum(sizes) - 1} to one part"
+            )
+        family = ProductFamily(tuple(part.family for part in parts))
+        eta = torch.cat([part.prior.natural_parameters for part in parts], -1)
+        super().__init__(clusters.pop(), family, eta)
+        self.parts = nn.ModuleList(parts)
+        self.columns = columns
+        order = torch.tensor(sum(columns, []))
+        self.register_buffer("_order", order)
+        self.register_buffer("_place", order.argsort())
+
+    @property
+    def is_continuous(self) -> Bool[Tensor, " feature"]:
+        return torch.cat([part.is_continuous for part in self.parts])[self._place]
+
+    def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
+        names = super().column_labels(names)
+        pairs = zip(self.parts, self.columns, strict=True)
+        return sum((part.column_labels([names[c] for c in own]) for part, own in pairs), [])
+
+    def _pairs(self, features: Float[Tensor, "item feature"]) -> list[tuple[Components, Tensor]]:
+        pairs = zip(self.parts, self.columns, strict=True)
+        return [(part, features[:, columns]) for part, columns in pairs]
+
+    def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
+        pairs = zip(self.parts, self.family.split(natural_parameters), strict=True)
+        locations = [part.summary(eta).location for part, eta in pairs]
+        return ComponentSummary(torch.cat(locations, -1), None)
+
+    def observe(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        return self.family.observed(features.double()[:, self._order])
+
+    def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
+        return self.family.features(observation)[:, self._place]
+
+    def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item column"]:
+        # Every feature has the same say: a part of m features has total variance m.
+        scaled = []
+        for part, own in self._pairs(features):
+            coordinates = part.coordinates(own)
+            spread = coordinates.var(0).sum() if len(own) > 1 else coordinates.new_zeros(())
+            factor = (part.num_features / spread).sqrt() if spread > 0 else 1.0
+            scaled.append(factor * coordinates)
+        return torch.cat(scaled, -1)
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        for (part, own), mine in zip(self._pairs(features), self.columns, strict=True):
+            part.check(own, first_row, mine if columns is None else [columns[c] for c in mine])

@@ -1,0 +1,32 @@
+"""Networks behind recognition and emission."""
+
+from pyro_crowdclust.networks.assignment_outputs import AssignmentOutputs
+from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.networks.convolutional import (
+    ConvolutionalClassifier,
+    ConvolutionalEncoder,
+    ResidualDecoder,
+    ResidualEncoder,
+)
+from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
+from pyro_crowdclust.networks.perceptrons import (
+    AmortizedRecognition,
+    GaussianRecognition,
+    SkipMLP,
+    learn_partition,
+)
+
+__all__ = [
+    "AmortizedRecognition",
+    "AssignmentOutputs",
+    "ClusterMLP",
+    "ClusterRecognition",
+    "CodedMLP",
+    "ConvolutionalClassifier",
+    "ConvolutionalEncoder",
+    "GaussianRecognition",
+    "ResidualDecoder",
+    "ResidualEncoder",
+    "SkipMLP",
+    "learn_partition",
+]

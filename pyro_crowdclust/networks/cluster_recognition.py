@@ -1,0 +1,123 @@
+"""The recognition network of latents that an item has once for every cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.families import IndependentMoments
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
+from pyro_crowdclust.networks.perceptrons import SkipNetwork
+
+
+@described
+class ClusterRecognition(nn.Module):
+    """``q(h | o, z=k) = prod_l N(h^(l) | mu_k^(l)(o), diag sigma_k^(l)(o)^2)``.
+
+    Echraibi et al. 2020, section 3.1, where every layer has a network of its own. Here
+    ``(mu, r)_k = head_k(trunk(o))`` and ``log sigma = log s_0 + w tanh(r / w)``: the trunk
+    runs once per item, the head once per row. At the start of training every mean is the linear map
+    of the start, whatever the cluster.
+
+    Parameters
+    ----------
+    trunk
+        Network with a linear skip path from features to at least as many numbers as the top layer
+        has dimensions: ``SkipMLP``, ``ConvolutionalEncoder`` and the like.
+    head
+        Network of the cluster from what the trunk returns to mean and scale of every layer, that
+        is to ``2 sum(dims)`` numbers.
+    dims
+        Dimension of every stochastic layer, the top layer h^(L) first.
+    initial_scale
+        s_0, the standard deviation of q before training.
+    range_of_scale
+        e^w > 1: scales stay between s_0 e^-w and s_0 e^w, so that a label term cannot make wrong
+        clusters improbable by scales that explode or vanish.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pyro_crowdclust.networks import SkipMLP
+    >>> recognition = ClusterRecognition(SkipMLP((6, 9, 5)), CodedMLP((5, 8, 4), 3), [2])
+    >>> rows = Rows.of(torch.eye(3))
+    >>> (top,) = recognition.latents(recognition.trunk(torch.zeros(3, 6)), rows)
+    >>> top.mean.shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        trunk: SkipNetwork,
+        head: CodedMLP | ClusterMLP,
+        dims: Sequence[int],
+        initial_scale: float = 0.2,
+        range_of_scale: float = 10.0,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.head = trunk, head
+        self.dims = tuple(dims)
+        if initial_scale <= 0 or range_of_scale <= 1:
+            raise ValueError(
+                "need initial_scale > 0 and range_of_scale > 1, not "
+                f"{initial_scale} and {range_of_scale}"
+            )
+        self.initial_scale, self.range_of_scale = initial_scale, range_of_scale
+        given = head.num_outputs
+        if given != 2 * sum(self.dims):
+            raise ValueError(
+                f"the head returns {given} numbers, but a mean and a scale in {sum(self.dims)} "
+                f"dimensions are {2 * sum(self.dims)}: make that its output size"
+            )
+        if trunk.skip.out_features < self.dims[0]:
+            raise ValueError(
+                f"the trunk returns {trunk.skip.out_features} numbers, but the top layer has "
+                f"{self.dims[0]} dimensions: let it return at least as many"
+            )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Means are the first outputs of the trunk, scales ``initial_scale``, for all clusters."""
+        top, width = self.dims[0], self.trunk.skip.out_features
+        identity = [torch.eye(dim, top) for dim in self.dims]
+        weight = torch.cat([*identity, torch.zeros(sum(self.dims), top)])
+        self.head.set_linear(nn.functional.pad(weight, (0, width - top)), torch.zeros(len(weight)))
+
+    def check(self, num_features: int, dim: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model's top layer."""
+        if self.trunk.skip.in_features != num_features:
+            raise ValueError(
+                f"the recognition network takes {self.trunk.skip.in_features} features per item, "
+                f"but the data have {num_features}: build it with input size {num_features}"
+            )
+        if self.dims[0] != dim:
+            raise ValueError(
+                f"the recognition network's top layer has {self.dims[0]} dimensions, the model's "
+                f"components have {dim}: give both the same"
+            )
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start with means ``A o + b`` for every cluster."""
+        with torch.no_grad():
+            self.trunk.skip.weight.zero_()
+            self.trunk.skip.bias.zero_()
+        self.trunk.set_linear(weight, bias)
+
+    def latents(self, seen: Float[Tensor, "item width"], rows: Rows) -> list[IndependentMoments]:
+        """q(h^(l) | o, z) of every row, the top layer first, from what the trunk saw."""
+        outputs = self.head(seen.index_select(0, rows.item), rows)
+        means, raw = outputs.chunk(2, -1)
+        width = math.log(self.range_of_scale)
+        scales = self.initial_scale * (width * torch.tanh(raw / width)).exp()
+        parts = zip(means.split(self.dims, -1), scales.split(self.dims, -1), strict=True)
+        return [IndependentMoments(mean, scale) for mean, scale in parts]
+
+    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
+        """Put the clusters in another order."""
+        self.head.reorder(order)

@@ -1,0 +1,314 @@
+"""Networks with a linear skip path, the multilayer perceptron, and recognition networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.families import IndependentMoments, Moments
+from pyro_crowdclust.families.potential import GaussianPotential
+from pyro_crowdclust.files.description import described
+
+
+class SkipNetwork(nn.Module):
+    """``f(x) = A x + b + B h(x)``, where the last layer B starts at zero.
+
+    The network therefore starts as the linear map ``A x + b``, which a data-dependent start sets
+    to PCA: with default initial networks the posterior of the latents collapses and one cluster
+    takes all.
+
+    Parameters
+    ----------
+    hidden
+        h.
+    output
+        B, without a bias.
+    skip
+        ``A x + b``.
+    """
+
+    def __init__(self, hidden: nn.Module, output: nn.Module, skip: nn.Linear) -> None:
+        super().__init__()
+        self.hidden, self.output, self.skip = hidden, output, skip
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.output.weight)
+        self.skip.reset_parameters()
+
+    def set_linear(
+        self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
+    ) -> None:
+        """Set the linear path to ``A x + b``, for the first rows of the output."""
+        with torch.no_grad():
+            self.skip.weight[: len(weight)] = weight.to(self.skip.weight)
+            self.skip.bias[: len(bias)] = bias.to(self.skip.bias)
+
+    def residual(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        """``B h(x)``."""
+        return self.output(self.hidden(x))
+
+    def forward(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        return self.skip(x) + self.residual(x)
+
+
+@described
+class SkipMLP(SkipNetwork):
+    """``f(x) = A x + b + MLP(x)``, where the last layer of the MLP starts at zero.
+
+    Parameters
+    ----------
+    sizes
+        Input size, hidden sizes, output size, e.g. ``(784, 500, 500, 8)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = SkipMLP((3, 5, 2))
+    >>> x = torch.randn(4, 3)
+    >>> torch.equal(network(x), network.skip(x))
+    True
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        if len(sizes) < 2:
+            raise ValueError(f"sizes {tuple(sizes)} must name at least an input and an output size")
+        layers: list[nn.Module] = []
+        for size_in, size_out in pairwise(sizes[:-1]):
+            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+        output = nn.Linear(sizes[-2], sizes[-1], bias=False)
+        super().__init__(nn.Sequential(*layers), output, nn.Linear(sizes[0], sizes[-1]))
+
+    def reset_parameters(self) -> None:
+        for layer in self.hidden:
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+        super().reset_parameters()
+
+
+def learn_partition(
+    logits: Callable[[Tensor], Tensor],
+    parameters: Iterable[nn.Parameter],
+    features: Float[Tensor, "item feature"],
+    responsibilities: Float[Tensor, "item cluster"],
+    generator: torch.Generator,
+    steps: int,
+) -> None:
+    """``min - mean_i sum_k r_ik log q(z_i = k | o_i)``, by so many steps of Adam on 256 items."""
+    optimizer = torch.optim.Adam(parameters, lr=3e-3)
+    for _ in range(steps):
+        rows = torch.randint(len(features), (256,), generator=generator)
+        found = logits(features[rows])
+        loss = nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def _check_features(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network takes {found} features per item, but the data have {needed}: "
+            f"build it with input size {needed}"
+        )
+
+
+def _check_latent(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network is for latents of dimension {found}, but the model's "
+            f"components have dimension {needed}: give both the same"
+        )
+
+
+@described
+class GaussianRecognition(nn.Module):
+    """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
+
+    The network returns a mean m(o) and a raw precision; ``lambda = softplus(raw + offset)``. The
+    offset makes the initial precision confident, so that features speak before the prior does.
+
+    Parameters
+    ----------
+    network
+        Maps features to ``2 dim`` numbers; a ``SkipNetwork`` takes part in the PCA start.
+    dim
+        Dimension d of the latent.
+    initial_precision
+        lambda at a raw output of zero.
+    """
+
+    def __init__(self, network: nn.Module, dim: int, initial_precision: float = 20.0) -> None:
+        super().__init__()
+        self.network = network
+        self.dim = dim
+        self.initial_precision = initial_precision
+        offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
+        self.register_buffer("offset", offset.float())
+
+    def check(self, num_features: int, dim: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
+
+        Of a network that is not a ``SkipNetwork`` the sizes are not known.
+        """
+        _check_latent(self.dim, dim)
+        if isinstance(self.network, SkipNetwork):
+            _check_features(self.network.skip.in_features, num_features)
+            returned = self.network.skip.out_features
+            if returned != 2 * dim:
+                raise ValueError(
+                    f"the recognition network returns {returned} numbers, but a mean and a "
+                    f"precision in {dim} dimensions are {2 * dim}: make that its output size"
+                )
+
+    def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
+        """The potential of every item."""
+        raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
+        precision = nn.functional.softplus(raw_precision + self.offset)
+        return GaussianPotential(precision * raw_mean, precision)
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision."""
+        if not isinstance(self.network, SkipNetwork):
+            return
+        skip = self.network.skip
+        with torch.no_grad():
+            skip.weight.zero_()
+            skip.bias.zero_()
+        self.network.set_linear(weight, bias)
+
+
+@described
+class AmortizedRecognition(nn.Module):
+    """``q(z | o) = Cat(net(o))`` and ``q(x | z, o) = N(net(z, o), diag)``; Luo et al., section 2.3.
+
+    Both share a trunk; the assignment enters the second branch through one more hidden layer, so
+    that the trunk runs once per item for all K values of z.
+
+    Parameters
+    ----------
+    sizes
+        Input size and hidden sizes, e.g. ``(784, 500, 500)``; the last is also the size of the
+        layer that sees z.
+    dim
+        Dimension d of the latent.
+    num_clusters
+        K.
+    initial_scale
+        Standard deviation of q(x | z, o) before training.
+    trunk
+        Network from ``sizes[0]`` to ``sizes[-1]`` numbers, in place of the perceptron.
+    assignment_network
+        Network from features to K logits of q(z | o), which then does not share the trunk.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        dim: int,
+        num_clusters: int,
+        initial_scale: float = 0.2,
+        trunk: nn.Module | None = None,
+        assignment_network: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if trunk is None:
+            layers: list[nn.Module] = []
+            for size_in, size_out in pairwise(sizes):
+                layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+            trunk = nn.Sequential(*layers)
+        self.trunk = trunk
+        self.shares_trunk = assignment_network is None
+        self.num_clusters = num_clusters
+        self.logits = (
+            nn.Linear(sizes[-1], num_clusters) if self.shares_trunk else assignment_network
+        )
+        self.hidden = nn.Linear(sizes[-1], sizes[-1])
+        self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
+        self.moments = nn.Linear(sizes[-1], 2 * dim)
+        self.skip = nn.Linear(sizes[0], dim)
+        self.initial_scale = initial_scale
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
+        own = self.logits, self.hidden, self.assignment, self.moments, self.skip
+        for layer in [*of_trunk, *own]:
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()
+        nn.init.zeros_(self.moments.weight)
+        nn.init.zeros_(self.moments.bias)
+
+    def check(self, num_features: int, dim: int, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model."""
+        _check_features(self.skip.in_features, num_features)
+        _check_latent(self.skip.out_features, dim)
+        if self.num_clusters != num_clusters:
+            raise ValueError(
+                f"the recognition network knows {self.num_clusters} clusters, the model "
+                f"{num_clusters}: give both the same number"
+            )
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start with mean ``A o + b`` for every z."""
+        with torch.no_grad():
+            self.skip.weight.copy_(weight)
+            self.skip.bias.copy_(bias)
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train q(z | o) on a given partition, so that no cluster is lost before training."""
+        learn_partition(
+            lambda rows: self.assignment_logits(rows)[0],
+            [*self.trunk.parameters(), *self.logits.parameters()],
+            features.to(self.skip.weight.dtype),
+            responsibilities,
+            generator,
+            steps,
+        )
+
+    def assignment_logits(
+        self, features: Float[Tensor, "item ..."]
+    ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
+        """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
+        trunk = self.trunk(features.flatten(1))
+        seen = trunk if self.shares_trunk else features.flatten(1)
+        return self.logits(seen), trunk
+
+    def latent(
+        self,
+        features: Float[Tensor, "item ..."],
+        trunk: Float[Tensor, "item hidden"],
+        assignments: Float[Tensor, "*value item_or_1 cluster"],
+    ) -> Moments:
+        """q(x | z, o) for one-hot z (all of its values at once where z is enumerated)."""
+        hidden = self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype))
+        return self._latent(hidden, self.skip(features.flatten(1)))
+
+    def latent_of_rows(
+        self,
+        features: Float[Tensor, "item ..."],
+        trunk: Float[Tensor, "item hidden"],
+        rows: Rows,
+    ) -> Moments:
+        """q(x | z, o) of every row."""
+        of_items = self.hidden(trunk), self.skip(features.flatten(1))
+        hidden, linear = (part.index_select(0, rows.item) for part in of_items)
+        of_clusters = self.assignment.weight.mT
+        return self._latent(hidden + of_clusters.index_select(0, rows.cluster), linear)
+
+    def _latent(self, hidden: Tensor, linear: Tensor) -> Moments:
+        shift, raw_scale = self.moments(torch.relu(hidden)).double().chunk(2, -1)
+        scale = self.initial_scale * raw_scale.exp()
+        return IndependentMoments(linear.double() + shift, scale).full()

@@ -1,0 +1,20 @@
+"""What comes out of a fit: reading, saving and loading it."""
+
+from pyro_crowdclust.results.averaging import AveragedClasses, average_classes
+from pyro_crowdclust.results.cluster_classes import (
+    class_probabilities,
+    cluster_classes,
+    known_or_likeliest,
+)
+from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.loading import load
+
+__all__ = [
+    "AveragedClasses",
+    "Fitted",
+    "average_classes",
+    "class_probabilities",
+    "cluster_classes",
+    "known_or_likeliest",
+    "load",
+]

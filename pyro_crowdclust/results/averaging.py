@@ -1,0 +1,176 @@
+"""Several models of the same class labels, averaged by how well they predict answers held out.
+
+    q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)      v = argmax_v sum_a log sum_m v_m p_m(a | the others)
+                                               w_m = (v_m + 1 / M) / 2
+
+No model of annotators is best on every crowd, and which one is best cannot be seen from the ELBO,
+which rewards what is known of the workers, not of the items. A part of the answers is held out:
+the temperature of a model (see ``label_calibration``) is the one under which they are likeliest,
+each predicted from the others about its item, and v are the weights under which the average of the
+models predicts them best (stacking; Yao et al. 2018). No truth is needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+from pyro_crowdclust.results.fitted import Fitted
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutAnswers:
+    """Answers that no model has seen, in positions and codes of the data that it has seen."""
+
+    item: Int[np.ndarray, " answer"]
+    worker: Int[np.ndarray, " answer"]
+    label: Int[np.ndarray, " answer"]
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+
+def hold_out_answers(
+    data: CrowdData, share: float = 0.2, seed: int = 0
+) -> tuple[CrowdData, HeldOutAnswers]:
+    """The data without a random share of the class labels, and those labels.
+
+    Held out are only answers about items, and of workers, that keep another one.
+
+    Raises
+    ------
+    ValueError
+        If ``share`` is not between 0 and 1, or if nothing can be held out.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> rest, held = hold_out_answers(CrowdData(None, labels=said), share=0.2)
+    >>> rest.num_labels, len(held)
+    (4, 1)
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}, but must be between 0 and 1")
+    rng = np.random.default_rng(seed)
+    labels = data.class_labels
+    codes = [part.numpy() for part in (labels.item, labels.worker, labels.label)]
+    left = np.bincount(codes[0]), np.bincount(codes[1])
+    wanted = max(1, round(share * len(labels)))
+    chosen: list[int] = []
+    for answer in rng.permutation(len(labels)):
+        item, worker = codes[0][answer], codes[1][answer]
+        if len(chosen) < wanted and left[0][item] > 1 and left[1][worker] > 1:
+            chosen.append(answer)
+            left[0][item] -= 1
+            left[1][worker] -= 1
+    if not chosen:
+        raise ValueError(
+            "no answer can be held out, since every item or every worker has one answer only: fit "
+            "one model"
+        )
+    held = np.zeros(len(labels), dtype=bool)
+    held[chosen] = True
+    with warnings.catch_warnings():
+        # What there is to say of the labels was said of all of them.
+        warnings.simplefilter("ignore", UserWarning)
+        rest = CrowdData(
+            data.features,
+            labels=data.labels[~held],
+            item_ids=data.item_ids,
+            classes=data.class_ids,
+        )
+    return rest, HeldOutAnswers(*(part[held] for part in codes))
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedClasses:
+    """The weighted average of several fits to the same class labels.
+
+    Attributes
+    ----------
+    members
+        The fits.
+    temperatures, weights
+        T and w of each.
+    """
+
+    members: Sequence[Fitted]
+    temperatures: Sequence[float]
+    weights: Float[np.ndarray, " member"]
+
+    @cached_property
+    def class_probabilities(self) -> pd.DataFrame:
+        """``sum_m w_m q_m(y_i = k)^(1 / T_m)``, every part normalized, by the user's ids."""
+        frame = self.members[0].class_probabilities
+        parts = zip(self.weights, self.members, self.temperatures, strict=True)
+        probabilities = sum(w * temper(member.probabilities, t) for w, member, t in parts)
+        return pd.DataFrame(probabilities, frame.index, frame.columns)
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """Posterior mean of ``p(label | class)`` of every worker."""
+        means = [member.confusion["mean"] for member in self.members]
+        return sum(w * mean for w, mean in zip(self.weights, means, strict=True)).to_frame()
+
+
+def average_classes(
+    data: CrowdData,
+    fit_each: Callable[[CrowdData], Sequence[Fitted]],
+    share: float = 0.2,
+    seed: int = 0,
+) -> AveragedClasses:
+    """Fit without some answers for temperatures and weights, then with all of them.
+
+    Parameters
+    ----------
+    data
+        Items with class labels.
+    fit_each
+        Fits every model to the data that it is given.
+    share, seed
+        As for ``hold_out_answers``.
+    """
+    rest, held = hold_out_answers(data, share, seed)
+    predictions = [_predict(member, held) for member in fit_each(rest)]
+    temperatures, likelihoods = zip(*predictions, strict=True)
+    weights = stacking_weights(np.array(likelihoods))
+    # Of answers held out there may be few: weights half way to even ones predict classes better.
+    return AveragedClasses(fit_each(data), temperatures, (weights + 1 / len(weights)) / 2)
+
+
+def _predict(member: Fitted, held: HeldOutAnswers) -> tuple[float, Float[np.ndarray, " answer"]]:
+    """The temperature under which the answers are likeliest, and how likely each of them is."""
+    labels = full_batch(member.data).class_labels
+    codes = (torch.as_tensor(part) for part in (held.item, held.worker, held.label))
+    named = member.guide.answer_probabilities(labels, *codes).numpy()
+    q = member.probabilities[held.item]
+    found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
+    best = max(found, key=lambda temperature: np.log(found[temperature]).sum())
+    return best, found[best]
+
+
+def stacking_weights(
+    likelihoods: Float[np.ndarray, "member answer"], rounds: int = 500
+) -> Float[np.ndarray, " member"]:
+    """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM.
+
+    Examples
+    --------
+    >>> stacking_weights(np.array([[0.9, 0.9, 0.9, 0.1], [0.5, 0.5, 0.5, 0.5]])).round(2).tolist()
+    [0.62, 0.38]
+    """
+    weights = np.full(len(likelihoods), 1 / len(likelihoods))
+    for _ in range(rounds):
+        parts = weights[:, None] * likelihoods
+        weights = (parts / parts.sum(0)).mean(1)
+    return weights

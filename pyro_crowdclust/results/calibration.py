@@ -1,0 +1,78 @@
+"""Class probabilities that keep what they promise, without knowing any class.
+
+Models of class labels take the answers about an item for independent given its class. Items differ
+in more than their class, so answers agree, rightly or wrongly, more often than that, and
+probabilities are too near to zero and one. How much too near shows in the answers themselves: each
+can be predicted from the others about its item.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.results.fitted import Fitted
+
+TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
+
+
+def temper(
+    probabilities: Float[np.ndarray, "item class"], temperature: float
+) -> Float[np.ndarray, "item class"]:
+    """``q^(1 / T)``, normalized; the order of the classes stays.
+
+    Examples
+    --------
+    >>> temper(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.667, 0.333]]
+    """
+    logits = np.log(np.clip(probabilities, 1e-300, None)) / temperature
+    return torch.from_numpy(logits).softmax(-1).numpy()
+
+
+@torch.no_grad()
+def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
+    """Mean log-probability of an answer given the other answers about its item, in nats.
+
+    With q(y_i) of the fit, the answer a of worker j is taken back out of the item,
+    ``q_-a(k)  propto  (q(y_i = k) / exp E[log gamma_jka])^(1 / T)``, and out of the worker's
+    counts, ``E_-a[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``; what is reported is
+    the mean of ``log sum_k q_-a(k) E_-a[gamma_jka]`` over the items with more answers than one.
+
+    Parameters
+    ----------
+    result
+        A fit whose annotators have a site ``confusion``.
+    temperature
+        T.
+    """
+    batch = full_batch(result.data)
+    labels, posteriors = batch.class_labels, result.guide.posteriors
+    q = torch.tensor(result.probabilities)[batch.items]
+    values = {name: posterior.mean() for name, posterior in posteriors.items()}
+    log_answers = result.model.annotators.log_answers(values)
+    shape = (labels.num_workers, labels.num_classes, -1)
+    alpha = posteriors["confusion"].standard().concentration.reshape(shape)
+    chosen = labels.counts[labels.item] > 1
+    item, worker, label = (part[chosen] for part in (labels.item, labels.worker, labels.label))
+    held = q[item]
+    others = (held.clamp_min(1e-300).log() - log_answers[worker, label]) / temperature
+    # Repeated answers may have put more than the prior's part below zero.
+    named = (alpha[worker, :, label] - held).clamp_min(1e-6)
+    total = (alpha[worker].sum(-1) - held).clamp_min(1e-6)
+    return float((others.log_softmax(-1) + (named / total).log()).logsumexp(-1).mean())
+
+
+def best_temperature(result: Fitted) -> float:
+    """The temperature under which answers are predicted best from the others; 1 or more."""
+    return max(TEMPERATURES, key=lambda t: held_out_log_likelihood(result, t))
+
+
+def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
+    """``result.class_probabilities`` at the best temperature; the classes chosen are the same."""
+    probabilities = temper(result.probabilities, best_temperature(result))
+    frame = result.class_probabilities
+    return pd.DataFrame(probabilities, frame.index, frame.columns)

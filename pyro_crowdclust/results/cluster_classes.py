@@ -1,0 +1,59 @@
+"""From clusters to the classes of the known labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.results.fitted import Fitted
+
+# Pseudo-labels with which a cluster without labels predicts the shares of the classes.
+_PSEUDO_LABELS = 1e-3
+
+
+def cluster_classes(result: Fitted) -> pd.DataFrame:
+    """``E[rho_kc]``: the probability of every known class in every cluster, a row per cluster.
+
+    It is the posterior mean of the model's ``ClassTable``. Models without one get the labels that
+    the items of each cluster carry, ``sum_n q(z_n = k) [y_n = c]``, normalized.
+
+    Raises
+    ------
+    ValueError
+        If the fit's data have no known labels.
+    """
+    data = result.data
+    if data.known is None or not data.num_known_classes:
+        raise ValueError(
+            "the fit had no known labels, so its clusters have no classes: pass CrowdData(..., "
+            "known=labels)"
+        )
+    posteriors = getattr(result.guide, "posteriors", {})
+    if "class_table" in posteriors:
+        counts = posteriors["class_table"].standard().concentration.numpy(force=True)
+        counts = counts[:, : data.num_known_classes]
+    else:
+        known = data.known.numpy()
+        labelled = known >= 0
+        one_hot = np.eye(data.num_known_classes)[known[labelled]]
+        counts = result.probabilities[labelled].T @ one_hot + _PSEUDO_LABELS * one_hot.mean(0)
+    index = pd.RangeIndex(len(counts), name="cluster")
+    shares = counts / counts.sum(1, keepdims=True)
+    return pd.DataFrame(shares, index=index, columns=data.known_ids)
+
+
+def class_probabilities(result: Fitted) -> Float[np.ndarray, "item class"]:
+    """p(y_n = c) of training items: the label where known, else ``sum_k q(z_n = k) E[rho_kc]``."""
+    known = result.data.known.numpy() if result.data.known is not None else np.array([])
+    probabilities = result.probabilities @ cluster_classes(result).to_numpy()
+    probabilities[known >= 0] = np.eye(probabilities.shape[1])[known[known >= 0]]
+    return probabilities
+
+
+def known_or_likeliest(result: Fitted) -> Int[np.ndarray, " item"]:
+    """Code of every training item's class, an index into ``data.known_ids``."""
+    return class_probabilities(result).argmax(1)

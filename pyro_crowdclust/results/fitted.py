@@ -1,0 +1,353 @@
+"""The fitted result: what a user reads after ``fit``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyro
+import torch
+from jaxtyping import Float, Int
+from pyro.infer.elbo import ELBO
+from torch import Tensor
+
+from pyro_crowdclust.annotators.pairs import weight_factors
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.files.safetensors_file import check_room, write_file
+from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.results.item_files import write_assignments
+from pyro_crowdclust.results.saving import content_of
+from pyro_crowdclust.training.trainer import PREDICTION_ROWS
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model and guide, and everything to read from them.
+
+    Attributes
+    ----------
+    model, guide
+        The fit's own copies, trained.
+    data
+        What was learned from.
+    history
+        One row per epoch: ``epoch, step, seconds, elbo`` (an average of minibatch estimates of
+        the whole ELBO), ``clusters_in_use``, and what callbacks added.
+    stop_reason
+        Why training ended.
+    seconds
+        Time of the whole fit.
+    seed
+        Seed of the fit.
+    feature_shape
+        Shape of the features of one item.
+    """
+
+    model: Any
+    guide: Any
+    data: CrowdData
+    history: pd.DataFrame
+    stop_reason: str
+    seconds: float
+    seed: int
+    elbo_objective: ELBO = field(repr=False)
+    parameter_store: dict = field(repr=False)
+    dtype: torch.dtype = field(repr=False)
+    device: Any = field(repr=False)
+    feature_shape: tuple[int, ...] | None = field(default=None, repr=False)
+
+    @contextmanager
+    def inside(self, seed: int | None = None) -> Iterator[None]:
+        """The fit's own parameter store, random numbers that repeat, and no gradients.
+
+        Parameters
+        ----------
+        seed
+            Of the random numbers; default the fit's own.
+        """
+        with (
+            torch.no_grad(),
+            torch.random.fork_rng(),
+            pyro.get_param_store().scope(self.parameter_store),
+        ):
+            torch.manual_seed(self.seed if seed is None else seed)
+            yield
+
+    def _guide_verb(self, name: str) -> Any:
+        if not hasattr(self.guide, name):
+            raise ValueError(
+                f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
+                "from; guides of pyro_crowdclust.guides have, and your own can define it"
+            )
+        return getattr(self.guide, name)
+
+    def __post_init__(self) -> None:
+        if self.feature_shape is None and self.data.features is not None:
+            # A frozen dataclass is written once, here.
+            self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the result to one file, from which ``pyro_crowdclust.load`` makes it again.
+
+        The file is in the safetensors format, with JSON in its header: nothing in it can be run,
+        and any reader of safetensors shows its tensors. It is one file and no folder, so that it
+        is replaced as a whole and its parts cannot be parted. It holds the parameters, ids,
+        answers, probabilities, latent means, ELBO and history; not the features.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written, or if the history or the ids hold what no file can.
+        """
+        check_room(path, 1)
+        try:
+            write_file(path, "result", content_of(self))
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+
+    @cached_property
+    def elbo(self) -> float:
+        """The ELBO of all data, in nats, with one draw of every latent where one is needed."""
+        return self.elbo_of(full_batch(self.data))
+
+    def elbo_of(self, batch: Batch) -> float:
+        """The ELBO of a batch: its items and answers by their weights, and the global terms."""
+        with self.inside():
+            batch = batch.to(self.device, self.dtype)
+            return -float(self.elbo_objective.loss(self.model, self.guide, batch))
+
+    def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
+        """q(z) and the means of q(x), in the order of the batches."""
+        infer = self._guide_verb("infer")
+        assignments, latents = [], []
+        with self.inside():
+            for batch in batches:
+                local = infer(batch.to(self.device, self.dtype))
+                assignments.append(local.assignments.double().cpu())
+                if local.latent is not None:
+                    latents.append(local.latent.mean.cpu())
+        return torch.cat(assignments), torch.cat(latents) if latents else None
+
+    def _training_batches(self) -> Iterator[Batch]:
+        # Items without features pass through no network, whose rows take the most memory.
+        rows = PREDICTION_ROWS if self.data.features is not None else 16 * PREDICTION_ROWS
+        return item_batches(self.data, rows, class_labels=True)
+
+    @cached_property
+    def _training_items(self) -> tuple[Tensor, Tensor | None]:
+        """q(z) and latent means of the training items, all answers heard."""
+        assignments, latents = self._infer(self._training_batches())
+        answered = answered_batch(self.data)
+        if answered is not None:
+            heard, heard_latents = self._infer(iter([answered]))
+            assignments[answered.items] = heard
+            if latents is not None:
+                latents[answered.items] = heard_latents
+        return assignments, latents
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "item cluster"]:
+        """q(z_i = k) of every training item, with the answers about it."""
+        return _read_only(self._training_items[0])
+
+    @property
+    def assignments(self) -> Int[np.ndarray, " item"]:
+        """The most probable cluster of every training item."""
+        return self.probabilities.argmax(1)
+
+    @property
+    def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
+        """E_q[x_i] of every training item; None where the features are the latents."""
+        latents = self._training_items[1]
+        return None if latents is None else _read_only(latents)
+
+    def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
+        """q(z = k) of new items, from their features alone."""
+        return self._infer(self._feature_batches(features))[0].numpy()
+
+    def predict(self, features: Any) -> Int[np.ndarray, " item"]:
+        """The most probable cluster of new items."""
+        return self.predict_proba(features).argmax(1)
+
+    def transform(self, features: Any) -> Float[np.ndarray, "item dim"]:
+        """Latent means of new items."""
+        latents = self._infer(self._feature_batches(features))[1]
+        if latents is None:
+            raise ValueError("this model has no latents: its components are on the features")
+        return latents.numpy()
+
+    def _feature_batches(self, features: Any) -> Iterator[Batch]:
+        new, shape = CrowdData(features), self.feature_shape
+        if shape is not None and tuple(new.features.shape[1:]) != shape:
+            raise ValueError(
+                f"new items have features of shape {list(new.features.shape[1:])}, but those of "
+                f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
+            )
+        return item_batches(new, PREDICTION_ROWS)
+
+    def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
+        """Write the cluster of every item to a parquet file, some thousand items at a time.
+
+        It is for more items than ``probabilities`` and ``predict_proba`` can hold in memory.
+        Columns: ``item`` (its id, or row number if it is new), ``cluster``, ``probability`` (of
+        that cluster), ``probabilities`` (of all, a list). Needs ``pyarrow``.
+
+        Parameters
+        ----------
+        path
+            The file.
+        features
+            New items, as for ``predict``; default: the training items, all answers heard.
+
+        Raises
+        ------
+        ValueError
+            If ``pyarrow`` is not installed, or the file cannot be written.
+        """
+        parts = self._training_parts() if features is None else self._new_parts(features)
+        write_assignments(path, parts)
+
+    def _new_parts(self, features: Any) -> Iterator[tuple[pd.Index, np.ndarray]]:
+        for batch in self._feature_batches(features):
+            yield pd.Index(batch.items.numpy()), self._infer(iter([batch]))[0].numpy()
+
+    def _training_parts(self) -> Iterator[tuple[pd.Index, np.ndarray]]:
+        """Ids and q(z) of the training items, all answers heard."""
+        answered = answered_batch(self.data)
+        if answered is not None:
+            order = answered.items.argsort()
+            items, heard = answered.items[order], self._infer(iter([answered]))[0][order]
+        for batch in self._training_batches():
+            assignments = self._infer(iter([batch]))[0]
+            if answered is not None:
+                first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
+                assignments[items[first:last] - batch.items[0]] = heard[first:last]
+            yield self.data.item_ids[batch.items.numpy()], assignments.numpy()
+
+    def same_cluster_probability(
+        self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
+    ) -> float | Float[np.ndarray, " pair"]:
+        """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
+
+        Parameters
+        ----------
+        left, right
+            An item's id each, or sequences of the same length.
+        """
+        single = isinstance(left, str) or not isinstance(left, Sequence | np.ndarray | pd.Index)
+        lefts, rights = ([left], [right]) if single else (left, right)
+        if len(lefts) != len(rights):
+            raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
+        i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
+        same = (self.probabilities[i] * self.probabilities[j]).sum(1)
+        same = np.where(i == j, 1.0, same)
+        return float(same[0]) if single else same
+
+    @cached_property
+    def workers(self) -> pd.DataFrame:
+        """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
+
+        The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, of
+        "same" less that of "different") is what an answer counts, in nats; here its posterior mean
+        and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
+        """
+        rates = self._guide_verb("worker_rates")()
+        if not rates or self.data.answers is None:
+            raise ValueError(
+                "there are no workers: the model has no annotators, or the data have no answers"
+            )
+        columns: dict[str, np.ndarray] = {}
+        for name, rate in rates.items():
+            columns |= {
+                name: rate.mean,
+                f"{name}_sd": rate.sd,
+                f"{name}_lower": rate.lower,
+                f"{name}_upper": rate.upper,
+            }
+        annotators = getattr(self.model, "annotators", None)
+        factors = {} if annotators is None else weight_factors(annotators)
+        parts = [(factors.get(name, 1.0), rate) for name, rate in rates.items()]
+        columns["weight"] = sum(factor * rate.log_odds for factor, rate in parts)
+        variance = sum((factor * rate.log_odds_sd) ** 2 for factor, rate in parts)
+        columns["weight_sd"] = np.sqrt(variance)
+        counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
+        columns["answers"] = counts
+        return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
+
+    @property
+    def class_probabilities(self) -> pd.DataFrame:
+        """q(y_i = k) of every training item, by the user's ids of items and classes."""
+        return self._by_class(self.probabilities, self.data.item_ids.rename("item"))
+
+    def predict_class_probabilities(self, features: Any) -> pd.DataFrame:
+        """q(y = k) of new items from their features alone, by class id."""
+        index = features.index if isinstance(features, pd.DataFrame) else None
+        return self._by_class(self.predict_proba(features), index)
+
+    def _by_class(self, probabilities: np.ndarray, index: pd.Index | None) -> pd.DataFrame:
+        if self.data.class_labels is None:
+            raise ValueError("the data have no class labels, so clusters have no class ids")
+        return pd.DataFrame(probabilities, index, self.data.class_ids.rename("class"))
+
+    @cached_property
+    def confusion(self) -> pd.DataFrame:
+        """``p(label | class)`` of every worker: posterior mean, deviation, central 90 % interval.
+
+        One row per worker, class and label, with the user's ids as the index.
+        """
+        summary = self._guide_verb("confusion")()
+        levels = [self.data.worker_ids, self.data.class_ids, self.data.class_ids]
+        index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
+        columns = {name: part.ravel() for name, part in summary._asdict().items()}
+        return pd.DataFrame(columns, index=index)
+
+    @cached_property
+    def clusters(self) -> pd.DataFrame:
+        """One row per cluster: expected items, share, weight E[pi_k], largest first."""
+        weights = self._guide_verb("mixture")().weights.numpy(force=True)
+        expected = self.probabilities.sum(0)
+        assigned = np.bincount(self.assignments, minlength=len(weights))
+        frame = pd.DataFrame(
+            {
+                "expected_items": expected,
+                "assigned_items": assigned,
+                "share": expected / expected.sum(),
+                "weight": weights,
+            },
+            index=pd.RangeIndex(len(weights), name="cluster"),
+        )
+        return frame.sort_values("expected_items", ascending=False, kind="stable")
+
+    @cached_property
+    def components(self) -> pd.DataFrame:
+        """One row per cluster, in the order of ``clusters``: means of its features.
+
+        Of categorical columns the probability of every category, of count vectors of a multinomial
+        the shares. Where components are on latents, the columns are the latent dimensions.
+        """
+        location = self._guide_verb("mixture")().location.numpy(force=True)
+        if not hasattr(self.model, "components"):
+            raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
+        columns = pd.Index(self.model.components.column_labels(), name="feature", dtype=object)
+        index = pd.RangeIndex(len(location), name="cluster")
+        frame = pd.DataFrame(location, index=index, columns=columns)
+        return frame.loc[self.clusters.index]
+
+    def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
+        """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
+        from pyro_crowdclust.diagnostics.export import to_arviz
+
+        return to_arviz(self, num_draws, **options)
+
+
+def _read_only(tensor: Tensor) -> np.ndarray:
+    """The values of a tensor that others share."""
+    array = tensor.numpy()
+    array.flags.writeable = False
+    return array

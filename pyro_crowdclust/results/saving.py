@@ -1,0 +1,75 @@
+"""What is written of a result: all that can be read from it, but not the features."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.files.description import NotDescribable, build, describe
+from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.results.fitted import Fitted
+
+
+def content_of(result: Fitted) -> dict[str, Any]:
+    """The content of a result's file; ``load`` inverts it."""
+    has_assignments = hasattr(result.guide, "infer")
+    probabilities, latent_means = result._training_items if has_assignments else (None, None)
+    structure, reason = structure_of(result.model, result.guide)
+    return {
+        "structure": structure,
+        "reason": reason,
+        "parameters": named_tensors(result.model, result.guide, result.parameter_store["params"]),
+        "data": data_fields(result.data),
+        "feature_shape": result.feature_shape,
+        "probabilities": probabilities,
+        "latent_means": latent_means,
+        "elbo": result.elbo,
+        "elbo_objective": type(result.elbo_objective).__name__,
+        "history": columns_of(result.history),
+        "stop_reason": result.stop_reason,
+        "seconds": result.seconds,
+        "seed": result.seed,
+        "dtype": result.dtype,
+    }
+
+
+def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
+    """How model and guide are built of the library's parts, or None and why that cannot be said."""
+    tensors: dict[str, Tensor] = {}
+    try:
+        description = describe([model, guide], tensors)
+        # Parts may have been exchanged since they were constructed.
+        with torch.random.fork_rng():
+            rebuilt = named_tensors(*build(description, tensors), {})
+        check_same_tensors(rebuilt, named_tensors(model, guide, {}))
+    except NotDescribable as error:
+        return None, f"in [model, guide], {error}"
+    except (ValueError, TypeError) as error:
+        return None, f"its parts are not those that it was constructed with: {error}"
+    # As a text of its own it is built only where it is needed.
+    return {"text": json.dumps(description), "tensors": tensors}, ""
+
+
+def data_fields(data: CrowdData) -> dict[str, Any]:
+    """All of the data but the features."""
+    return {
+        field.name: getattr(data, field.name)
+        for field in dataclasses.fields(data)
+        if field.name != "features"
+    }
+
+
+def columns_of(frame: pd.DataFrame) -> dict[str, Any]:
+    """A table whose cells are plain values."""
+    return {
+        name: {"dtype": str(column.dtype), "values": column.tolist()}
+        for name, column in frame.items()
+    }

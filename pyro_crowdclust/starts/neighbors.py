@@ -1,0 +1,237 @@
+"""A partition from nearest neighbours: items that are alike, two and two, are one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor, nn
+
+from pyro_crowdclust.inference.views import View
+
+# Logarithms of smaller probabilities say more of the precision than of the items.
+_SMALLEST = 1e-12
+# Items that the classifier sees at once after training.
+_ROWS = 4096
+
+
+def mutual_neighbors(
+    points: Float[Tensor, "item dim"], num_neighbors: int
+) -> Int[Tensor, "pair 2"]:
+    """Pairs of items, each among the ``num_neighbors`` nearest of the other; once each, i < j.
+
+    Nearness on one side only is often that of a rare item to a common one of another cluster.
+
+    Examples
+    --------
+    >>> import torch
+    >>> mutual_neighbors(torch.tensor([[0.0], [1.0], [5.0], [7.0], [30.0]]), 1)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    num_neighbors = min(num_neighbors, len(points) - 1)
+    search = NearestNeighbors(n_neighbors=num_neighbors, algorithm="brute").fit(points.numpy())
+    near = torch.as_tensor(search.kneighbors(return_distance=False), dtype=torch.int64)
+    item = torch.arange(len(points)).repeat_interleave(num_neighbors)
+    # With its ends in order, a pair comes twice exactly if both ends name each other.
+    ends = torch.stack([item, near.flatten()], 1).sort(1).values
+    pairs, times = ends.unique(dim=0, return_counts=True)
+    return pairs[times == 2]
+
+
+def neighbor_information(
+    neighbors: Float[Tensor, "cluster cluster"],
+    sizes: Float[Tensor, " cluster"],
+    chance_pairs: float,
+) -> float:
+    """``J = s log(s / a) + t log(t / b) + r (n log(n / a) + u log(u / b))``.
+
+    With s the share of neighbours that are in one cluster, n the share of any two items that are,
+    t = 1 - s, u = 1 - n, ``a = (s + r n) / (1 + r)`` and ``b = (t + r u) / (1 + r)``. Among pairs
+    of neighbours and r times as many by chance, J / (1 + r) is the mutual information between
+    "in one cluster" and "neighbours": the maximal log likelihood of a stochastic block model of
+    two rates (Holland et al. 1983), over that without clusters. More clusters lower n, and s
+    wherever they divide what belongs together.
+
+    Parameters
+    ----------
+    neighbors
+        Share of the pairs of neighbours between any two clusters, symmetric and of sum 1.
+    sizes
+        Share of the items in every cluster.
+    chance_pairs
+        r.
+
+    Examples
+    --------
+    >>> import torch
+    >>> halves = torch.ones(2) / 2
+    >>> round(neighbor_information(torch.eye(2) / 2, halves, chance_pairs=1.0), 4)
+    0.4315
+    >>> neighbor_information(torch.ones(2, 2) / 4, halves, chance_pairs=1.0)
+    0.0
+    """
+    return float(_information(neighbors.trace(), sizes @ sizes, chance_pairs))
+
+
+def _information(together: Tensor, by_chance: Tensor, chance_pairs: float) -> Tensor:
+    total = torch.zeros_like(together)
+    for near, any_two in ((together, by_chance), (1 - together, 1 - by_chance)):
+        mean = (near + chance_pairs * any_two) / (1 + chance_pairs)
+        mean = mean.clamp_min(_SMALLEST)
+        total = total + torch.special.xlogy(near, near / mean)
+        total = total + chance_pairs * torch.special.xlogy(any_two, any_two / mean)
+    return total
+
+
+def join_by_neighbors(
+    neighbors: Float[Tensor, "cluster cluster"],
+    sizes: Float[Tensor, " cluster"],
+    chance_pairs: float,
+) -> Int[Tensor, " cluster"]:
+    """Join clusters, the best two at a time, while ``neighbor_information`` grows.
+
+    Returns
+    -------
+    Tensor
+        For every cluster the number, among the old ones, of the cluster that it is now part of.
+
+    Examples
+    --------
+    >>> import torch
+    >>> neighbors = torch.tensor([[0.2, 0.1, 0.0], [0.1, 0.2, 0.0], [0.0, 0.0, 0.4]])
+    >>> join_by_neighbors(neighbors, torch.tensor([0.3, 0.3, 0.4]), chance_pairs=10.0)
+    tensor([0, 0, 2])
+    """
+    joint, sizes = neighbors.double().clone(), sizes.double().clone()
+    label = torch.arange(len(sizes))
+    while True:
+        # Rounding must not carry a share out of [0, 1].
+        together = (joint.trace() + joint + joint.mT).clamp(0, 1)
+        by_chance = (sizes @ sizes + 2 * torch.outer(sizes, sizes)).clamp(0, 1)
+        value = _information(together, by_chance, chance_pairs)
+        alive = label == torch.arange(len(label))
+        candidates = torch.outer(alive, alive).triu(1)
+        value = value.masked_fill(~candidates, -torch.inf)
+        first, second = divmod(int(value.argmax()), len(label))
+        if not value[first, second] > neighbor_information(joint, sizes, chance_pairs):
+            return label
+        label[label == second] = first
+        for table in (joint, joint.mT, sizes):
+            table[first] += table[second]
+            table[second] = 0.0
+
+
+@dataclass(frozen=True)
+class NeighborPartition:
+    """Clusters in which nearest neighbours are together: a partition for a start.
+
+    A classifier p(k | o) with K outputs learns to give views of mutual nearest neighbours the same
+    cluster, and to use all clusters,
+
+        - mean_ij log sum_k p(k | v(o_i)) p(k | v(o_j)) - b H(mean_i p(. | v(o_i)))
+
+    (Van Gansbeke et al. 2020, eq. 2, whose neighbours are those of a pretrained network). Its K
+    clusters are then joined while ``neighbor_information`` grows, which needs no number to stop
+    at. Neither labels nor answers are used.
+
+    Attributes
+    ----------
+    network
+        Makes the classifier: ``network(K)`` maps rows of features to K logits.
+    view
+        How views are made, e.g. ``RandomAffine``.
+    num_neighbors
+        How many nearest items are an item's neighbours, where that is mutual.
+    num_coordinates
+        Nearest in so many principal components of the features.
+    steps
+        Steps of the classifier.
+    batch_size
+        Pairs of neighbours in a step.
+    balance
+        b, above 1: clusters that are too many are joined afterwards, too few stay so.
+    chance_pairs
+        r of ``neighbor_information``: the larger, the finer the clusters.
+    learning_rate
+        Of Adam; it falls linearly over the second half of the steps.
+
+    Raises
+    ------
+    ValueError
+        When called on fewer than two items.
+    """
+
+    network: Callable[[int], nn.Module]
+    view: View
+    num_neighbors: int = 10
+    num_coordinates: int = 50
+    steps: int = 800
+    batch_size: int = 256
+    balance: float = 3.0
+    chance_pairs: float = 5.0
+    learning_rate: float = 2e-3
+
+    def __call__(
+        self,
+        features: Float[Tensor, "item feature"],
+        num_clusters: int,
+        generator: torch.Generator,
+    ) -> Float[Tensor, "item cluster"]:
+        """Assignments of all items, in which most clusters may be empty."""
+        if len(features) < 2:
+            raise ValueError(
+                f"{len(features)} items have no neighbours: start fewer than two items at k-means"
+            )
+        features = features.to(torch.get_default_dtype())
+        pairs = mutual_neighbors(self._coordinates(features), self.num_neighbors)
+        network = self.network(num_clusters).to(features.dtype)
+        self._train(network, features, pairs, generator)
+        with torch.no_grad():
+            parts = features.split(_ROWS)
+            found = torch.cat([network(part).softmax(-1) for part in parts]).double()
+        joint = found[pairs[:, 0]].mT @ found[pairs[:, 1]] / len(pairs)
+        label = join_by_neighbors((joint + joint.mT) / 2, found.mean(0), self.chance_pairs)
+        return torch.zeros_like(found).index_add_(1, label, found)
+
+    def _coordinates(self, features: Tensor) -> Tensor:
+        centered = features - features.mean(0)
+        _, vectors = torch.linalg.eigh((centered.mT @ centered).double())
+        return centered @ vectors[:, -self.num_coordinates :].to(features.dtype)
+
+    def _train(
+        self, network: nn.Module, features: Tensor, pairs: Tensor, generator: torch.Generator
+    ) -> None:
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+        for step in range(self.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = self.learning_rate * min(1.0, 2 * (1 - step / self.steps))
+            drawn = torch.randint(len(pairs), (self.batch_size,), generator=generator)
+            ends = pairs[drawn].mT.flatten()
+            shape = len(ends), self.view.num_random
+            amounts = 2 * torch.rand(shape, generator=generator) - 1
+            logits = network(self.view(features[ends], amounts))
+            loss = neighbor_loss(logits.log_softmax(-1), self.balance)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def neighbor_loss(
+    log_probabilities: Float[Tensor, "end cluster"], balance: float
+) -> Float[Tensor, ""]:
+    """``- mean_ij log sum_k p_ik p_jk - b H(mean_i p_i)``; the second ends follow the first ones.
+
+    Examples
+    --------
+    >>> import torch
+    >>> neighbor_loss(torch.full((4, 2), 0.5).log(), balance=1.0)       # log 2 - log 2
+    tensor(0.)
+    """
+    first, second = log_probabilities.chunk(2)
+    share = log_probabilities.exp().mean(0)
+    agreement = (first + second).logsumexp(-1).mean()
+    return balance * torch.special.xlogy(share, share).sum() - agreement

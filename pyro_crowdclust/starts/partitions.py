@@ -1,0 +1,254 @@
+"""Starts for few labels: k-means inside every class, soft k-means, and any partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.starts.principal_components import MixtureStart
+
+
+def within_class_covariance(
+    features: Float[Tensor, "item dim"], known: Int[Tensor, " item"], shrinkage: float = 0.1
+) -> Float[Tensor, "dim dim"]:
+    """Pooled covariance of labelled items around the mean of their class, shrunk.
+
+    ``(1 - s) W + s tr(W) / d I`` with ``W = sum_c sum_{n in c} (x_n - m_c)(x_n - m_c)^T /
+    sum_c (N_c - 1)``. As the prior scale of ``GaussianComponents`` (times its degrees) it makes
+    distances count where classes do not vary. The covariance of all items where every class has one
+    labelled item.
+
+    Parameters
+    ----------
+    features
+        Of all items.
+    known
+        Their labels, -1 where unknown.
+    shrinkage
+        s in [0, 1].
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.0, 0.0], [2.0, 0.0], [9.0, 9.0]], dtype=torch.float64)
+    >>> within_class_covariance(x, torch.tensor([0, 0, -1]), shrinkage=0.0)
+    tensor([[2., 0.],
+            [0., 0.]], dtype=torch.float64)
+    """
+    features = features.double()
+    dim = features.shape[1]
+    scatter, degrees = features.new_zeros(dim, dim), 0
+    for label in known[known >= 0].unique():
+        own = features[known == label]
+        centered = own - own.mean(0)
+        scatter += centered.mT @ centered
+        degrees += len(own) - 1
+    if not degrees:
+        centered = features - features.mean(0)
+        scatter, degrees = centered.mT @ centered, max(len(features) - 1, 1)
+    covariance = scatter / degrees
+    spherical = covariance.trace() / dim * torch.eye(dim, dtype=covariance.dtype)
+    return (1 - shrinkage) * covariance + shrinkage * spherical
+
+
+@dataclass(frozen=True)
+class LabeledStart:
+    """k-means inside every known class; items without a label join the nearest center.
+
+    Every class gets clusters in proportion to its labels, at least one, and no more than it has
+    labelled items; clusters that are left over start empty and can take what is new. Distances are
+    those of the metric ``W^-1``, with W the covariance within the known classes.
+
+    Attributes
+    ----------
+    unlabeled_weight
+        Weight of items without a label in the start, small: the labels should place the clusters.
+    shrinkage
+        Of W; see ``within_class_covariance``.
+    share
+        Share of the clusters that the classes get, in (0, 1].
+
+    Raises
+    ------
+    ValueError
+        When called on data without features or labels, on a model with latents, or with more
+        classes than clusters.
+    """
+
+    unlabeled_weight: float = 0.01
+    shrinkage: float = 0.1
+    share: float = 1.0
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posterior at the partition."""
+        features, points = _points(model, data)
+        if data.known is None or not data.num_known_classes:
+            raise ValueError("the data have no known labels to start from: use another start")
+        known = data.known
+        covariance = within_class_covariance(points, known, self.shrinkage)
+        # Where features repeat each other W is singular; a little noise makes it a metric again.
+        ridge = 1e-9 * covariance.trace() * torch.eye(len(covariance), dtype=covariance.dtype)
+        root = torch.linalg.cholesky(covariance + ridge)
+        white = torch.linalg.solve_triangular(root, points.mT, upper=False).mT
+        centers, classes = self._centers(white, known, model.num_clusters, generator)
+        distance = torch.cdist(white, centers)
+        foreign = (known >= 0).unsqueeze(1) & (known.unsqueeze(1) != classes)
+        nearest = distance.masked_fill(foreign, torch.inf).argmin(1)
+        partition = nn.functional.one_hot(nearest, model.num_clusters).double()
+        weight = torch.where(known >= 0, 1.0, self.unlabeled_weight).double()
+        observed = model.components.observe(features)
+        guide.start_at(MixtureStart(observed, weight.unsqueeze(1) * partition, 1.0, known))
+
+    def _centers(
+        self, points: Tensor, known: Tensor, num_clusters: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "center dim"], Int[Tensor, " center"]]:
+        """Centers of k-means in every class, and their classes."""
+        counts = torch.bincount(known[known >= 0])
+        if len(counts) > num_clusters:
+            raise ValueError(
+                f"the labels are of {len(counts)} classes, more than the {num_clusters} clusters"
+            )
+        seed = int(torch.randint(2**31, (), generator=generator))
+        centers, classes = [], []
+        for label, number in enumerate(
+            _shares(counts, max(len(counts), self.share * num_clusters))
+        ):
+            own = points[known == label].numpy()
+            number = min(number, len(np.unique(own, axis=0)))
+            found = KMeans(number, n_init=1, random_state=seed).fit(own).cluster_centers_
+            centers.append(torch.as_tensor(found, dtype=points.dtype))
+            classes += [label] * number
+        return torch.cat(centers), torch.tensor(classes)
+
+
+def _shares(counts: Int[Tensor, " class"], total: float) -> list[int]:
+    """At least one cluster for every class, the others to whom most labels fall on a cluster.
+
+    Examples
+    --------
+    >>> _shares(torch.tensor([10, 1, 5]), 6)
+    [3, 1, 2]
+    """
+    shares = torch.ones_like(counts)
+    while int(shares.sum()) + 1 <= total:
+        shares[(counts / shares).argmax()] += 1
+    return shares.tolist()
+
+
+@dataclass(frozen=True)
+class KMeansStart:
+    """``phi_nk prop exp(-|x_n - mu_k| / 2)``, mu the k-means centers; Echraibi et al., section 3.
+
+    The distance is not squared, as printed. Every item takes part in all clusters a little.
+
+    Attributes
+    ----------
+    num_starts
+        Runs of k-means, of which the best is taken.
+    """
+
+    num_starts: int = 10
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posterior at these assignments."""
+        features, points = _points(model, data)
+        seed = int(torch.randint(2**31, (), generator=generator))
+        number = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
+        found = KMeans(number, n_init=self.num_starts, random_state=seed).fit(points.numpy())
+        centers = torch.as_tensor(found.cluster_centers_, dtype=points.dtype)
+        near = (-torch.cdist(points, centers) / 2).softmax(-1)
+        partition = nn.functional.pad(near, (0, model.num_clusters - number))
+        observed = model.components.observe(features)
+        guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionStart:
+    """``phi`` as given: the assignments of another fit, of another library, or a guess of yours.
+
+    After a fit without labels (``PartitionStart(result.probabilities)``) labels name the clusters
+    that the features make and then move them, which is the better order where labels are too few to
+    place clusters in many dimensions, as in text.
+
+    Attributes
+    ----------
+    responsibilities
+        Soft assignments of all items, rows of sum 1; or hard ones, the number of a cluster each.
+
+    Raises
+    ------
+    ValueError
+        When called on data or a model of other sizes, with numbers that are no probabilities, on
+        data without features, or on a model with latents.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.guides import MessagePassingGuide
+    >>> from pyro_crowdclust.mixture import (
+    ...     DirichletWeights,
+    ...     GaussianComponents,
+    ... )
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> model = SemiCrowdsourcedMixture(
+    ...     DirichletWeights(2, 1.0), GaussianComponents(2, 1), Identity()
+    ... )
+    >>> guide = MessagePassingGuide(model)
+    >>> data = CrowdData(np.array([[-1.0], [-2.0], [1.0]]))
+    >>> PartitionStart([0, 0, 1])(model, guide, data, torch.Generator())
+    >>> guide.posteriors["weights"].standard().concentration.tolist()
+    [3.0, 2.0]
+    """
+
+    responsibilities: Any
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posterior at these assignments."""
+        features, _ = _points(model, data)
+        partition = self._partition(data.num_items, model.num_clusters)
+        observed = model.components.observe(features)
+        guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
+
+    def _partition(self, num_items: int, num_clusters: int) -> Float[Tensor, "item cluster"]:
+        given = torch.as_tensor(np.array(self.responsibilities))
+        if given.dim() == 1 and not given.is_floating_point():
+            if len(given) and not 0 <= int(given.min()) <= int(given.max()) < num_clusters:
+                raise ValueError(
+                    f"the start has clusters {int(given.min())} to {int(given.max())}, the model 0 "
+                    f"to {num_clusters - 1}: give the model more clusters, or the start fewer"
+                )
+            given = nn.functional.one_hot(given.long(), num_clusters)
+        given = given.double()
+        if given.shape != (num_items, num_clusters):
+            raise ValueError(
+                f"the start has assignments of shape {tuple(given.shape)}, but the data and the "
+                f"model need {(num_items, num_clusters)}: a row for every item, or a number each"
+            )
+        total = given.sum(1)
+        if not (given >= 0).all() or not torch.allclose(total, torch.ones_like(total), atol=1e-4):
+            raise ValueError(
+                "the rows of the start's assignments must be probabilities that sum to 1"
+            )
+        return given
+
+
+def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:
+    """Features of all items, and the coordinates in which they are close to each other."""
+    if data.features is None:
+        raise ValueError("the data have no features to start from: use another start")
+    if not model.emission.observes_latent:
+        raise ValueError(
+            "this start is for models whose components are on the features: use "
+            "PrincipalComponentStart for a model with networks"
+        )
+    features = data.rows(torch.arange(data.num_items)).flatten(1).double()
+    return features, model.components.coordinates(features)

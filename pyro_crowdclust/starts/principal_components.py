@@ -1,0 +1,195 @@
+"""Data-dependent starts: where training begins decides where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition
+from pyro_crowdclust.networks.convolutional import ConvolutionalClassifier
+from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
+from pyro_crowdclust.networks.perceptrons import AmortizedRecognition, SkipNetwork
+
+
+@dataclass(frozen=True)
+class MixtureStart:
+    """A partition of some latents, as a start for the posterior of a mixture.
+
+    Attributes
+    ----------
+    latent
+        Values of the site ``x`` without spread, as ``Components.observe`` returns them.
+    responsibilities
+        Soft or hard assignments, ``[item, K]``.
+    multiplicity
+        How many items of the data every item here stands for.
+    known
+        Known labels of the items, -1 where unknown, or None.
+    """
+
+    latent: Float[Tensor, "item observation"]
+    responsibilities: Float[Tensor, "item cluster"]
+    multiplicity: float
+    known: Int[Tensor, " item"] | None = None
+
+    def statistics(self, model: Any) -> dict[str, Tensor]:
+        """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
+        counts = self.responsibilities.sum(0)
+        observed = model.components.family.observation_statistics(self.latent)
+        labels = model.supervision.start_statistics(self.responsibilities, self.known)
+        return {
+            "weights": model.weights.count_statistics(self.multiplicity * counts),
+            "components": self.multiplicity * self.responsibilities.mT @ observed,
+            **{name: self.multiplicity * table for name, table in labels.items()},
+        }
+
+
+@dataclass(frozen=True)
+class PrincipalComponentStart:
+    """PCA for the networks' skip paths, k-means on the PCA latents for the mixture.
+
+    The recognition network starts as the projection on the first d principal components, the
+    emission as its inverse, and the mixture at a k-means partition of the projections (k-means++
+    seeds). Without networks (``Identity`` emission) only the partition is made, in the coordinates
+    that the components name for it: roots of counts, one-hot codes, and so on.
+
+    Attributes
+    ----------
+    latent_scale
+        Standard deviation of the first latent dimension. The prior of a component expects
+        covariances near the identity, so this says how many components fit side by side.
+    sample_size
+        At most this many items are looked at.
+    reset_networks
+        Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
+        them; False keeps them, e.g. if they have been trained before.
+    partition_steps
+        Steps on 256 items in which an ``AmortizedRecognition`` learns the partition, and any
+        recognition network a ``partition``; fewer for networks that are large.
+    partition
+        ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, in place of
+        k-means on the latents.
+    """
+
+    latent_scale: float = 2.0
+    sample_size: int = 10_000
+    reset_networks: bool = True
+    partition_steps: int = 300
+    partition: Callable[[Tensor, int, torch.Generator], Tensor] | None = None
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start ``model`` and ``guide``; those without a ``start_at`` verb stay as they are."""
+        if not hasattr(guide, "start_at") or data.features is None:
+            return
+        if self.reset_networks:
+            _reset_networks(model, guide)
+        chosen = random_items(data, self.sample_size, generator)
+        features = data.rows(chosen).flatten(1).double()
+        recognition = getattr(guide, "recognition", None)
+        if recognition is None:
+            points = model.emission.latent(features)
+            near = model.components.coordinates(points)
+            partition = self._partition_of(model, features, near, generator)
+        else:
+            weight, bias, inverse, mean = _principal_components(
+                features, model.components.dim, self.latent_scale
+            )
+            recognition.start_at_linear(weight, bias)
+            model.emission.start_at_linear(inverse, mean)
+            points = features @ weight.mT + bias
+            partition = self._partition_of(model, features, points, generator)
+        observed = model.components.observe(points)
+        known = None if data.known is None else data.known[chosen]
+        partition = model.supervision.start_partition(partition, points, known)
+        guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
+        # A linear recognition network knows a k-means partition of its own latents.
+        learner = recognition if self.partition is None or recognition is None else guide
+        if hasattr(learner, "start_at_partition"):
+            with torch.enable_grad():
+                learner.start_at_partition(
+                    features, partition, generator, steps=self.partition_steps
+                )
+
+    def _partition_of(
+        self, model: Any, features: Tensor, points: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """The partition of items with these latents, in the order that suits the weights."""
+        if self.partition is None:
+            return self._partition(model, points, generator)
+        with torch.enable_grad():
+            partition = self.partition(features, model.num_clusters, generator).double()
+        return partition[:, model.weights.preferred_order(partition.sum(0))]
+
+    @staticmethod
+    def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
+        """A k-means partition, in the order that suits the prior of the weights."""
+        seed = int(torch.randint(2**31, (), generator=generator))
+        count = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
+        labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())
+        labels = torch.as_tensor(labels, dtype=torch.int64)
+        partition = nn.functional.one_hot(labels, model.num_clusters).double()
+        return partition[:, model.weights.preferred_order(partition.sum(0))]
+
+
+def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+    """The guide's own ``start(data, generator)`` if it has one, else the principal components."""
+    if hasattr(guide, "start"):
+        guide.start(data, generator)
+    else:
+        PrincipalComponentStart()(model, guide, data, generator)
+
+
+def _own_networks(*roots: Any) -> list[nn.Module]:
+    """The library's own networks in these modules, parts before the whole."""
+    images = SkipNetwork, ConvolutionalClassifier
+    own = (*images, AmortizedRecognition, NormalEmission, CodedMLP, ClusterMLP, ClusterRecognition)
+    modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
+    return [module for module in dict.fromkeys(reversed(modules)) if isinstance(module, own)]
+
+
+def cast_networks(model: Any, guide: Any, dtype: torch.dtype) -> None:
+    """Give the library's own networks the precision of the features that they will see."""
+    for network in _own_networks(model, guide):
+        network.to(dtype)
+
+
+def _reset_networks(model: Any, guide: Any) -> None:
+    # A whole has the last word about the weights of its parts.
+    for network in _own_networks(model, guide):
+        network.reset_parameters()
+
+
+def _principal_components(
+    features: Float[Tensor, "item feature"], dim: int, latent_scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Projection ``A o + b`` on d components, its inverse ``W x + mean``; first latent has sd s."""
+    mean = features.mean(0)
+    centered = features - mean
+    if len(centered) < centered.shape[1]:
+        # The matrix of the features would be large and singular.
+        vectors = torch.linalg.svd(centered, full_matrices=False).Vh.mT[:, :dim]
+    else:
+        _, vectors = torch.linalg.eigh(centered.mT @ centered)
+        vectors = vectors.flip(-1)[:, :dim]
+    # The sign of an eigenvector is arbitrary; fix it, so that every machine starts alike.
+    largest = vectors.abs().argmax(0)
+    vectors = vectors * vectors.gather(0, largest[None]).sign()
+    along = centered @ vectors[:, 0]
+    spread = along.std() if len(along) > 1 else along.new_zeros(())
+    # Features that are constant have no direction to stretch.
+    scale = latent_scale / torch.where(spread > 1e-12, spread, latent_scale)
+    missing = dim - vectors.shape[1]
+    vectors = nn.functional.pad(vectors, (0, max(missing, 0)))
+    weight = scale * vectors.mT
+    return weight, -weight @ mean, vectors / scale, mean

@@ -1,0 +1,13 @@
+"""What an expert's labels and links do to the assignments."""
+
+from pyro_crowdclust.supervision.class_table import ClassTable
+from pyro_crowdclust.supervision.hidden_markov_field import HiddenMarkovField
+from pyro_crowdclust.supervision.known_clusters import KnownClusters
+from pyro_crowdclust.supervision.supervision import Supervision
+
+__all__ = [
+    "ClassTable",
+    "HiddenMarkovField",
+    "KnownClusters",
+    "Supervision",
+]

@@ -1,0 +1,188 @@
+"""Known labels as nearly noise-free answers: every cluster has a distribution of classes.
+
+    rho_k ~ Dir(a_1, ..., a_C)              y_n | z_n = k ~ Cat(rho_k),  for items with known y_n
+
+The label's log-density is linear in z and in log rho, so all updates are conjugate, and their cost
+is linear in the labels:
+
+    q(rho_k) = Dir(a + sum_n phi_nk onehot(y_n)),   log phi_nk += E[log rho_{k, y_n}]
+
+With a well below 1 a cluster that holds one class refuses every other, so labels attract and repel;
+a class may own several clusters, and which cluster is of which class is inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyro
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.distributions.statistics import _StatisticValued
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.supervision.supervision import Supervision
+
+
+class KnownClass(_StatisticValued):
+    """``log p(y | z, rho) = sum_k z_k log rho_{k y}``; zero where y = -1, unknown.
+
+    Parameters
+    ----------
+    assignments
+        One-hot z or probabilities, shape ``[..., K]``.
+    log_table
+        log rho or its expectation, shape ``[K, C]``.
+    """
+
+    has_rsample = False
+
+    def __init__(
+        self,
+        assignments: Float[Tensor, "*batch cluster"],
+        log_table: Float[Tensor, "cluster class"],
+    ) -> None:
+        self.assignments = assignments
+        self.log_table = log_table
+        super().__init__(assignments.shape[:-1], torch.Size())
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> constraints.Constraint:
+        return constraints.integer_interval(-1, self.log_table.shape[-1] - 1)
+
+    def _expanded(self, batch_shape: torch.Size) -> KnownClass:
+        shape = batch_shape + self.assignments.shape[-1:]
+        return KnownClass(self.assignments.expand(shape), self.log_table)
+
+    def sample(self, sample_shape: Any = ()) -> Int[Tensor, "*batch"]:
+        self._one_draw(sample_shape)
+        probabilities = self.assignments @ self.log_table.exp().to(self.assignments.dtype)
+        return torch.distributions.Categorical(probabilities, validate_args=False).sample()
+
+    def log_prob(self, value: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        # A column of zeros at the end is what an unknown label, -1, picks.
+        padded = nn.functional.pad(self.log_table, (0, 1)).to(self.assignments.dtype)
+        return (self.assignments * padded.mT[value]).sum(-1)
+
+
+@described
+class ClassTable(Supervision):
+    """Supervision by a table of class probabilities, a row per cluster.
+
+    Parameters
+    ----------
+    num_clusters
+        T.
+    num_classes
+        C, the number of different labels.
+    concentration
+        Total of a row's prior, ``sum_c a_c``: small for clusters of one class.
+    base_rates
+        Shares of the classes, to which ``a`` is proportional, so that a cluster without labels
+        predicts them; uniform by default.
+    unlabeled_weight
+        Weight of items without a label in weights and components; see ``Supervision``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust import CrowdData
+    >>> data = CrowdData(np.eye(4), known=["cat", None, "cat", "dog"])
+    >>> table = ClassTable.of(data, num_clusters=6)
+    >>> table.prior.family.standard(table.prior.natural_parameters[0]).concentration
+    tensor([0.0600, 0.0400], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        num_clusters: int,
+        num_classes: int,
+        *,
+        concentration: float = 0.1,
+        base_rates: Float[Tensor, " class"] | None = None,
+        unlabeled_weight: float = 1.0,
+    ) -> None:
+        super().__init__(unlabeled_weight)
+        if num_classes < 1:
+            raise ValueError(f"num_classes is {num_classes}: there must be labels to learn from")
+        if num_classes > num_clusters:
+            raise ValueError(
+                f"{num_classes} classes are more than the {num_clusters} clusters, of which each "
+                f"is to be of one class: use at least {num_classes} clusters"
+            )
+        if concentration <= 0:
+            raise ValueError(f"concentration is {concentration}, but must be positive")
+        self.num_clusters, self.num_classes = num_clusters, num_classes
+        if base_rates is None:
+            base_rates = torch.ones(num_classes, dtype=torch.float64)
+        family = Dirichlet(num_classes)
+        eta = family.natural(concentration * base_rates.double() / base_rates.sum())
+        self.prior = ConjugatePrior(family, eta, num_clusters)
+
+    @classmethod
+    def of(cls, data: CrowdData, num_clusters: int, **options: Any) -> ClassTable:
+        """A table for the labels of some data, with their (smoothed) shares as base rates."""
+        if data.known is None or not data.num_known_classes:
+            raise ValueError("the data have no known labels: pass CrowdData(..., known=labels)")
+        counts = torch.bincount(data.known[data.known >= 0], minlength=data.num_known_classes)
+        rates = counts.double() + 1
+        return cls(num_clusters, data.num_known_classes, base_rates=rates, **options)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"class_table": self.prior}
+
+    def check(self, data: CrowdData) -> None:
+        if data.known is None:
+            raise ValueError("the data have no known labels: pass CrowdData(..., known=labels)")
+        if data.num_known_classes > self.num_classes:
+            raise ValueError(
+                f"the labels are of {data.num_known_classes} classes, but the class table has "
+                f"{self.num_classes}: use ClassTable.of(data, {self.num_clusters})"
+            )
+        if data.links is not None:
+            raise ValueError(
+                "a class table does not use must-links and cannot-links: use HiddenMarkovField, or "
+                "drop the links"
+            )
+
+    def item_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
+        pyro.sample("known", KnownClass(z, statistics["class_table"]), obs=batch.known)
+
+    def local_log_weights(
+        self,
+        log_weights: Float[Tensor, " cluster"],
+        statistics: Mapping[str, Tensor],
+        batch: Batch,
+    ) -> Float[Tensor, "*item cluster"]:
+        if batch.known is None:
+            return log_weights
+        table = nn.functional.pad(statistics["class_table"], (0, 1)).to(log_weights.dtype)
+        return log_weights + table.mT[batch.known]
+
+    def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
+        return None if batch.known is None else batch.known + 1
+
+    def grouped_log_weights(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
+    ) -> Float[Tensor, "group cluster"]:
+        # Group 0 are the items without a label.
+        return log_weights + nn.functional.pad(statistics["class_table"], (1, 0)).mT
+
+    def start_statistics(
+        self,
+        responsibilities: Float[Tensor, "item cluster"],
+        known: Int[Tensor, " item"] | None,
+    ) -> dict[str, Tensor]:
+        counts = responsibilities.new_zeros(self.num_clusters, self.num_classes)
+        if known is not None:
+            labelled = known >= 0
+            one_hot = nn.functional.one_hot(known[labelled], self.num_classes)
+            counts = responsibilities[labelled].mT @ one_hot.to(responsibilities.dtype)
+        return {"class_table": counts}

@@ -1,0 +1,141 @@
+"""What an expert's labels and links do to a mixture: the verbs of a supervision object.
+
+A model is given one beside its annotators: ``SemiCrowdsourcedMixture(..., supervision=...)``. The
+library's are ``ClassTable`` and ``HiddenMarkovField``; a user's own derives from ``Supervision``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from pyro.distributions import TorchDistribution
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.distributions.statistics import Assignment
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.inference.messages import LocalConditionals, LocalPosterior, LocalSolver
+from pyro_crowdclust.minibatches.batch import Batch
+
+
+class Coupling(Protocol):
+    """Terms of the bound that are quadratic in q(z), as messages between items.
+
+    With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
+    ``sum_n <q_n, m_n(q)> / 2``.
+    """
+
+    num_items: int
+
+    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+        """What each of the first ``num_items`` items hears, ``[num_items, K]``."""
+        ...
+
+
+@described
+class Supervision(nn.Module):
+    """No supervision, and the defaults of every other.
+
+    Parameters
+    ----------
+    unlabeled_weight
+        omega in (0, 1]: items without a known label count as omega items in all that is shared
+        (weights, components), which makes the bound one of a power likelihood (EM-lambda; Nigam et
+        al. 2000, section 5.3.1). Their own q(z) is unchanged. Below 1 it helps where clusters do
+        not follow the classes.
+
+    Attributes
+    ----------
+    couples_items
+        Whether q(z) of an item depends on that of others, so that z cannot be summed out.
+    names_clusters
+        Whether labels are numbers of clusters, which must then keep their order.
+    """
+
+    couples_items = False
+    names_clusters = False
+
+    def __init__(self, unlabeled_weight: float = 1.0) -> None:
+        super().__init__()
+        if not 0 < unlabeled_weight <= 1:
+            raise ValueError(f"unlabeled_weight is {unlabeled_weight}, but must be in (0, 1]")
+        self.unlabeled_weight = unlabeled_weight
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """Global sites of its own, by name; a guide has a conjugate posterior for each."""
+        return {}
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data hold what is needed."""
+
+    def item_weight(self, batch: Batch) -> Float[Tensor, " item"]:
+        """Weight of every item in the bound: the inverse inclusion rate, times omega."""
+        if self.unlabeled_weight == 1 or batch.known is None:
+            return batch.item_weight
+        return torch.where(batch.known >= 0, 1.0, self.unlabeled_weight) * batch.item_weight
+
+    def assignment(self, log_weights: Float[Tensor, " cluster"], batch: Batch) -> TorchDistribution:
+        """The model's distribution of z, inside the plate of the items."""
+        return Assignment(log_weights)
+
+    def item_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
+        """Sites of the model that belong to single items, inside their plate."""
+
+    def joint_sites(self, z: Tensor, batch: Batch) -> None:
+        """Sites of the model that couple items, outside of all plates."""
+
+    def local_log_weights(
+        self,
+        log_weights: Float[Tensor, " cluster"],
+        statistics: Mapping[str, Tensor],
+        batch: Batch,
+    ) -> Float[Tensor, "*item cluster"]:
+        """All terms of log q(z_n) that need neither features nor other items."""
+        return log_weights
+
+    def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
+        """A code per item, such that log q(z_n) is offset alike in a group; None for one group."""
+        return None
+
+    def grouped_log_weights(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
+    ) -> Float[Tensor, "group cluster"]:
+        """``local_log_weights`` of every group; asked unless ``couples_items``."""
+        return log_weights.unsqueeze(0)
+
+    def coupling(self, batch: Batch) -> Coupling | None:
+        """What couples the z of the batch, or None."""
+        return None
+
+    def solve(
+        self, solver: LocalSolver, conditionals: LocalConditionals, batch: Batch
+    ) -> LocalPosterior:
+        """q of the local sites of a batch without workers' answers."""
+        return solver.solve(conditionals, self.coupling(batch))[1]
+
+    def set_epoch(self, epoch: float) -> None:
+        """Told how far training is."""
+
+    def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
+        """Told of q(theta) before every step of a full pass through guide and model."""
+
+    def start_partition(
+        self,
+        partition: Float[Tensor, "item cluster"],
+        points: Float[Tensor, "item dim"],
+        known: Int[Tensor, " item"] | None,
+    ) -> Float[Tensor, "item cluster"]:
+        """The partition that training starts at, given one that does not know the labels."""
+        return partition
+
+    def start_statistics(
+        self,
+        responsibilities: Float[Tensor, "item cluster"],
+        known: Int[Tensor, " item"] | None,
+    ) -> dict[str, Tensor]:
+        """Expected counts of its own global sites, given a partition of some items."""
+        return {}

@@ -1,0 +1,320 @@
+"""Checkpoints: all of a training run in one file, from which it goes on bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from pyro_crowdclust.files.description import NotDescribable, describe
+from pyro_crowdclust.files.safetensors_file import check_room, is_own_file, read_file, write_file
+from pyro_crowdclust.training.copies import check_same_tensors
+from pyro_crowdclust.training.trainer import Position, Trainer
+
+Callback = Callable[[Trainer], None]
+
+
+class Checkpoint:
+    """When and where a training run is written, and how it goes on.
+
+    Parameters
+    ----------
+    path
+        The file.
+    fingerprint
+        Texts that must be the same in the run that the file is of.
+    every
+        Also write in the middle of an epoch, every so many steps or after so much time; None for
+        the ends of epochs alone.
+    resume
+        Go on from the file if there is one.
+    writes
+        Whether this process writes the file, of several that share a fit.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be written at ``path``, if there is a file that is no checkpoint or one of
+        other data or settings, or if ``every`` is neither a number of steps nor a time.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        fingerprint: dict[str, str],
+        *,
+        every: int | timedelta | None,
+        resume: bool,
+        writes: bool = True,
+    ) -> None:
+        self.path = Path(path)
+        self.writes = writes
+        self.fingerprint = fingerprint
+        self.every = _checked_interval(every)
+        if writes:
+            check_room(self.path, 1)
+        if self.path.exists() and not is_own_file(self.path):
+            raise ValueError(
+                f"{self.path} is there already and is no checkpoint, or a damaged one: remove it, "
+                "or name another file"
+            )
+        self._state = None
+        if resume and self.path.exists():
+            self._state = read_file(self.path, "checkpoint")
+            _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
+
+    def begin(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+        """Take up a run from the file, and make sure that there is room for the next one.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoint is of another model or guide, or if there is no room.
+        """
+        self.trainer, self.callbacks = trainer, callbacks
+        num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
+        # Parameters, two moments of Adam, the parameters at the start of the epoch, and the rest.
+        if self.writes:
+            check_room(self.path, 4 * num_bytes + 2**20)
+        seconds = 0.0
+        if self._state is not None:
+            try:
+                restore(trainer, callbacks, self._state["trainer"])
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                raise ValueError(
+                    f"the checkpoint {self.path} does not fit this fit ({error}): remove it, or go "
+                    "on with the model and guide that it was made with"
+                ) from error
+            seconds = self._state["seconds"]
+            self._state = None
+        self.started = time.perf_counter() - seconds
+        self._written_at_step, self._written_at = trainer.steps_done, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time of the whole fit up to now, in this process and before."""
+        return time.perf_counter() - self.started
+
+    def after_step(self) -> None:
+        """Write the file if it is time to, or if the process is asked to end."""
+        if self._heard is not None or self._is_due():
+            self.write()
+        if self._heard is not None:
+            self._deliver()
+
+    def after_epoch(self) -> None:
+        """Write the file."""
+        self.write()
+        if self._heard is not None:
+            self._deliver()
+
+    def _is_due(self) -> bool:
+        if isinstance(self.every, timedelta):
+            return time.perf_counter() - self._written_at >= self.every.total_seconds()
+        return (
+            self.every is not None and self.trainer.steps_done - self._written_at_step >= self.every
+        )
+
+    def write(self) -> None:
+        """Write the file; a warning if that is not possible, for training can still go on."""
+        if not self.writes:
+            return
+        state = {
+            "fingerprint": self.fingerprint,
+            "seconds": self.seconds,
+            "trainer": state_of(self.trainer, self.callbacks),
+        }
+        try:
+            write_file(self.path, "checkpoint", state)
+        except NotDescribable as error:
+            raise ValueError(
+                f"the checkpoint cannot hold this: {error}. Callbacks may put numbers and texts in "
+                "the history, and return plain values and tensors from state_dict()"
+            ) from error
+        except OSError as error:
+            warnings.warn(
+                f"no checkpoint of step {self.trainer.steps_done} at {self.path} "
+                f"({error.strerror or error}); training goes on, and the last one is kept: make "
+                "room",
+                stacklevel=3,
+            )
+        self._written_at_step, self._written_at = self.trainer.steps_done, time.perf_counter()
+
+    _heard: int | None = None
+    _handlers: dict[int, Any]
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let Ctrl-C and SIGTERM wait for the end of the step, and for the file.
+
+        Between two halves of a step there is nothing whole to be written. When the file is, the
+        signal is delivered again to whoever heard it before. A second one is not made to wait.
+        """
+        self._handlers = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if handler not in (None, signal.SIG_IGN):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._hear)
+        try:
+            yield
+        finally:
+            self._stop_listening()
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._heard is None:
+            self._heard = number
+        else:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        number, self._heard = self._heard, None
+        self._stop_listening()
+        signal.raise_signal(number)
+
+    def _stop_listening(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+
+def _checked_interval(every: int | timedelta | None) -> int | timedelta | None:
+    is_steps = isinstance(every, int) and not isinstance(every, bool) and every >= 1
+    is_time = isinstance(every, timedelta) and every > timedelta(0)
+    if every is not None and not is_steps and not is_time:
+        raise ValueError(
+            f"checkpoint_every is {every!r}, but must be a number of steps, at least 1, or a time "
+            "such as datetime.timedelta(minutes=10)"
+        )
+    return every
+
+
+def _check_fingerprint(path: Path, found: dict[str, str], needed: dict[str, str]) -> None:
+    differing = [name for name, value in needed.items() if found.get(name) != value]
+    if not differing:
+        return
+    if "data" in differing:
+        raise ValueError(
+            f"the checkpoint {path} is of other data: give fit the data that it was made with, "
+            "another file as checkpoint, or resume=False to start anew"
+        )
+    shown = "; ".join(
+        f"{name} was {_short(found.get(name))} and is {_short(needed[name])}" for name in differing
+    )
+    raise ValueError(
+        f"the checkpoint {path} is of other settings: {shown}. Give fit those that it was made "
+        "with, another file as checkpoint, or resume=False to start anew"
+    )
+
+
+def _short(text: str | None, length: int = 80) -> str:
+    text = "nothing" if text is None else text
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
+    """Everything that the rest of a training run depends on."""
+    position = trainer.position
+    return {
+        "steps_done": trainer.steps_done,
+        "epochs_done": trainer.epochs_done,
+        "annealed_to": trainer.annealed_to,
+        "history": trainer.history,
+        "position": None if position is None else vars(position),
+        "parameters": trainer.tensors(),
+        "optim": _optimizer_state(trainer.optim),
+        "halvings": None if trainer.natural is None else trainer.natural.num_halvings,
+        "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
+        "random": _random_states(trainer.device),
+        "callbacks": [
+            callback.state_dict() if hasattr(callback, "state_dict") else None
+            for callback in callbacks
+        ],
+    }
+
+
+def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, Any]) -> None:
+    """Bring a new training run to where ``state_of`` found one."""
+    check_same_tensors(state["parameters"], trainer.tensors())
+    trainer.set_tensors(state["parameters"])
+    trainer.steps_done, trainer.epochs_done = state["steps_done"], state["epochs_done"]
+    trainer.history[:] = state["history"]
+    trainer.position = None if state["position"] is None else Position(**state["position"])
+    if state["annealed_to"] is not None:
+        trainer.set_epoch(state["annealed_to"])
+    _restore_optimizer(trainer.optim, state["optim"])
+    if trainer.natural is not None:
+        trainer.natural.num_halvings = state["halvings"]
+    if trainer.batches is not None:
+        trainer.batches.generator.set_state(state["sampler"])
+    for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
+        if of_callback is not None:
+            callback.load_state_dict(of_callback)
+    _set_random_states(state["random"], trainer.device)
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Any] | None:
+    if optimizer is None:
+        return None
+    groups = [
+        {name: value for name, value in group.items() if name != "params" and _is_plain(value)}
+        for group in optimizer.param_groups
+    ]
+    return {"state": optimizer.state_dict()["state"], "groups": groups}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        describe(value, {})
+    except NotDescribable:
+        return False
+    return True
+
+
+def _restore_optimizer(
+    optimizer: torch.optim.Optimizer | None, state: dict[str, Any] | None
+) -> None:
+    if optimizer is None:
+        return
+    whole = optimizer.state_dict()
+    whole["state"] = state["state"]
+    for group, options in zip(whole["param_groups"], state["groups"], strict=True):
+        group.update(options)
+    optimizer.load_state_dict(whole)
+
+
+def _random_states(device: Any) -> dict[str, Any]:
+    """States of all generators that a model, a guide or a callback may draw from."""
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
+        "python": random.getstate(),
+        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
+    }
+
+
+def _set_random_states(states: dict[str, Any], device: Any) -> None:
+    torch.set_rng_state(states["torch"])
+    np.random.set_state(states["numpy"])  # noqa: NPY002
+    random.setstate(states["python"])
+    if states["cuda"] is not None and _is_cuda(device):
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _is_cuda(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "cuda"
+
+
+__all__ = ["Checkpoint", "restore", "state_of"]

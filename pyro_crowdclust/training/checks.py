@@ -1,0 +1,140 @@
+"""Checks of a model and its guide before training, and of what went wrong during it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer.autoguide.guides import AutoGuide
+from pyro.poutine import Trace
+from pyro.poutine.subsample_messenger import _Subsample
+from torch import nn
+
+from pyro_crowdclust.errors import first_line
+from pyro_crowdclust.minibatches.batch import Batch
+
+
+def check_callable(model: object, guide: object) -> None:
+    """Raise a ``ValueError`` unless model and guide can be called with a batch."""
+    for name, part in (("model", model), ("guide", guide)):
+        if not callable(part):
+            raise ValueError(
+                f"{name} is a {type(part).__name__}, but must be callable: a Pyro function of a "
+                "Batch or an nn.Module with a forward(batch)"
+            )
+
+
+def check_same_model(model: object, guide: object) -> None:
+    """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
+    held = getattr(guide, "model", None)
+    if isinstance(guide, AutoGuide) or not isinstance(held, nn.Module):
+        return
+    if isinstance(model, nn.Module) and all(held is not part for part in model.modules()):
+        raise ValueError(
+            "the guide was made for another model than the one that is passed, whose parts it "
+            f"would not share: pass guide.model, or make {type(guide).__name__} of the model"
+        )
+
+
+def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
+    """One run of the guide and one of the model against it, without enumeration."""
+    guide_trace = _trace("guide", guide, batch)
+    return _trace("model", poutine.replay(model, trace=guide_trace), batch), guide_trace
+
+
+def _trace(role: str, part: Callable, batch: Batch) -> Trace:
+    try:
+        # Pyro's own checks would stop at a value that is not finite without naming its site.
+        with pyro.validation_enabled(False):
+            return poutine.trace(part).get_trace(batch)
+    except RuntimeError as error:
+        given = "no features"
+        if batch.features is not None:
+            given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
+        raise ValueError(
+            f"the {role} cannot run on a batch with {given}: {first_line(error)}. Build "
+            "its networks for features of this size, and give fit their dtype and device"
+        ) from error
+
+
+def _sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+    return {
+        name: site
+        for name, site in trace.nodes.items()
+        if site["type"] == "sample" and not isinstance(site["fn"], _Subsample)
+    }
+
+
+def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+    sites = _sample_sites(trace)
+    return {name: site for name, site in sites.items() if not site["is_observed"]}
+
+
+@torch.no_grad()
+def check_sites(model: Callable, guide: Callable, batch: Batch) -> bool:
+    """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
+
+    Sites that the model itself enumerates need none. Returns whether any site is enumerated.
+    """
+    model_trace, guide_trace = _traces(model, guide, batch)
+    in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
+    missing = [
+        name
+        for name, site in in_model.items()
+        if name not in in_guide and not site["infer"].get("enumerate")
+    ]
+    if missing:
+        raise ValueError(
+            f"the guide misses the model's site{'s' * (len(missing) > 1)} "
+            f"{', '.join(map(repr, missing))}: sample every latent site of the model in the "
+            'guide, or mark it infer={"enumerate": "parallel"} in the model'
+        )
+    surplus = [
+        name
+        for name, site in in_guide.items()
+        if name not in in_model and not site["infer"].get("is_auxiliary")
+    ]
+    if surplus:
+        raise ValueError(
+            f"the guide samples {', '.join(map(repr, surplus))}, which the model has not: rename "
+            'the site, or mark it infer={"is_auxiliary": True}'
+        )
+    sites = [*in_model.values(), *in_guide.values()]
+    return any(site["infer"].get("enumerate") for site in sites)
+
+
+@torch.no_grad()
+def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | None:
+    """Say which site's value or log-density, or else which parameter, is not finite.
+
+    Returns None where all are.
+    """
+    try:
+        return _bad_site(model, guide, batch) or _bad_parameter(model, guide)
+    except ValueError:  # the model or the guide does not run any more
+        return _bad_parameter(model, guide)
+
+
+def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
+    model_trace, guide_trace = _traces(model, guide, batch)
+    for role, trace in (("guide", guide_trace), ("model", model_trace)):
+        for name, site in _sample_sites(trace).items():
+            if not torch.isfinite(site["value"]).all():
+                return f"the value of site {name!r} in the {role} is not finite"
+            if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
+                return f"the log-density of site {name!r} in the {role} is not finite"
+    return None
+
+
+def _bad_parameter(model: Callable, guide: Callable) -> str | None:
+    named = dict(pyro.get_param_store().named_parameters())
+    for role, part in (("guide", guide), ("model", model)):
+        if isinstance(part, nn.Module):
+            named |= {f"{role}.{name}": value for name, value in part.named_parameters()}
+    for name, value in named.items():
+        if not torch.isfinite(value).all():
+            return f"the parameter {name!r} is not finite"
+    return None

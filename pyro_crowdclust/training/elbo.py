@@ -1,0 +1,135 @@
+"""Pyro's bound for guides without score functions, with nothing in it that they do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from pyro import poutine
+from pyro.distributions.util import scale_and_mask
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from pyro.infer.elbo import ELBO
+from pyro.infer.util import is_validation_enabled
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.runtime import Message
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+
+from pyro_crowdclust.distributions.statistics import AtMean, Conjugate
+
+
+class PlainELBO(Trace_ELBO):
+    """``Trace_ELBO`` with ``sum log q - sum log p`` as its loss, and no more.
+
+    Where all sites of the guide are reparameterized, or return their means, no site has a score
+    function, and the loss is the plain difference. Pyro's own asks every site for its score parts
+    and reads its log-density as a number, which takes a twentieth of a step on a processor, and
+    for which a GPU is waited for. Any other guide, many particles, and steps with Pyro's checks on
+    are left to ``Trace_ELBO``.
+    """
+
+    def differentiable_loss(
+        self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Tensor:
+        of_pyro = super().differentiable_loss
+        is_messenger = isinstance(poutine.unwrap(guide), Messenger)
+        if is_validation_enabled() or self.num_particles > 1 or is_messenger:
+            return of_pyro(model, guide, *args, **kwargs)
+        with _Sites() as of_guide:
+            guide(*args, **kwargs)
+        if any(not site["fn"].has_rsample for site in of_guide.sites.values()):
+            return of_pyro(model, guide, *args, **kwargs)
+        with _Sites(of_guide.sites) as of_model:
+            model(*args, **kwargs)
+        total = _Total()
+        for name, site in of_guide.sites.items():
+            divergence = _divergence(site, of_model.sites.get(name))
+            if divergence is None:
+                total.add(site)
+            else:
+                del of_model.sites[name]
+                total.number = total.number + divergence
+        for site in of_model.sites.values():
+            total.add(site, sign=-1)
+        return total.value()
+
+
+class _Sites(Messenger):
+    """Collects the sites of a run, which take the values of earlier ones with the same name.
+
+    What ``poutine.trace`` of a ``poutine.replay`` keeps, in one handler, and nothing else of it.
+    """
+
+    def __init__(self, earlier: Mapping[str, Message] | None = None) -> None:
+        super().__init__()
+        self._earlier = earlier or {}
+        self.sites: dict[str, Message] = {}
+
+    def _process_message(self, msg: Message) -> None:
+        if msg["type"] == "sample" and msg["name"] in self._earlier and not msg["is_observed"]:
+            msg["value"], msg["done"] = self._earlier[msg["name"]]["value"], True
+
+    def _postprocess_message(self, msg: Message) -> None:
+        if msg["type"] == "sample" and not site_is_subsample(msg):
+            self.sites[msg["name"]] = msg
+
+
+def _divergence(of_guide: Message, of_model: Message | None) -> Tensor | None:
+    """The whole ``KL(q || p)`` of a site under neither scale nor mask, where q knows it."""
+    if of_model is None or not (_is_plain(of_guide) and _is_plain(of_model)):
+        return None
+    q, p = of_guide["fn"], of_model["fn"]
+    if isinstance(q, AtMean) and isinstance(p, Conjugate) and q.statistics is of_model["value"]:
+        return q.divergence(p)
+    return None
+
+
+def _is_plain(site: Message) -> bool:
+    scale = site["scale"]
+    return site["mask"] is None and not isinstance(scale, Tensor) and scale == 1
+
+
+class _Total:
+    """A sum of log-densities, scaled and masked as Pyro does it, in float64.
+
+    Log-densities under one scale, which are those of one plate, are added before they are scaled.
+    """
+
+    def __init__(self) -> None:
+        self.number: Tensor | float = 0.0
+        self._plates: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def add(self, site: Message, sign: int = 1) -> None:
+        """Add the log-density of a site, or take it away."""
+        if getattr(site["fn"], "is_deterministic", False):
+            return
+        log_prob = site["fn"].log_prob(site["value"], *site["args"], **site["kwargs"])
+        log_prob = scale_and_mask(log_prob, 1.0, site["mask"])
+        scale = site["scale"]
+        if isinstance(scale, Tensor) and scale.dim() == 1 and scale.shape == log_prob.shape:
+            _, before = self._plates.get(id(scale), (scale, None))
+            if before is None:
+                log_prob = log_prob if sign > 0 else -log_prob
+            else:
+                log_prob = torch.add(before, log_prob, alpha=sign)
+            self._plates[id(scale)] = scale, log_prob
+        elif isinstance(scale, Tensor):
+            self.number = self.number + sign * (scale * log_prob).sum(dtype=torch.float64)
+        else:
+            self.number = self.number + sign * scale * log_prob.sum(dtype=torch.float64)
+
+    def value(self) -> Tensor | float:
+        """The sum."""
+        for scale, log_prob in self._plates.values():
+            self.number = self.number + torch.dot(scale, log_prob.to(scale.dtype))
+        return self.number
+
+
+def default_elbo(enumerates: bool) -> ELBO:
+    """Pyro's bound for models with one level of plates, with or without enumerated sites."""
+    kind = TraceEnum_ELBO if enumerates else PlainELBO
+    return kind(max_plate_nesting=1)
+
+
+__all__ = ["PlainELBO", "default_elbo"]

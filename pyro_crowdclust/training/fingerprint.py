@@ -1,0 +1,93 @@
+"""Short descriptions of data and settings, to see whether a fit goes on from its own checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.files.description import NotDescribable, describe
+
+# Of larger data so many evenly spaced rows of the features are read.
+_ROWS = 65_536
+
+
+def portrait(value: Any) -> str:
+    """What ``value`` is, as text: equal for equal parts of the library and plain values.
+
+    Of a function, and of an object of anybody else's class, it is the name.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.minibatches import ConnectedBlocks
+    >>> portrait(0.5), portrait(ConnectedBlocks(9)) == portrait(ConnectedBlocks(9)), portrait(len)
+    ('0.5', True, 'builtins.len')
+    """
+    if isinstance(value, functools.partial):
+        return f"{portrait(value.func)} {portrait([list(value.args), value.keywords])}"
+    tensors: dict[str, Tensor] = {}
+    try:
+        text = json.dumps(describe(value, tensors))
+    except NotDescribable:
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+    return text + (f" {digest(tensors)}" if tensors else "")
+
+
+def fingerprint_of(
+    data: CrowdData, callbacks: Sequence[Any], settings: dict[str, Any]
+) -> dict[str, str]:
+    """Texts that must be the same if a fit is to go on from a checkpoint."""
+    # What callbacks hold changes as they are called, so that only their kinds can be compared.
+    kinds = [part if hasattr(part, "__qualname__") else type(part) for part in callbacks]
+    texts = {name: portrait(value) for name, value in settings.items()}
+    return {"data": datadigest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
+
+
+def datadigest(data: CrowdData) -> str:
+    """SHA-256 of all answers and ids, and of the features of up to 65,536 evenly spaced items."""
+    parts = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+    features = parts.pop("features")
+    if features is not None:
+        step = -(-data.num_items // _ROWS)
+        parts["features"] = [list(features.shape), str(features.dtype), features[::step]]
+    return digest(parts)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a tree of plain values, arrays, indexes and records of them."""
+    hashed = hashlib.sha256()
+    _feed(hashed, value)
+    return hashed.hexdigest()
+
+
+def _feed(digest: Any, value: Any) -> None:
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().contiguous()
+        _feed(digest, f"{value.dtype} {list(value.shape)}")
+        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        _feed(digest, f"{value.dtype.str} {list(value.shape)}")
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    elif isinstance(value, np.ndarray | pd.Index):
+        hashed = pd.util.hash_array(np.asarray(value, dtype=object), categorize=False)
+        _feed(digest, [len(value), hashed])
+    elif isinstance(value, dict):
+        _feed(digest, list(value.items()))
+    elif isinstance(value, list | tuple):
+        digest.update(f"{len(value)} parts;".encode())
+        for part in value:
+            _feed(digest, part)
+    elif dataclasses.is_dataclass(value):
+        _feed(digest, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+    else:
+        digest.update(f"{value!r};".encode())

@@ -1,0 +1,137 @@
+"""The natural-gradient optimizer and its step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
+
+StepSize = Callable[[int], float]
+
+
+def robbins_monro(initial: float = 1.0, delay: float = 1.0, forgetting: float = 0.7) -> StepSize:
+    """Step sizes ``rho_t = initial (1 + t / delay)^(-forgetting)``; Hoffman et al. 2013, eq. 26.
+
+    Parameters
+    ----------
+    initial
+        rho_0, in (0, 1].
+    delay
+        After this many steps the decay is felt, > 0.
+    forgetting
+        Exponent in (0.5, 1] for convergence.
+
+    Examples
+    --------
+    >>> robbins_monro(0.5, delay=10.0, forgetting=1.0)(10)
+    0.25
+    """
+    if not 0 < initial <= 1 or delay <= 0 or not 0 <= forgetting <= 1:
+        raise ValueError(
+            f"need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1, not {initial}, {delay}, "
+            f"{forgetting}"
+        )
+    return lambda step: initial * (1 + step / delay) ** -forgetting
+
+
+class NaturalGradient(torch.optim.Optimizer):
+    """``eta <- eta - rho grad``, where ``eta.grad`` is the natural gradient of the loss.
+
+    The loss must be the whole negative ELBO, not one divided by the number of items. With
+    conjugate terms alone the step is ``eta <- (1 - rho) eta + rho (eta0 + sum E[t])``, the
+    stochastic variational step; ``rho = 1`` on the full data is coordinate ascent (Luo et al.
+    2018, eq. 17 first term; Hoffman et al. 2013).
+
+    A convex combination of valid points is valid. With the term through the local messages
+    (eq. 17, second term) it need not be: the guard then halves rho, row by row, until the row
+    stays in its family's domain. On a GPU such a row stays where it is.
+
+    Parameters
+    ----------
+    posteriors
+        The modules whose natural parameters are stepped.
+    step_size
+        rho in (0, 1]; torch's learning rate ``lr``, so that its schedulers work.
+    max_halvings
+        After this many halvings a row stays where it is.
+    """
+
+    def __init__(
+        self,
+        posteriors: Iterable[ConjugatePosterior],
+        step_size: float = 0.01,
+        max_halvings: int = 20,
+    ) -> None:
+        groups = [
+            {"params": [posterior.natural_parameters], "family": posterior.family}
+            for posterior in posteriors
+        ]
+        if not groups:
+            raise ValueError("no conjugate posterior to optimize")
+        super().__init__(groups, {"lr": step_size})
+        self.max_halvings = max_halvings
+        self.num_halvings = 0
+
+    def set_step_size(self, step_size: float) -> None:
+        """Use ``step_size`` from the next step on.
+
+        Raises
+        ------
+        ValueError
+            If it lies outside (0, 1].
+        """
+        if not 0 < step_size <= 1:
+            raise ValueError(
+                f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1"
+            )
+        for group in self.param_groups:
+            group["lr"] = step_size
+
+    @torch.no_grad()
+    def is_legal(
+        self, gradients: Sequence[Tensor | None], step_size: float | Tensor
+    ) -> Bool[Tensor, ""]:
+        """Whether a step with these natural gradients, a posterior each, needs no guard."""
+        legal = [
+            group["family"].in_domain(group["params"][0] - step_size * gradient).all()
+            for group, gradient in zip(self.param_groups, gradients, strict=True)
+            if gradient is not None
+        ]
+        return torch.stack(legal).all()
+
+    @torch.no_grad()
+    def step(self, closure: None = None, *, is_legal: bool = False) -> None:
+        """Step every posterior, with the guard unless ``is_legal`` says that it is not needed."""
+        for group in self.param_groups:
+            (eta,) = group["params"]
+            if eta.grad is None:
+                continue
+            if is_legal:
+                eta.sub_(eta.grad, alpha=group["lr"])
+                continue
+            proposal = torch.sub(eta, eta.grad, alpha=group["lr"])
+            legal = group["family"].in_domain(proposal)
+            if not eta.is_cpu:
+                # To ask whether all are legal would be to wait for the device.
+                proposal = torch.where(legal.unsqueeze(-1), proposal, eta)
+            elif not bool(legal.all()):
+                proposal = self._halved(group, proposal, legal)
+            eta.copy_(proposal)
+
+    def _halved(self, group: dict[str, Any], proposal: Tensor, legal: Tensor) -> Tensor:
+        """The proposal with rho halved, row by row, until every row is legal or stays."""
+        (eta,) = group["params"]
+        rate = torch.full_like(legal, group["lr"], dtype=eta.dtype)
+        for _ in range(self.max_halvings):
+            self.num_halvings += 1
+            rate = torch.where(legal, rate, rate / 2)
+            proposal = eta - rate.unsqueeze(-1) * eta.grad
+            legal = group["family"].in_domain(proposal)
+            if bool(legal.all()):
+                break
+        return torch.where(legal.unsqueeze(-1), proposal, eta)

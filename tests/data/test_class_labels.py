@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust.annotators import LabelLikelihood
+from pyro_crowdclust.data import CrowdData, LabelMatrix
+from pyro_crowdclust.distributions import AssignmentAtMean
+from pyro_crowdclust.distributions.class_labels import ItemLabels
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch, item_batches
+
+
+def frame(**changed) -> pd.DataFrame:
+    """Five answers about three items; keywords replace columns."""
+    columns = {
+        "item": ["b", "a", "c", "a", "b"],
+        "worker": ["wu", "ada", "wu", "wu", "ada"],
+        "label": ["yes", "no", "no", "no", "maybe"],
+    }
+    return pd.DataFrame(columns | changed, index=["r0", "r1", "r2", "r3", "r4"])
+
+
+class Rows:
+    """Annotators whose rows are given."""
+
+    num_classes = 3
+
+    def log_answers(self, values: dict[str, torch.Tensor]) -> torch.Tensor:
+        return values["rows"]
+
+
+def random_labels(num_items: int, num_answers: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "item": rng.integers(num_items, size=num_answers),
+            "worker": rng.integers(4, size=num_answers),
+            "label": rng.integers(3, size=num_answers),
+        }
+    )
+    return table.drop_duplicates(ignore_index=True)
+
+
+def test_labels_are_positions_and_codes_and_come_back_with_the_users_ids():
+    data = CrowdData(None, labels=frame())
+    assert list(data.item_ids) == ["a", "b", "c"]
+    assert list(data.worker_ids) == ["ada", "wu"]
+    assert list(data.class_ids) == ["maybe", "no", "yes"]
+    assert data.class_labels.item.tolist() == [1, 0, 2, 0, 1]
+    assert data.class_labels.worker.tolist() == [1, 0, 1, 1, 0]
+    assert data.class_labels.label.tolist() == [2, 1, 1, 1, 0]
+    assert (data.num_labels, data.num_classes, data.num_workers) == (5, 3, 2)
+    pd.testing.assert_frame_equal(data.labels, frame())
+    assert repr(data) == (
+        "CrowdData(3 items, no features, 5 labels of 3 classes on 3 items by 2 workers)"
+    )
+
+
+def test_classes_are_taken_in_the_given_order():
+    data = CrowdData(None, labels=frame(), classes=["yes", "no", "maybe"])
+    assert list(data.class_ids) == ["yes", "no", "maybe"]
+    assert data.class_labels.label.tolist() == [0, 1, 1, 1, 2]
+
+
+def test_workers_of_pairs_and_labels_share_their_ids():
+    pairs = {"left": ["a"], "right": ["c"], "worker": ["bo"], "label": [1]}
+    data = CrowdData(None, pairs, labels=frame())
+    assert list(data.worker_ids) == ["ada", "bo", "wu"]
+    assert data.answers.worker.tolist() == [1]
+    assert data.class_labels.worker.tolist() == [2, 0, 2, 2, 0]
+    assert "5 labels" in repr(data)
+    assert "1 answer " in repr(data)
+
+
+def test_an_item_without_an_answer_is_an_item():
+    data = CrowdData(None, labels=frame(), item_ids=["a", "b", "c", "d"])
+    matrix = full_batch(data).class_labels
+    assert matrix.counts.tolist() == [2, 2, 1, 0]
+    assert matrix.votes()[3].tolist() == [0, 0, 0]
+
+
+def test_answers_that_contradict_each_other_pass_silently():
+    table = frame(item=["a"] * 5, worker=["wu"] * 5, label=["yes", "no", "maybe", "later", "never"])
+    assert CrowdData(None, labels=table).num_labels == 5
+
+
+def test_repeated_answers_are_kept_with_a_warning():
+    table = frame(item=["b", "a", "c", "b", "b"], label=["yes", "no", "no", "yes", "yes"])
+    with pytest.warns(UserWarning, match=r"labels row 3 \(index 'r3'\): repeats an earlier answer"):
+        data = CrowdData(None, labels=table)
+    assert full_batch(data).class_labels.votes()[1].tolist() == [0, 3]
+
+
+def test_a_class_that_nobody_chose_is_kept_with_a_warning():
+    with pytest.warns(UserWarning, match=r"class 'later' is in no answer \(1 such classes\)"):
+        data = CrowdData(None, labels=frame(), classes=["yes", "no", "maybe", "later"])
+    assert data.num_classes == 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "message"),
+    [
+        (
+            {},
+            {"classes": ["yes", "no"]},
+            r"labels row 4 \(index 'r4'\): label is 'maybe', none of the classes \('yes', 'no'\)",
+        ),
+        ({}, {"classes": ["yes", "yes"]}, "classes row 1 is 'yes', once more"),
+        ({}, {"classes": ["yes", None]}, "classes row 1 is nan, which is missing"),
+        ({}, {"classes": []}, "classes are empty"),
+        ({"label": ["no"] * 5, "item": list("abcde")}, {}, "all labels are 'no'; pass classes="),
+        (
+            {"label": ["no", None, "a", "b", "c"]},
+            {},
+            r"labels row 1 \(index 'r1'\): label is nan, which is missing",
+        ),
+        ({}, {"item_ids": ["a", "b"]}, r"labels row 2 \(index 'r2'\): item is 'c', not among"),
+    ],
+)
+def test_bad_labels(changed, options, message):
+    with pytest.raises(ValueError, match=message):
+        CrowdData(None, labels=frame(**changed), **options)
+
+
+@pytest.mark.parametrize("items", [[7, 8, 9, 8, 7], [7, 8, 8, 9, 10], [8, 6, 9, 7, 7]])
+def test_items_numbered_in_a_row_are_found_and_others_named(items):
+    data = CrowdData(None, labels=frame(item=items), item_ids=range(6, 11))
+    assert (data.class_labels.item + 6).tolist() == items
+    for unknown in (5, 11, -(2**63)):
+        wrong = [*items[:4], unknown]
+        with pytest.raises(
+            ValueError, match=f"index 'r4'.: item is {unknown}, not a position|among"
+        ):
+            CrowdData(None, labels=frame(item=wrong), item_ids=pd.Index([6, 7, 8, 9, 10]))
+
+
+def test_bad_tables():
+    with pytest.raises(ValueError, match="labels have 0 columns 'worker'"):
+        CrowdData(None, labels=frame().drop(columns="worker"))
+    with pytest.raises(ValueError, match="labels have no rows; pass labels=None"):
+        CrowdData(np.eye(3), labels=frame()[:0])
+    with pytest.raises(ValueError, match="classes are given without labels"):
+        CrowdData(np.eye(3), classes=["yes", "no"])
+
+
+def test_products_and_their_gradient_are_those_of_the_dense_matrix():
+    data = CrowdData(None, labels=random_labels(9, 40, seed=0), item_ids=range(9))
+    matrix = full_batch(data).class_labels
+    dense = torch.zeros(9, 4 * 3, dtype=torch.float64)
+    for item, worker, label in zip(matrix.item, matrix.worker, matrix.label, strict=True):
+        dense[item, worker * 3 + label] += 1
+    table = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    evidence = matrix.evidence(table)
+    torch.testing.assert_close(evidence, dense @ table.flatten(0, 1))
+    torch.autograd.gradcheck(matrix.evidence, table)
+
+
+@pytest.mark.parametrize("num_items", [3, 5000])
+def test_the_density_of_assignments_is_that_of_a_categorical(num_items):
+    generator = torch.Generator().manual_seed(0)
+    logits = 5 * torch.randn(num_items, 4, dtype=torch.float64, generator=generator)
+    q, other = AssignmentAtMean(logits), torch.rand(num_items, 4, generator=generator).double()
+    expected = torch.distributions.Categorical(logits=logits)
+    torch.testing.assert_close(q.probabilities, expected.probs)
+    torch.testing.assert_close(q.log_prob(q.probabilities), -expected.entropy())
+    torch.testing.assert_close(q.log_prob(other), (other * expected.logits).sum(-1))
+
+
+def test_the_density_of_labels_is_the_sum_over_the_answers():
+    data = CrowdData(None, labels=random_labels(5000, 9000, seed=4), item_ids=range(5000))
+    labels = full_batch(data).class_labels
+    generator = torch.Generator().manual_seed(0)
+    log_answers = torch.randn(4, 3, 3, dtype=torch.float64, generator=generator)
+    log_answers = log_answers.log_softmax(1).requires_grad_()
+    z = torch.rand(5000, 3, dtype=torch.float64, generator=generator).requires_grad_()
+    likelihood = LabelLikelihood(Rows(), {"rows": log_answers})
+    evidence = likelihood.evidence(labels)
+    found = ItemLabels(z, evidence, likelihood, labels).log_prob(labels.label)
+    named = log_answers[labels.worker, labels.label]
+    expected = torch.zeros_like(found).index_add(0, labels.item, (named * z[labels.item]).sum(1))
+    torch.testing.assert_close(found, expected)
+    weight = torch.rand(5000, dtype=torch.float64, generator=generator)
+    for ours, theirs in zip(
+        torch.autograd.grad(found @ weight, [z, log_answers]),
+        torch.autograd.grad(expected @ weight, [z, log_answers]),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_rows_of_the_matrix_are_the_items_asked_for():
+    data = CrowdData(None, labels=random_labels(9, 40, seed=1), item_ids=range(12))
+    whole = data.class_labels.of_items(torch.arange(12)).votes()
+    some = torch.tensor([11, 4, 0, 8, 9])
+    assert torch.equal(data.class_labels.of_items(some).votes(), whole[some])
+    for first, stop in ((0, 9), (3, 7), (5, 12)):
+        in_a_row = torch.arange(first, stop)
+        assert torch.equal(data.class_labels.of_items(in_a_row).votes(), whole[first:stop])
+    up_and_down = torch.tensor([2, 5, 3, 4, 6])
+    assert torch.equal(data.class_labels.of_items(up_and_down).votes(), whole[up_and_down])
+    assert data.class_labels.of_items(torch.empty(0, dtype=torch.int64)).num_items == 0
+
+
+def test_relabelled_keeps_who_was_asked_about_what():
+    labels = LabelMatrix(torch.tensor([0, 5, 3]), torch.tensor([1, 2]), 2, 3)
+    other = labels.relabelled(torch.tensor([2, 1, 0]))
+    assert other.item.tolist() == labels.item.tolist()
+    assert other.worker.tolist() == labels.worker.tolist()
+    assert other.label.tolist() == [2, 1, 0]
+
+
+def test_minibatches_of_items_bring_all_their_labels_and_are_unbiased():
+    data = CrowdData(np.eye(10), labels=random_labels(10, 40, seed=2))
+    total = torch.zeros(4 * 3, dtype=torch.float64)
+    sampler = MinibatchSampler(data, batch_size=5, generator=torch.Generator().manual_seed(0))
+    everything = full_batch(data)
+    assert everything.item_scale == 1.0
+    whole = everything.class_labels
+    dense = torch.bincount(whole.cell, minlength=12).double()
+    for batch in sampler:
+        assert batch.item_scale is batch.item_weight
+        matrix = batch.class_labels
+        assert torch.equal(matrix.votes(), whole.votes()[batch.items])
+        weight = batch.item_weight[matrix.item]
+        total += torch.bincount(matrix.cell, weights=weight, minlength=12) / len(sampler)
+    # An epoch draws every item once, so that the mean over its batches is exact.
+    torch.testing.assert_close(total, dense)
+
+
+def test_batches_of_items_alone_hold_labels_only_on_request():
+    data = CrowdData(np.eye(10), labels=random_labels(10, 40, seed=3))
+    assert all(batch.class_labels is None for batch in item_batches(data, 4))
+    held = [len(batch.class_labels) for batch in item_batches(data, 4, class_labels=True)]
+    assert sum(held) == data.num_labels

@@ -1,0 +1,432 @@
+"""SCDC: Pyro's enumerating ELBO of the amortized guide is the sum over z written out."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pyro
+import pytest
+import scipy.stats
+import torch
+from pyro import poutine
+from pyro.infer import TraceEnum_ELBO
+from torch import Tensor, nn
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import RateMoves
+from pyro_crowdclust.distributions import ConjugatePrior, PointEstimate
+from pyro_crowdclust.distributions.statistics import Point
+from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
+from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters
+from pyro_crowdclust.guides import AmortizedGuide
+from pyro_crowdclust.inference import RecognitionTerm, exponential_annealing
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler, SinglePairs, full_batch
+from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
+
+from ..crowds import amortized_pair, crowd, quiet_fit
+from ..oracles import is_conjugate_prior, log_density, random_covariance, random_natural
+from ..problems import (
+    DIM,
+    NUM_CLUSTERS,
+    NUM_FEATURES,
+    NUM_WORKERS,
+    normal_problem,
+    some_batch,
+    some_model,
+    weighted,
+    without_answers,
+)
+
+NUM_ITEMS = 5
+
+
+def normal_emission() -> Emission:
+    return NormalEmission(SkipMLP((DIM, 6, NUM_FEATURES)), NUM_FEATURES)
+
+
+def bernoulli_emission() -> Emission:
+    return BernoulliEmission(SkipMLP((DIM, 6, NUM_FEATURES)))
+
+
+def problem(
+    make_emission=normal_emission, scale: float = 0.4, **options: object
+) -> tuple[AmortizedGuide, Batch]:
+    """Points and networks anywhere; binary features, so that either emission takes them."""
+    model = some_model(make_emission())
+    recognition = AmortizedRecognition((NUM_FEATURES, 6, 5), DIM, NUM_CLUSTERS, scale)
+    guide = AmortizedGuide(model, recognition, **options)
+    for parameter in [*recognition.parameters(), *model.emission.parameters()]:
+        nn.init.normal_(parameter, std=0.4)
+    guide.points["weights"].set_value(torch.randn(NUM_CLUSTERS).softmax(-1))
+    means = torch.randn(NUM_CLUSTERS, DIM)
+    covariances = random_covariance(NUM_CLUSTERS, dim=DIM)
+    guide.points["components"].set_value(GaussianParameters(means, covariances))
+    for name in ("sensitivity", "specificity"):
+        guide.points[name].set_value(0.2 + 0.7 * torch.rand(NUM_WORKERS))
+    return guide, some_batch(torch.rand(NUM_ITEMS, NUM_FEATURES).round())
+
+
+def elbo(guide: AmortizedGuide, batch: Batch) -> float:
+    return -TraceEnum_ELBO(max_plate_nesting=1).loss(guide.model, guide, batch)
+
+
+def numpy_of(value: object) -> np.ndarray:
+    return np.asarray(value.detach())
+
+
+def probabilities(guide: AmortizedGuide, batch: Batch) -> np.ndarray:
+    """q(z | o) from the layers of the network."""
+    net = guide.recognition
+    return numpy_of(net.logits(net.trunk(batch.features)).softmax(-1))
+
+
+def latent(guide: AmortizedGuide, features: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviations of q(x | z = k, o), item by item from the layers."""
+    net = guide.recognition
+    hidden = net.hidden(net.trunk(features)) + net.assignment.weight[:, k]
+    shift, raw = net.moments(hidden.relu()).chunk(2, -1)
+    return numpy_of(net.skip(features) + shift), numpy_of(net.initial_scale * raw.exp())
+
+
+def log_emission(guide: AmortizedGuide, x: np.ndarray, features: Tensor) -> float:
+    """log p(o | x) of one item."""
+    emission, o = guide.model.emission, numpy_of(features)
+    output = numpy_of(emission.network(torch.tensor(x)))
+    if isinstance(emission, NormalEmission):
+        scale = numpy_of(emission.log_scale.exp()) + 1e-3
+        return scipy.stats.norm.logpdf(o, output, scale).sum()
+    return scipy.stats.bernoulli.logpmf(o, scipy.special.expit(output)).sum()
+
+
+def items_term(guide: AmortizedGuide, batch: Batch, noise: np.ndarray) -> float:
+    """sum_i w_i sum_k q_ik (log pi_k / q_ik + E[log N(x | k) / q(x | k, o)] + log p(o | x_ik))."""
+    q = probabilities(guide, batch)
+    weights = numpy_of(guide.points["weights"].value())
+    means, covariances = (numpy_of(part) for part in guide.points["components"].value())
+    total = 0.0
+    for k in range(NUM_CLUSTERS):
+        of_items = latent(guide, batch.features, k)
+        component = scipy.stats.multivariate_normal(means[k], covariances[k])
+        for i, weight in enumerate(batch.item_weight.tolist()):
+            mean, scale = (part[i] for part in of_items)
+            expected = component.logpdf(mean)
+            expected -= np.trace(np.linalg.solve(covariances[k], np.diag(scale**2))) / 2
+            entropy = np.log(scale).sum() + DIM * (1 + math.log(2 * math.pi)) / 2
+            score = math.log(weights[k]) - math.log(q[i, k]) + expected + entropy
+            score += log_emission(guide, mean + scale * noise[k, i], batch.features[i])
+            total += weight * q[i, k] * score
+    return total
+
+
+def log_answer(guide: AmortizedGuide, worker: int, label: float, same: bool) -> float:
+    name = "sensitivity" if same else "specificity"
+    right = guide.points[name].value()[worker].item()
+    return math.log(right if bool(label) == same else 1 - right)
+
+
+def answers(batch: Batch) -> list[tuple[int, int, int, float, float]]:
+    columns = (batch.left, batch.right, batch.worker, batch.label, batch.pair_weight)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def answers_term(guide: AmortizedGuide, batch: Batch) -> float:
+    """sum_ij w_ij E_q[log p(L_ij | z_i, z_j)]."""
+    q, total = probabilities(guide, batch), 0.0
+    for i, j, worker, label, weight in answers(batch):
+        agree = sum(q[i, k] * q[j, k] for k in range(NUM_CLUSTERS))
+        total += weight * agree * log_answer(guide, worker, label, same=True)
+        total += weight * (1 - agree) * log_answer(guide, worker, label, same=False)
+    return total
+
+
+def log_prior(guide: AmortizedGuide) -> float:
+    """Of everything but the weights, which stay at maximum likelihood."""
+    priors = guide.model.priors()
+    means, covariances = (part.detach() for part in guide.points["components"].value())
+    total = sum(
+        log_density(
+            priors["components"].family,
+            priors["components"].natural_parameters[k],
+            GaussianParameters(means[k], covariances[k]),
+        )
+        for k in range(NUM_CLUSTERS)
+    )
+    for name in ("sensitivity", "specificity"):
+        for eta, rate in zip(
+            priors[name].natural_parameters, guide.points[name].value().detach(), strict=True
+        ):
+            total += log_density(priors[name].family, eta, rate)
+    return total
+
+
+@pytest.mark.parametrize("make_emission", [normal_emission, bernoulli_emission])
+@pytest.mark.parametrize("change", [lambda batch: batch, weighted, without_answers])
+@pytest.mark.parametrize("num_summed", [None, NUM_CLUSTERS], ids=["at mean", "value by value"])
+def test_elbo_is_the_explicit_sum_over_all_clusters(make_emission, change, num_summed):
+    guide, batch = problem(make_emission, num_summed=num_summed)
+    batch = change(batch)
+    torch.manual_seed(3)
+    # At the mean of z the clusters of an item have their noise in common.
+    noise = torch.randn(1 if num_summed is None else NUM_CLUSTERS, NUM_ITEMS, DIM)
+    noise = noise.expand(NUM_CLUSTERS, -1, -1).numpy()
+    expected = items_term(guide, batch, noise) + answers_term(guide, batch) + log_prior(guide)
+    torch.manual_seed(3)
+    assert elbo(guide, batch) == pytest.approx(expected, rel=1e-10)
+
+
+def test_answers_term_is_the_expectation_over_all_assignments():
+    guide, batch = problem()
+    q, expected = probabilities(guide, batch), 0.0
+    for z in itertools.product(range(NUM_CLUSTERS), repeat=4):
+        probability = math.prod(q[i, k] for i, k in enumerate(z))
+        expected += probability * sum(
+            log_answer(guide, worker, label, same=z[i] == z[j])
+            for i, j, worker, label, _ in answers(batch)
+        )
+    guide_trace = poutine.trace(guide).get_trace(batch)
+    trace = poutine.trace(poutine.replay(guide.model, trace=guide_trace)).get_trace(batch)
+    trace.compute_log_prob()
+    assert trace.nodes["label"]["log_prob_sum"].item() == pytest.approx(expected, rel=1e-10)
+    assert answers_term(guide, batch) == pytest.approx(expected, rel=1e-10)
+
+
+def test_an_enumerated_z_cannot_be_compared_pair_by_pair():
+    """Without its own site for agreement, a guide must not get a wrong bound in silence."""
+    guide, batch = problem()
+    bound, without = TraceEnum_ELBO(max_plate_nesting=1), poutine.block(guide, hide=["same"])
+    with pytest.raises(ValueError, match="the guide must sample the site 'same'"):
+        bound.loss(guide.model, without, batch)
+
+
+def test_maximum_a_posteriori_adds_the_log_prior():
+    torch.manual_seed(1)
+    posterior, batch = problem()
+    torch.manual_seed(1)
+    likelihood, _ = problem(maximum_a_posteriori=False)
+    torch.manual_seed(2)
+    with_prior = elbo(posterior, batch)
+    torch.manual_seed(2)
+    without = elbo(likelihood, batch)
+    assert with_prior - without == pytest.approx(log_prior(posterior), rel=1e-9)
+
+
+def test_gradients_are_those_of_the_sum():
+    """Along a random direction of every parameter, by autograd and by central differences."""
+    guide, batch = problem()
+    batch = weighted(batch)
+    parameters = [*guide.points.parameters(), *guide.recognition.parameters()]
+    parameters += guide.model.emission.parameters()
+    directions = [torch.randn_like(parameter) for parameter in parameters]
+
+    def at(step: float) -> float:
+        with torch.no_grad():
+            for parameter, direction in zip(parameters, directions, strict=True):
+                parameter += step * direction
+            torch.manual_seed(5)
+            value = elbo(guide, batch)
+            for parameter, direction in zip(parameters, directions, strict=True):
+                parameter -= step * direction
+        return value
+
+    numeric = (at(1e-6) - at(-1e-6)) / 2e-6
+    torch.manual_seed(5)
+    loss = TraceEnum_ELBO(max_plate_nesting=1).differentiable_loss(guide.model, guide, batch)
+    loss.backward()
+    ours = -sum((p.grad * d).sum().item() for p, d in zip(parameters, directions, strict=True))
+    assert ours == pytest.approx(numeric, rel=1e-5)
+
+
+@pytest.mark.parametrize("blocks", [None, SinglePairs()], ids=["pages", "single pairs"])
+def test_minibatches_average_to_the_full_bound(blocks):
+    """An epoch that draws every block and every item once; without spread x has no noise."""
+    data = crowd(num_items=60)
+    pairs = data.pairs.iloc[:: 1 if blocks is None else 15]
+    # The parts of the items without answers are of one size only if it divides their number.
+    num_paired = len(CrowdData(None, pairs).item_ids)
+    data = CrowdData(data.features[: num_paired + 18], pairs)
+    guide, _ = problem(scale=1e-12)
+    guide.model.annotators = TwoCoin(data.num_workers, (2.0, 1.0), (1.5, 0.7))
+    guide = AmortizedGuide(guide.model, guide.recognition)
+    num_blocks = 6
+    sampler = MinibatchSampler(
+        data,
+        batch_size=(data.num_items - len(data.annotated_items)) / num_blocks,
+        answers_per_step=data.num_pairs / num_blocks,
+        blocks=blocks,
+        generator=torch.Generator().manual_seed(0),
+    )
+    batches = list(sampler)
+    assert len(batches) == num_blocks
+    whole = full_batch(data)
+    drawn = torch.cat([batch.items[batch.num_paired :] for batch in batches])
+    assert drawn.sort().values.tolist() == whole.items[whole.num_paired :].sort().values.tolist()
+    assert sum(batch.num_pairs for batch in batches) == data.num_pairs
+    average = np.mean([elbo(guide, batch) for batch in batches])
+    assert average == pytest.approx(elbo(guide, whole), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_point_estimates_make_the_round_trip(name):
+    family = REGISTRY[name]
+    plate = 4
+    if not is_conjugate_prior(family):
+        return
+    size = family.unconstrained_size
+    prior = ConjugatePrior(family, random_natural(family, plate), plate)
+    point = PointEstimate(prior)
+    value = family.sample(prior.natural_parameters)
+    point.set_value(value)
+    assert point.unconstrained.shape == (plate, size)
+    torch.testing.assert_close(tuple(point.value()), tuple(value), rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(
+        point.statistics(), family.sufficient_statistics(value), rtol=1e-8, atol=1e-8
+    )
+    anywhere = nn.init.normal_(point.unconstrained)
+    again = family.to_unconstrained(point.value())
+    torch.testing.assert_close(
+        family.sufficient_statistics(family.from_unconstrained(again)),
+        family.sufficient_statistics(family.from_unconstrained(anywhere)),
+    )
+    assert point.statistics().isfinite().all()
+
+
+@pytest.mark.parametrize("maximum_a_posteriori", [True, False])
+def test_the_site_of_a_point_estimate(maximum_a_posteriori):
+    family = Beta()
+    prior = ConjugatePrior(family, family.natural(torch.tensor(3.0), torch.tensor(2.0)), 2)
+    point = PointEstimate(prior, maximum_a_posteriori)
+    rates = torch.tensor([0.9, 0.3])
+    point.set_value(rates)
+    with pyro.plate("workers", 2):
+        site = point.distribution()
+        assert isinstance(site, Point)
+        value = pyro.sample("rate", site)
+    torch.testing.assert_close(value, torch.stack([rates.log(), (1 - rates).log()], -1))
+    expected = torch.zeros(2)
+    if not maximum_a_posteriori:
+        expected = torch.tensor(scipy.stats.beta(3, 2).logpdf(rates.numpy()))
+    torch.testing.assert_close(site.log_prob(value), expected)
+
+
+def test_an_amortized_fit_learns():
+    """On clear clouds, from a start that knows the partition, the bound goes up."""
+    guide, batch = problem()
+    optimizer = torch.optim.Adam([*guide.parameters()], lr=0.05)
+    bound = TraceEnum_ELBO(max_plate_nesting=1)
+    before = np.mean([elbo(guide, batch) for _ in range(5)])
+    for _ in range(25):
+        optimizer.zero_grad()
+        bound.differentiable_loss(guide.model, guide, batch).backward()
+        optimizer.step()
+    assert np.mean([elbo(guide, batch) for _ in range(5)]) > before + 1
+
+
+def expected_rates(
+    same: np.ndarray, batch: Batch, prior: list[list[float]]
+) -> dict[str, np.ndarray]:
+    """Posterior means, answer by answer; the prior's pseudo-counts are those of each rate."""
+    num_workers = int(batch.worker.max()) + 1
+    right, wrong = (np.repeat(one, num_workers, 1) for one in np.array(prior).T[..., None])
+    all_of = right + wrong
+    for s, worker, label in zip(same, batch.worker.tolist(), batch.label.tolist(), strict=True):
+        right[:, worker] += s * label, (1 - s) * (1 - label)
+        all_of[:, worker] += s, 1 - s
+    return dict(zip(("sensitivity", "specificity"), right / all_of, strict=True))
+
+
+def test_rates_move_to_their_posterior_means():
+    guide, batch = problem()
+    same = torch.rand(batch.num_pairs)
+    guide.set_rates(same, batch)
+    for name, expected in expected_rates(same.numpy(), batch, [[2.0, 1.0], [1.5, 0.7]]).items():
+        np.testing.assert_allclose(guide.worker_rates()[name].mean, expected, rtol=1e-12)
+
+
+def test_after_an_epoch_rates_follow_the_clusters():
+    data, guide = crowd(), amortized_pair()[1]
+    result = quiet_fit(guide.model, guide, data, epochs=2, callbacks=[RateMoves()])
+    batch = answered_batch(data).to(None, torch.float64)
+    q = result.guide.infer(batch).assignments.double()
+    same = (q[batch.left] * q[batch.right]).sum(-1)
+    for name, expected in expected_rates(same.numpy(), batch, [[1.0, 1.0], [1.0, 1.0]]).items():
+        np.testing.assert_allclose(result.workers[name], expected, rtol=1e-6)
+
+
+def test_without_answers_there_are_no_rates_to_move():
+    data = CrowdData(crowd().features)
+    result = quiet_fit(*amortized_pair(), data, epochs=1, callbacks=[RateMoves()])
+    np.testing.assert_allclose(result.guide.worker_rates()["sensitivity"].mean, 0.8, rtol=1e-6)
+
+
+def has_gradient(*modules: nn.Module) -> bool:
+    gradients = [p.grad for module in modules for p in module.parameters() if p.grad is not None]
+    return any(gradient.abs().max() > 1e-9 for gradient in gradients)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [(problem, {}), (normal_problem, {}), (normal_problem, {"full_gradient": True})],
+    ids=["amortized", "message passing", "full gradient"],
+)
+def test_the_recognition_term_reaches_the_recognition_network_alone(make, options):
+    guide, batch = make(recognition_term=RecognitionTerm(2.0), **options)
+    guide(batch)
+    guide.auxiliary_loss.backward()
+    assert has_gradient(guide.recognition)
+    assert not has_gradient(guide.model)
+    assert not has_gradient(guide.points if make is problem else guide.posteriors)
+
+
+def test_the_recognition_term_is_the_answers_under_message_free_assignments():
+    guide, batch = problem(recognition_term=RecognitionTerm(7.0))
+    batch = weighted(batch)
+    guide(batch)
+    expected = answers_term(guide, batch)
+    # The term leaves out what does not depend on q: the log-likelihood of "different" for all.
+    expected -= sum(
+        weight * log_answer(guide, worker, label, same=False)
+        for _, _, worker, label, weight in answers(batch)
+    )
+    assert guide.auxiliary_loss.item() == pytest.approx(-7 * expected, rel=1e-10)
+
+
+def test_the_weight_of_the_recognition_term_follows_the_epoch():
+    guide, batch = problem(recognition_term=RecognitionTerm(exponential_annealing(8.0, 0.5, 1.0)))
+    losses = []
+    for epoch in (0, 1, 2.0, 10):
+        guide.set_epoch(epoch)
+        guide(batch)
+        losses.append(guide.auxiliary_loss.item())
+    assert [loss / losses[-1] for loss in losses] == pytest.approx([8, 4, 2, 1])
+    guide(without_answers(batch))
+    assert guide.auxiliary_loss is None
+
+
+def test_answers_do_not_change_what_the_networks_infer():
+    guide, batch = problem()
+    inferred, alone = guide.infer(batch), guide.infer(without_answers(batch))
+    assert torch.equal(inferred.logits, alone.logits)
+    np.testing.assert_allclose(inferred.assignments, probabilities(guide, batch), rtol=1e-12)
+    for i, k in enumerate(inferred.assignments.argmax(-1).tolist()):
+        mean, scale = latent(guide, batch.features, k)
+        np.testing.assert_allclose(numpy_of(inferred.latent.mean[i]), mean[i], rtol=1e-12)
+        root = numpy_of(inferred.latent.root[i])
+        np.testing.assert_allclose(root, np.diag(scale[i]), rtol=1e-12)
+
+
+def test_the_order_of_items_does_not_matter():
+    guide, batch = problem(scale=1e-12)
+    order = torch.randperm(4).tolist() + [4]
+    place = torch.tensor(order).argsort()
+    turned = dataclasses.replace(
+        batch,
+        features=batch.features[order],
+        left=place[batch.left],
+        right=place[batch.right],
+    )
+    assert elbo(guide, turned) == pytest.approx(elbo(guide, batch), rel=1e-9)

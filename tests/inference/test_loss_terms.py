@@ -1,0 +1,131 @@
+"""The consistency term: what it is, whom it teaches, and that the bound does not contain it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from torch import nn
+
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm, exponential_annealing
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import AmortizedRecognition
+
+from ..problems import (
+    DIM,
+    NUM_CLUSTERS,
+    NUM_FEATURES,
+    normal_problem,
+    some_model,
+    weighted,
+    without_answers,
+)
+
+
+def amortized_problem(**options: object):
+    """The problem of the other guide with points and amortized assignments."""
+    guide, batch = normal_problem()
+    recognition = AmortizedRecognition((NUM_FEATURES, 6, 5), DIM, NUM_CLUSTERS)
+    for parameter in recognition.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return AmortizedGuide(some_model(guide.model.emission), recognition, **options), batch
+
+
+class Louder:
+    """A view that is as loud as its random number says."""
+
+    num_random = 1
+
+    def __call__(self, features: torch.Tensor, amounts: torch.Tensor) -> torch.Tensor:
+        assert amounts.abs().max() < 1
+        self.viewed = (1.3 + amounts) * features
+        return self.viewed
+
+
+class Doubled:
+    """A view without chance, so that the latents drawn after it are the same."""
+
+    num_random = 0
+
+    def __call__(self, features: torch.Tensor, amounts: torch.Tensor) -> torch.Tensor:
+        return 2 * features
+
+
+every_guide = pytest.mark.parametrize(
+    ("make", "options"),
+    [(amortized_problem, {}), (normal_problem, {}), (normal_problem, {"full_gradient": True})],
+    ids=["amortized", "message passing", "full gradient"],
+)
+
+
+@every_guide
+def test_it_is_the_cross_entropy_between_inference_and_a_view(make, options):
+    term = ConsistencyTerm(Louder(), weight=3.0, answered_weight=7.0)
+    guide, batch = make(consistency_term=term, **options)
+    batch = weighted(batch)
+    guide(batch)
+    loss = guide.auxiliary_loss.item()
+    found = guide.infer(batch).assignments
+    view = dataclasses.replace(without_answers(batch), features=term.view.viewed)
+    seen = guide.infer(view).logits.log_softmax(-1)
+    expected = 0.0
+    for i, weight in enumerate(batch.item_weight.tolist()):
+        c = 7.0 if i < batch.num_paired else 3.0
+        expected -= c * weight * float(found[i] @ seen[i])
+    assert loss == pytest.approx(expected, rel=1e-9)
+
+
+@every_guide
+def test_it_teaches_the_recognition_network_alone(make, options):
+    guide, batch = make(consistency_term=ConsistencyTerm(Louder(), 1.0, 2.0), **options)
+    guide(batch)
+    guide.auxiliary_loss.backward()
+    taught = {name for name, p in guide.named_parameters() if p.grad is not None and p.grad.any()}
+    assert taught
+    assert all(name.startswith("recognition.") for name in taught)
+
+
+@every_guide
+def test_it_is_added_to_the_recognition_term_and_not_to_the_bound(make, options):
+    relational, consistent = RecognitionTerm(2.0), ConsistencyTerm(Doubled(), 1.0, 2.0)
+    losses, bounds = [], []
+    for terms in (
+        {"recognition_term": relational},
+        {"consistency_term": consistent},
+        {"recognition_term": relational, "consistency_term": consistent},
+    ):
+        torch.manual_seed(0)
+        guide, batch = make(**terms, **options)
+        kind = TraceEnum_ELBO if make is amortized_problem else Trace_ELBO
+        bounds.append(kind(max_plate_nesting=1).loss(guide.model, guide, batch))
+        guide(batch)
+        losses.append(guide.auxiliary_loss.item())
+    assert losses[0] + losses[1] == pytest.approx(losses[2], rel=1e-10)
+    assert bounds[0] == bounds[1] == bounds[2]
+
+
+@every_guide
+def test_weights_follow_the_epoch(make, options):
+    falling = exponential_annealing(8.0, 0.5, 1.0)
+    guide, batch = make(consistency_term=ConsistencyTerm(Louder(), falling, falling), **options)
+    losses = []
+    for epoch in (0, 1, 2.0, 10):
+        torch.manual_seed(0)
+        guide.set_epoch(epoch)
+        guide(batch)
+        losses.append(guide.auxiliary_loss.item())
+    assert [loss / losses[-1] for loss in losses] == pytest.approx([8, 4, 2, 1])
+
+
+def test_there_must_be_a_recognition_network():
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3), GaussianComponents(3, 2), Identity(), TwoCoin(2)
+    )
+    with pytest.raises(ValueError, match="leave out consistency_term"):
+        MessagePassingGuide(model, consistency_term=ConsistencyTerm(Louder(), 1.0, 1.0))

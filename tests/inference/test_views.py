@@ -1,0 +1,56 @@
+"""Random views of images against scipy's interpolation at the mapped positions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.ndimage import map_coordinates
+
+from pyro_crowdclust.inference import RandomAffine
+
+SHAPE = (2, 6, 9)
+COUNT = 4
+
+
+def images() -> torch.Tensor:
+    return torch.rand(COUNT, math.prod(SHAPE), generator=torch.Generator().manual_seed(0)).double()
+
+
+def test_a_view_reads_the_image_at_mapped_positions():
+    view = RandomAffine(SHAPE, degrees=20.0, stretch=0.2, slant=0.3, shift=1.5)
+    amounts = 2 * torch.rand(COUNT, 6, dtype=torch.float64) - 1
+    viewed = view(images(), amounts).view(COUNT, *SHAPE)
+    _, height, width = SHAPE
+    rows, columns = np.mgrid[:height, :width]
+    x, y = columns - (width - 1) / 2, rows - (height - 1) / 2
+    for i, image in enumerate(images().view(COUNT, *SHAPE).numpy()):
+        turn, across, down, slant, right, below = amounts[i].tolist()
+        angle, across, down = math.radians(20 * turn), 1 + 0.2 * across, 1 + 0.2 * down
+        from_x = across * math.cos(angle) * x + (0.3 * slant - down * math.sin(angle)) * y
+        from_y = across * math.sin(angle) * x + down * math.cos(angle) * y
+        where = [
+            from_y + 1.5 * below + (height - 1) / 2,
+            from_x + 1.5 * right + (width - 1) / 2,
+        ]
+        for channel, plane in enumerate(image):
+            expected = map_coordinates(plane, where, order=1, mode="grid-constant")
+            np.testing.assert_allclose(viewed[i, channel], expected, atol=1e-12)
+
+
+def test_views_differ_and_stay_within_the_pixels():
+    same, view = images()[:1].expand(COUNT, -1), RandomAffine(SHAPE)
+    viewed = view(same, 2 * torch.rand(COUNT, view.num_random) - 1)
+    assert len(viewed.unique(dim=0)) == COUNT
+    assert viewed.min() >= 0
+    assert viewed.max() <= same.max() + 1e-12
+
+
+@pytest.mark.parametrize("shape", [(COUNT, math.prod(SHAPE)), (COUNT, *SHAPE)])
+def test_a_view_has_the_shape_and_precision_of_the_features(shape):
+    features = images().float().view(shape)
+    viewed = RandomAffine(SHAPE)(features, torch.rand(COUNT, RandomAffine.num_random))
+    assert viewed.shape == shape
+    assert viewed.dtype == torch.float32

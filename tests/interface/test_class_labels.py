@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.results.calibration import (
+    TEMPERATURES,
+    best_temperature,
+    calibrated_class_probabilities,
+    held_out_log_likelihood,
+    temper,
+)
+
+
+def crowd(seed: int, correlated: bool) -> tuple[np.ndarray, CrowdData]:
+    """Nine workers, 80 % right; if correlated, a third of the items fools them all alike."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=150)
+    seems = np.where(correlated & (rng.random(150) < 0.3), rng.random(150), truth * 0.6 + 0.2)
+    rows = [
+        (item, worker, int(rng.random() < seems[item]))
+        for item in range(150)
+        for worker in rng.choice(9, 7, replace=False)
+    ]
+    frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
+    return truth, CrowdData(None, labels=frame)
+
+
+@pytest.fixture(scope="module")
+def correlated():
+    truth, data = crowd(0, correlated=True)
+    return truth, infer_classes(data, num_communities=[1], epochs=40)
+
+
+def test_the_number_of_communities_is_chosen_by_the_elbo():
+    _, data = crowd(1, correlated=False)
+    each = [infer_classes(data, num_communities=[number], epochs=20) for number in (1, 3)]
+    best = infer_classes(data, num_communities=[1, 3], epochs=20)
+    assert best.elbo == max(result.elbo for result in each)
+    with pytest.raises(ValueError, match="num_communities is empty"):
+        infer_classes(data, num_communities=[])
+
+
+def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
+    return float(-np.log(probabilities[np.arange(len(truth)), truth]).mean())
+
+
+def test_answers_that_agree_too_often_raise_the_temperature(correlated):
+    truth, result = correlated
+    assert best_temperature(result) > 1
+    calibrated = calibrated_class_probabilities(result)
+    assert calibrated.index.equals(result.class_probabilities.index)
+    assert (calibrated.to_numpy().argmax(1) == result.assignments).all()
+    assert log_loss(calibrated.to_numpy(), truth) < log_loss(result.probabilities, truth)
+
+
+def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
+    _, result = correlated
+    temperature = 1.7
+    batch = full_batch(result.data)
+    labels, q = batch.class_labels, result.probabilities
+    alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
+    alpha = alpha.reshape(9, 2, 2)
+    means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
+    log_answers = result.model.annotators.log_answers(means).numpy()
+    total = 0.0
+    for i, j, a in zip(
+        *(part.numpy() for part in (labels.item, labels.worker, labels.label)), strict=True
+    ):
+        others = q[i] / np.exp(log_answers[j, a])
+        others = temper(others[None] / others.sum(), temperature)[0]
+        share = (alpha[j, :, a] - q[i]) / (alpha[j].sum(1) - q[i])
+        total += np.log(others @ share)
+    expected = total / len(labels)
+    assert held_out_log_likelihood(result, temperature) == pytest.approx(expected, abs=1e-9)
+    assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
+        result, best_temperature(result)
+    )
+
+
+def test_temper():
+    q = np.array([[0.7, 0.2, 0.1], [0.0, 1.0, 0.0]])
+    np.testing.assert_allclose(temper(q, 1.0), q, atol=1e-12)
+    np.testing.assert_allclose(temper(q[:1], 2.0), np.sqrt(q[:1]) / np.sqrt(q[:1]).sum())
+    np.testing.assert_allclose(temper(q[:1], 1e9), 1 / 3, atol=1e-6)

@@ -1,0 +1,395 @@
+"""The command line: files in, files out, errors in one line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import __version__, load
+from pyro_crowdclust.interface.command_line import main
+
+ROOT = Path(__file__).resolve().parents[2]
+CROWD = ["--items", "60", "--true-clusters", "3", "--workers", "4", "--pages", "2"]
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Simulated files."""
+    folder = tmp_path_factory.mktemp("crowd") / "files"
+    assert main(["simulate", "--out", str(folder), *CROWD, "--seed", "1", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(crowd, tmp_path_factory):
+    """A folder that ``fit`` wrote."""
+    folder = tmp_path_factory.mktemp("fitted") / "out"
+    assert main([*fit_words(crowd, folder), "--epochs", "10"]) == 0
+    return folder
+
+
+def fit_words(crowd: Path, folder: Path) -> list[str]:
+    files = ["--features", str(crowd / "features.csv"), "--pairs", str(crowd / "answers.csv")]
+    return ["fit", *files, "--clusters", "6", "--out", str(folder), "--quiet"]
+
+
+def only_error(capsys) -> str:
+    """The one line on standard error, with nothing on standard output."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("pyro-crowdclust: error: ")
+    return line
+
+
+def test_simulated_files(crowd):
+    features = pd.read_csv(crowd / "features.csv", index_col="item")
+    answers = pd.read_csv(crowd / "answers.csv")
+    truth = pd.read_csv(crowd / "truth.csv", index_col="item")
+    assert features.shape == (60, 4)
+    assert truth.index.equals(features.index)
+    assert answers.columns.tolist() == ["left", "right", "worker", "label", "page"]
+    assert set(answers["left"]) | set(answers["right"]) <= set(features.index)
+    assert answers["worker"].nunique() == 4
+
+
+def test_fit_writes_tables_under_the_names_that_came_in(crowd, fitted):
+    items = pd.read_csv(fitted / "items.csv", index_col="item")
+    features = pd.read_csv(crowd / "features.csv", index_col="item")
+    assert items.index.equals(features.index)
+    assert items.columns.tolist() == ["cluster", "probability"]
+    sizes = items["cluster"].value_counts()
+    assert sizes.sort_index().is_monotonic_decreasing
+    workers = pd.read_csv(fitted / "workers.csv", index_col="worker")
+    assert workers.index.tolist() == [f"worker-{i}" for i in range(4)]
+    clusters = pd.read_csv(fitted / "clusters.csv", index_col="cluster")
+    assert clusters["assigned_items"].tolist()[: len(sizes)] == sizes.tolist()
+    assert len(pd.read_csv(fitted / "history.csv")) == 10
+    settings = json.loads((fitted / "settings.json").read_text(encoding="utf-8"))
+    assert settings["columns"] == list("abcd")
+    assert load(fitted / "result.safetensors").elbo == pytest.approx(settings["elbo"])
+
+
+def test_the_same_seed_writes_the_same_tables(crowd, fitted, tmp_path):
+    main([*fit_words(crowd, tmp_path / "again"), "--epochs", "10"])
+    for name in ("items.csv", "workers.csv", "clusters.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (fitted / name).read_bytes()
+
+
+def test_predict_takes_columns_by_name(crowd, fitted, tmp_path, capsys):
+    new = pd.read_csv(crowd / "features.csv", index_col="item").iloc[:5]
+    new[list("dbca")].assign(extra=1.0).to_csv(tmp_path / "new.csv")
+    words = ["predict", str(fitted), "--features", str(tmp_path / "new.csv")]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert main([*words, "--out", str(tmp_path / "found.csv")]) == 0
+    assert (tmp_path / "found.csv").read_text(encoding="utf-8") == printed
+    found = pd.read_csv(tmp_path / "found.csv", index_col="item")
+    assert found.index.equals(new.index)
+    result = load(fitted / "result.safetensors")
+    probabilities = result.predict_proba(new[list("abcd")].to_numpy())
+    np.testing.assert_allclose(found["probability"], probabilities.max(1), rtol=1e-9)
+    items = pd.read_csv(fitted / "items.csv", index_col="item").loc[new.index]
+    asked = pd.read_csv(crowd / "answers.csv")
+    silent = [name for name in new.index if name not in {*asked["left"], *asked["right"]}]
+    assert found.loc[silent, "cluster"].equals(items.loc[silent, "cluster"])
+
+
+def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
+    (tmp_path / "new.csv").write_text("item,a,b,x\nu,1,2,3\n", encoding="utf-8")
+    assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
+    assert "lacks the columns ['c', 'd'] that the fit was on" in only_error(capsys)
+
+
+def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    kinds = np.arange(60) % 2
+    table = pd.DataFrame(
+        {
+            "height": rng.normal(170 + 20 * kinds, 3),
+            "ill": (rng.random(60) < 0.2 + 0.6 * kinds).astype(int),
+            "visits": rng.poisson(2 + 8 * kinds),
+        },
+        index=pd.Index([f"person {i}" for i in range(60)], name="item"),
+    )
+    table.to_csv(tmp_path / "people.csv")
+    known = pd.DataFrame({"item": table.index[:6], "label": np.where(kinds[:6], "tall", "short")})
+    known.to_csv(tmp_path / "known.csv", index=False)
+    link = pd.DataFrame({"left": [table.index[0]], "right": [table.index[1]]})
+    link.to_csv(tmp_path / "cannot.csv", index=False)
+    words = ["fit", "--features", str(tmp_path / "people.csv"), "--clusters", "4", "--quiet"]
+    words += ["--binary", "ill", "--counts", "visits", "--known", str(tmp_path / "known.csv")]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    items = pd.read_csv(tmp_path / "out" / "items.csv", index_col="item")
+    assert (items["class"] == np.where(kinds, "tall", "short")).mean() > 0.9
+    assert items["class_probability"].between(0.5, 1).all()
+    model = load(tmp_path / "out" / "result.safetensors").model
+    assert [type(part).__name__ for part in model.components.parts] == [
+        "BernoulliComponents",
+        "PoissonComponents",
+        "GaussianComponents",
+    ]
+    assert model.components.columns == [[1], [2], [0]]
+    # The report finds known labels and links again, too.
+    linked = [*words, "--cannot-link", str(tmp_path / "cannot.csv"), "--epochs", "3"]
+    assert main([*linked, "--out", str(tmp_path / "linked")]) == 0
+    assert main(["report", str(tmp_path / "linked")]) == 0
+    assert capsys.readouterr().err == ""
+    for wrong in (["--binary", "age"], ["--binary", "ill", "--counts", "ill"]):
+        files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
+        assert main(["fit", *files, *wrong]) == 1
+        assert "name each column once" in only_error(capsys)
+
+
+@pytest.mark.parametrize("model", ["diagonal-gaussian", "binary", "counts", "words"])
+def test_models_on_the_features_themselves(model, tmp_path):
+    table = np.random.default_rng(0).integers(0, 2, size=(30, 4))
+    np.save(tmp_path / "x.npy", table)
+    words = ["fit", "--features", str(tmp_path / "x.npy"), "--model", model, "--epochs", "2"]
+    assert main([*words, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    settings = json.loads((tmp_path / "out" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["model"] == model
+    words = ["predict", str(tmp_path / "out"), "--features", str(tmp_path / "x.npy")]
+    assert main([*words, "--out", str(tmp_path / "found.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "found.csv")) == 30
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypatch, capsys):
+    def train(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("pyro_crowdclust.interface.mixtures.fit", train)
+    words = fit_words(crowd, Path("/proc/nowhere"))
+    assert main(words) == 1
+    assert "/proc/nowhere" in only_error(capsys)
+
+
+def test_networks_and_arrays(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "images.npy", rng.uniform(size=(40, 3, 3)))
+    words = ["fit", "--features", str(tmp_path / "images.npy"), "--model", "deep-bernoulli"]
+    words += ["--dim", "2", "--hidden", "8", "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main([*words, "--quiet"]) == 0
+    items = pd.read_csv(tmp_path / "out" / "items.csv")
+    assert items["item"].tolist() == list(range(40))
+    assert not (tmp_path / "out" / "workers.csv").exists()
+
+
+def test_class_labels(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    truth = rng.choice(["cat", "dog"], 40)
+    rows = [
+        (f"photo {i}", worker, kind if rng.uniform() < right else rng.choice(["cat", "dog"]))
+        for i, kind in enumerate(truth)
+        for worker, right in (("ann", 0.95), ("ben", 0.9), ("cem", 0.0))
+    ]
+    frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
+    frame.to_csv(tmp_path / "labels.csv", index=False)
+    words = ["fit", "--model", "dawid-skene", "--labels", str(tmp_path / "labels.csv")]
+    assert main([*words, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    items = pd.read_csv(tmp_path / "out" / "items.csv", index_col="item")
+    found = items.loc[[f"photo {i}" for i in range(40)], "class"]
+    assert (found.to_numpy() == truth).mean() > 0.9
+    workers = pd.read_csv(tmp_path / "out" / "workers.csv", index_col="worker")
+    assert workers["accuracy"].idxmin() == "cem"
+    assert workers["labels"].tolist() == [40] * 3
+    confusion = pd.read_csv(tmp_path / "out" / "confusion.csv", index_col=[0, 1])
+    totals = confusion.groupby(level=[0, 1])["mean"].sum()
+    np.testing.assert_allclose(totals, 1, rtol=1e-9)
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Classes</h2>" in page
+    capsys.readouterr()
+    (tmp_path / "x.csv").write_text("item,a\nu,1\n", encoding="utf-8")
+    assert main(["predict", str(tmp_path / "out"), "--features", str(tmp_path / "x.csv")]) == 1
+    assert "labels without features, which say nothing of new items" in only_error(capsys)
+
+
+def test_demo_from_simulation_to_page(tmp_path, capsys):
+    words = ["demo", "--out", str(tmp_path / "demo"), *CROWD, "--epochs", "20", "--quiet"]
+    assert main(words) == 0
+    assert "accuracy against the truth" in capsys.readouterr().out
+    assert (tmp_path / "demo" / "fit" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["predict", "nowhere", "--features", "x.csv"], "nowhere is no folder that .* wrote"),
+        (["report", "full"], "full is no folder that .* wrote: it has no readable settings.json"),
+        (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
+        (["fit", "--features", "full/x.csv", "--out", "full"], "has files in it: name a new one"),
+        (
+            ["fit", "--features", "full/x.csv", "--known", "pairs.csv", "--out", "new"],
+            "pairs.csv has no column 'item'; it has .*'left', 'right', 'worker', 'label'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
+            "column 1 of the features is 2, but Bernoulli components",
+        ),
+        (["fit", "--out", "new"], "--model gaussian needs --features FILE"),
+        (
+            ["fit", "--features", "full/x.csv", "--labels", "l.csv", "--out", "new"],
+            "--model gaussian does not use --labels: --model dawid-skene does",
+        ),
+        (
+            ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
+            "--model dawid-skene does not use --pairs: choose another --model",
+        ),
+        (["fit", "--features", "text.csv", "--out", "new"], "feature column 'b' is not numeric"),
+        (["fit", "--features", "hole.csv", "--out", "new"], "features row 1, column 'b' is NaN"),
+        (
+            ["fit", "--features", "full/x.csv", "--pairs", "pairs.csv", "--out", "new"],
+            "left is 'w', not among the item ids",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--model", "deep-bernoulli", "--out", "new"],
+            r"needs features in \[0, 1\]",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
+        "text.csv": "item,a,b\nu,1,red\n",
+        "full/settings.json": "[]",
+        "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
+        "pairs.csv": "left,right,worker,label\nw,v,x,1\n",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+    assert main(words) == 1
+    line = only_error(capsys)
+    assert re.search(message, line), line
+
+
+@pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["fit", "--clusters", "0"]])
+def test_a_command_that_is_not_understood_exits_with_2(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert "usage: pyro-crowdclust" in capsys.readouterr().err
+
+
+def test_version_and_help(capsys):
+    for words in (["--version"], ["fit", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 0
+    assert f"pyro-crowdclust {__version__}" in capsys.readouterr().out
+
+
+def test_warnings_are_one_line_each(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("item,a\nu,1\nv,2\nw,9\n", encoding="utf-8")
+    answers = "left,right,worker,label\nu,v,x,1\nu,v,x,1\n"
+    (tmp_path / "p.csv").write_text(answers, encoding="utf-8")
+    words = ["fit", "--features", str(tmp_path / "x.csv"), "--pairs", str(tmp_path / "p.csv")]
+    words += ["--clusters", "2", "--epochs", "1", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(words) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pyro-crowdclust: warning: ")
+    assert "repeat" in line
+
+
+def test_interruption_keeps_what_was_learned(crowd, tmp_path, monkeypatch):
+    from pyro_crowdclust.callbacks import MergeMoves
+
+    def press_control_c(self, trainer):
+        trainer.history[-1]["merges"] = 0
+        if trainer.history[-1]["epoch"] == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(MergeMoves, "__call__", press_control_c)
+    assert main(fit_words(crowd, tmp_path / "out")) == 130
+    assert len(pd.read_csv(tmp_path / "out" / "history.csv")) == 3
+    settings = json.loads((tmp_path / "out" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["stop_reason"].startswith("interrupted by the user")
+
+
+def test_entry_point_and_module_are_the_same_command(crowd):
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = declared["project"]["scripts"]["pyro-crowdclust"].partition(":")
+    assert getattr(importlib.import_module(module), name) is main
+    command = [sys.executable, "-m", "pyro_crowdclust.interface"]
+    missing = [*command, "fit", "--features", "none.csv", "--out", str(crowd / "new")]
+    run = subprocess.run(missing, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "pyro-crowdclust: error: there is no file none.csv\n"
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def test_report_in_a_real_browser(fitted, tmp_path):
+    assert main(["report", str(fitted), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 4
+    assert "http://" not in page  # nothing is asked of anybody
+    assert "https://" not in page
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"no browser to open the page in: none of {', '.join(BROWSERS)} is installed")
+    # The script runs in the browser, after the page: it tells what was really decoded and laid out.
+    probe = """<script>addEventListener("load", () => {
+        const images = [...document.images].map(i => i.naturalWidth > 100 && i.complete);
+        const rows = document.querySelectorAll("tbody tr").length;
+        document.title = JSON.stringify({images, rows});
+    });</script>"""
+    probed = tmp_path / "probed.html"
+    probed.write_text(page.replace("</body>", probe + "</body>"), encoding="utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", probed.as_uri()]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"HOME": str(tmp_path)},
+    )
+    title = run.stdout.partition("<title>")[2].partition("</title>")[0]
+    seen = json.loads(title)
+    assert seen["images"] == [True] * 4
+    workers, clusters, summary = 4, 3, 5
+    assert seen["rows"] >= workers + summary + min(clusters, 1)
+
+
+def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, capsys):
+    copied = shutil.copytree(crowd, tmp_path / "crowd")
+    assert main([*fit_words(copied, tmp_path / "out"), "--epochs", "2"]) == 0
+    features = copied / "features.csv"
+    features.write_text(features.read_text(encoding="utf-8").replace("item-0003", "item-x"))
+    assert main(["report", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pyro-crowdclust: warning: the features of the fit are not used: ")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "No picture of items by cluster: the features of the fit are not at hand" in page
+    assert page.count("data:image/png;base64,") == 3
+
+
+def test_report_shows_ids_as_text_and_not_as_html(tmp_path):
+    worker = "<script>alert(1)</script>"
+    (tmp_path / "x.csv").write_text("item,a\nu,1\nv,2\nw,9\n", encoding="utf-8")
+    answers = f"left,right,worker,label\nu,v,{worker},1\n"
+    (tmp_path / "p.csv").write_text(answers, encoding="utf-8")
+    words = ["fit", "--features", str(tmp_path / "x.csv"), "--pairs", str(tmp_path / "p.csv")]
+    words += ["--clusters", "2", "--epochs", "1", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(words) == 0
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "No picture of items by cluster: there is but one feature to show" in page

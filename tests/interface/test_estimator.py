@@ -1,0 +1,202 @@
+"""The estimator keeps scikit-learn's contract and is the same fit as ``cluster``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+import scipy.stats
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
+from pyro_crowdclust.mixture import PoissonComponents
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.supervision import ClassTable
+
+CENTERS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+
+
+def flowers(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Items with names, in three groups of unequal size; answers; the groups."""
+    kinds = np.repeat([0, 1, 2], [30, 20, 10])
+    rng = np.random.default_rng(seed)
+    names = [f"flower {i}" for i in range(60)]
+    features = pd.DataFrame(CENTERS[kinds] + rng.normal(size=(60, 2)), names, ["a", "b"])
+    pairs = simulate_pairs(kinds, [0.95, 0.5], [0.95, 0.5], pairs_per_worker=80, seed=seed)
+    named = pairs.assign(
+        left=features.index[pairs["left"]],
+        right=features.index[pairs["right"]],
+        worker=pairs["worker"].map({0: "ann", 1: "ben"}),
+    )
+    return features, named, kinds
+
+
+def clusterer(**parameters) -> CrowdClusterer:
+    return CrowdClusterer(**({"n_clusters": 5, "max_iter": 20, "random_state": 0} | parameters))
+
+
+@parametrize_with_checks([CrowdClusterer(n_clusters=3, max_iter=3, random_state=0)])
+def test_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_labels_are_the_clusters_of_the_fit_largest_first():
+    features, pairs, kinds = flowers()
+    fitted = clusterer().fit(features, pairs=pairs)
+    assert np.array_equal(fitted.labels_, kinds)  # groups were numbered by size, too
+    assert fitted.n_clusters_in_use_ == 3
+    assert fitted.clusters_["assigned_items"].tolist() == [30, 20, 10, 0, 0]
+    assert fitted.converged_ == fitted.result_.stop_reason.startswith("converged")
+    alone = cluster(features, pairs, num_clusters=5, epochs=20, seed=0, progress=False)
+    assert np.array_equal(fitted.components_of_labels_[fitted.labels_], alone.assignments)
+    assert fitted.result_.elbo == alone.elbo
+    assert fitted.n_iter_ == len(alone.history)
+
+
+def test_names_of_workers_and_items_come_through():
+    features, pairs, _ = flowers()
+    fitted = clusterer().fit(features, pairs=pairs)
+    assert fitted.workers_.index.tolist() == ["ann", "ben"]
+    assert fitted.workers_["weight"].idxmin() == "ben"
+    assert fitted.result_.same_cluster_probability("flower 0", "flower 1") > 0.9
+    assert fitted.feature_names_in_.tolist() == ["a", "b"]
+    assert clusterer().fit(features).workers_ is None
+
+
+def test_prediction_speaks_of_the_same_clusters_as_the_labels():
+    features, pairs, kinds = flowers()
+    fitted = clusterer().fit(features, pairs=pairs)
+    new, _, new_kinds = flowers(seed=1)
+    probabilities = fitted.predict_proba(new)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert np.array_equal(fitted.predict(new), probabilities.argmax(1))
+    assert (fitted.predict(new) == new_kinds).mean() > 0.95
+    assert np.array_equal(clusterer().fit_predict(features, pairs=pairs), kinds)
+
+
+def test_transform_without_networks_is_a_standard_scaler():
+    features, pairs, _ = flowers()
+    found = clusterer().fit(features, pairs=pairs).transform(features)
+    np.testing.assert_allclose(found, StandardScaler().fit_transform(features), atol=1e-12)
+
+
+def test_score_is_the_bound_of_the_mixture_in_the_units_of_the_features():
+    features, pairs, _ = flowers()
+    features = features * [100.0, 0.01] + [5.0, -3.0]
+    fitted = clusterer().fit(features, pairs=pairs)
+    guide = fitted.result_.guide
+    concentration = guide.posteriors["weights"].standard().concentration.numpy(force=True)
+    log_weights = scipy.special.digamma(concentration) - scipy.special.digamma(concentration.sum())
+    m, kappa, s, nu = (part.numpy(force=True) for part in guide.posteriors["components"].standard())
+    x, d = StandardScaler().fit_transform(features), 2
+    log_density = np.empty((len(x), 5))
+    for k in range(5):
+        # E[-log|Sigma| / 2] and E[(x - mu)^T Sigma^-1 (x - mu)] under the NIW posterior.
+        log_det = np.linalg.slogdet(s[k])[1] - d * np.log(2)
+        log_det -= scipy.special.digamma((nu[k] - np.arange(d)) / 2).sum()
+        away = x - m[k]
+        square = nu[k] * np.einsum("ni,ij,nj->n", away, np.linalg.inv(s[k]), away) + d / kappa[k]
+        log_density[:, k] = log_weights[k] - (d * np.log(2 * np.pi) + log_det + square) / 2
+    expected = scipy.special.logsumexp(log_density, 1).mean()
+    expected -= np.log(features.std(ddof=0)).sum()
+    assert fitted.score(features) == pytest.approx(expected, abs=1e-9)
+    assert fitted.score(features) > fitted.score(features + 3 * features.std())
+
+
+def test_pipeline_with_pairs_by_row_and_by_name():
+    features, pairs, kinds = flowers()
+    pipeline = make_pipeline(StandardScaler(), clusterer())
+    pipeline.fit(
+        features,
+        crowdclusterer__pairs=pairs,
+        crowdclusterer__item_ids=features.index,
+    )
+    assert np.array_equal(pipeline[-1].labels_, kinds)
+    assert np.array_equal(pipeline.predict(features), kinds)
+    rows = pairs.assign(
+        left=features.index.get_indexer(pairs["left"]),
+        right=features.index.get_indexer(pairs["right"]),
+    )
+    by_row = clone(pipeline).fit(features, crowdclusterer__pairs=rows)
+    assert by_row[-1].result_.elbo == pipeline[-1].result_.elbo
+
+
+def test_grid_search_judges_by_the_score():
+    features, _, _ = flowers()
+    features = features.sample(frac=1, random_state=0)
+    search = GridSearchCV(clusterer(max_iter=5), {"n_clusters": [1, 4]}, cv=3).fit(features)
+    assert search.best_params_ == {"n_clusters": 4}
+
+
+def test_clone_keeps_parameters_and_nothing_else():
+    networks = DeepNormal(dim=2, hidden=(8,))
+    fitted = clusterer(networks=networks, max_iter=1).fit(flowers()[0])
+    copied = clone(fitted)
+    assert copied.get_params() == fitted.get_params()
+    assert not hasattr(copied, "result_")
+
+
+def test_networks_give_latents():
+    features, pairs, _ = flowers()
+    fitted = clusterer(networks=DeepNormal(dim=1, hidden=(8,)), max_iter=2).fit(
+        features, pairs=pairs
+    )
+    assert fitted.transform(features).shape == (60, 1)
+    assert fitted.get_feature_names_out().tolist() == ["crowdclusterer0"]
+    assert np.isfinite(fitted.score(features))
+
+
+def test_components_and_known_labels():
+    features, _, kinds = flowers()
+    counts = np.random.default_rng(0).poisson(1 + 9 * np.eye(3)[kinds])
+    known = np.where(np.arange(60) % 10 == 0, kinds, -1)
+    fitted = clusterer(n_clusters=3, components=PoissonComponents).fit(counts, known=known)
+    assert isinstance(fitted.result_.model.supervision, ClassTable)
+    assert np.array_equal(fitted.labels_, kinds)
+    np.testing.assert_array_equal(fitted.transform(counts), counts)
+    assert fitted.get_feature_names_out().tolist() == [f"crowdclusterer{j}" for j in range(3)]
+    assert fitted.score(counts) > fitted.score(counts + 20)
+    assert clone(fitted).components is PoissonComponents
+
+
+def test_more_starts_never_end_lower():
+    features, pairs, _ = flowers()
+    elbos = [clusterer(random_state=seed).fit(features).result_.elbo for seed in (3, 4, 5)]
+    best = clusterer(n_init=3, random_state=3).fit(features)
+    assert best.result_.elbo == max(elbos)
+
+
+def test_random_state_decides():
+    features = flowers()[0]
+    state = np.random.RandomState(7)
+    first = clusterer(random_state=state).fit(features)
+    second = clusterer(random_state=state).fit(features)
+    assert first.result_.seed != second.result_.seed
+    again = clusterer(random_state=np.random.RandomState(7)).fit(features)
+    assert again.result_.seed == first.result_.seed
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters is 0, but must be an integer of at least 1"),
+        ({"n_clusters": 2.5}, "n_clusters is 2.5, but"),
+        ({"n_init": 0}, "n_init is 0, but must be an integer of at least 1"),
+        ({"max_iter": 0}, "max_iter is 0, but"),
+        ({"tol": -1.0}, "tol is -1.0, but must be a number above zero, or None"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        clusterer(**parameters).fit(flowers()[0])
+
+
+def test_answers_about_items_that_are_not_there():
+    features, pairs, _ = flowers()
+    with pytest.raises(ValueError, match="left is 'flower .*', not a position .* or pass item_ids"):
+        clusterer().fit(features.to_numpy(), pairs=pairs)

@@ -1,0 +1,210 @@
+"""A fit without choices: what the data make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import DeepBernoulli, DeepNormal, cluster, mixture_for
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
+
+from ..crowds import quiet_fit
+from ..mixture_parts import CLUSTERS, COMPONENTS, mixture, simulated
+
+PAIRS = {"left": [0, 1, 0], "right": [2, 3, 1], "worker": list("aab"), "label": [1, 1, 0]}
+
+
+def two_groups(num_items: int = 40) -> np.ndarray:
+    groups = np.arange(num_items) % 2
+    return 6.0 * groups[:, None] + np.random.default_rng(0).normal(size=(num_items, 3))
+
+
+def test_plain_mixture_is_the_long_hand_one_on_standardized_features():
+    features = two_groups()
+    recipe = mixture_for(CrowdData(features, PAIRS), num_clusters=4)
+    short = recipe.fit(progress=False, seed=3)
+    data = CrowdData((features - features.mean(0)) / features.std(0), PAIRS)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(4), GaussianComponents(4, 3), Identity(), TwoCoin(2)
+    )
+    long = fit(model, MessagePassingGuide(model), data, seed=3, progress=False, **recipe.options)
+    np.testing.assert_allclose(short.probabilities, long.probabilities, atol=1e-9)
+    assert short.elbo == pytest.approx(long.elbo, abs=1e-9 * abs(long.elbo))
+    assert short.stop_reason == long.stop_reason
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (1.0, 1e6), (1e-3, -50.0)])
+def test_units_of_the_features_do_not_matter(scale, shift):
+    features = two_groups()
+    before = cluster(features, PAIRS, num_clusters=4, progress=False)
+    after = cluster(scale * features + shift, PAIRS, num_clusters=4, progress=False)
+    np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-6)
+
+
+def test_a_constant_feature_says_nothing():
+    features = two_groups()
+    constant = np.column_stack([features, np.full(len(features), 0.1)])
+    with_it = cluster(constant, num_clusters=2, progress=False)
+    without = cluster(features, num_clusters=2, progress=False)
+    assert np.array_equal(with_it.assignments, without.assignments)
+
+
+@pytest.mark.parametrize("num_clusters", [1, 60])
+def test_any_number_of_clusters(num_clusters):
+    result = cluster(two_groups(), num_clusters=num_clusters, epochs=3, progress=False)
+    assert result.probabilities.shape == (40, num_clusters)
+
+
+def test_images_keep_their_shape():
+    rng = np.random.default_rng(0)
+    images = rng.uniform(size=(30, 2, 4)) * (np.arange(30) % 2)[:, None, None]
+    networks = DeepBernoulli(dim=2, hidden=(8, 6))
+    recipe = mixture_for(CrowdData(images, PAIRS), num_clusters=3, networks=networks)
+    emission = recipe.model.emission
+    assert isinstance(emission, BernoulliEmission)
+    assert emission(torch.zeros(5, 2)).event_shape == (2, 4)
+    result = recipe.fit(epochs=2, progress=False)
+    assert result.latent_means.shape == (30, 2)
+    assert "merges" in result.history
+
+
+def test_networks_are_mirror_images():
+    networks = DeepNormal(dim=2, hidden=(8, 6))
+    decoder, encoder = networks.decoder(5), networks.recognition((5,)).network
+    assert [layer.out_features for layer in decoder.hidden[::2]] == [6, 8]
+    assert [layer.out_features for layer in encoder.hidden[::2]] == [8, 6]
+    assert (decoder.output.out_features, encoder.output.out_features) == (5, 4)
+
+
+def test_data_too_large_for_one_step_come_in_minibatches():
+    small, large = (
+        mixture_for(CrowdData(np.random.default_rng(0).normal(size=(n, 100)))) for n in (50, 2000)
+    )
+    assert small.options["batch_size"] is None
+    assert large.options["batch_size"] == 1024
+
+
+def test_networks_train_longer_on_few_items():
+    epochs = [
+        mixture_for(
+            CrowdData(np.ones((n, 2)) * np.arange(n)[:, None] / n), networks=DeepNormal()
+        ).options["epochs"]
+        for n in (100, 30_000, 100_000)
+    ]
+    assert epochs == [40, 18, 10]
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_components_of_every_kind(name):
+    features, _ = simulated(mixture("dirichlet", name))
+    made = COMPONENTS[name]()
+
+    def components(num_clusters: int, num_features: int):
+        assert (num_clusters, num_features) == (CLUSTERS, features.shape[1])
+        return made
+
+    recipe = mixture_for(CrowdData(features), num_clusters=CLUSTERS, components=components)
+    emission = recipe.model.emission
+    real = made.is_continuous
+    mean, deviation = features.mean(0), features.std(0, correction=0)
+    torch.testing.assert_close(emission.location, torch.where(real, mean, 0.0))
+    torch.testing.assert_close(emission.scale, torch.where(real, deviation, 1.0))
+    result = recipe.fit(epochs=5, progress=False)
+    assert np.isfinite(result.elbo)
+    assert result.components.shape == (CLUSTERS, len(made.column_labels()))
+
+
+def test_mixed_rows_are_real_in_their_real_columns():
+    made = COMPONENTS["mixed"]()
+    assert made.columns == [[1], [0]]  # a Gaussian and a Poisson
+    assert made.is_continuous.tolist() == [False, True]
+
+
+def test_assignments_are_summed_out_where_nothing_ties_items():
+    features = two_groups()
+    alone, asked = (
+        mixture_for(CrowdData(features, pairs), num_clusters=4) for pairs in (None, PAIRS)
+    )
+    linked = mixture_for(CrowdData(features, must_link=LINK), num_clusters=4)
+    summed = [recipe.model.sum_out_assignments for recipe in (alone, asked, linked)]
+    assert summed == [torch.float64, None, None]
+    data = CrowdData((features - features.mean(0)) / features.std(0))
+    model = SemiCrowdsourcedMixture(DirichletWeights(4), GaussianComponents(4, 3), Identity())
+    long = fit(model, MessagePassingGuide(model), data, progress=False, **alone.options)
+    short = alone.fit(progress=False)
+    np.testing.assert_allclose(short.probabilities, long.probabilities, atol=1e-9)
+
+
+LINK = {"left": [0], "right": [2]}
+KNOWN = ["odd" if i % 2 else "even" for i in range(4)] + [None] * 36
+
+
+def test_known_labels_and_links_are_heard():
+    features = two_groups()
+    by_labels = cluster(features, known=KNOWN, num_clusters=4, progress=False)
+    assert isinstance(by_labels.model.supervision, ClassTable)
+    classes = class_probabilities(by_labels).argmax(1)
+    assert np.array_equal(classes, np.arange(40) % 2)  # "even" comes first
+    by_links = cluster(features, must_link=LINK, num_clusters=4, progress=False)
+    assert isinstance(by_links.model.supervision, HiddenMarkovField)
+    own = ClassTable(4, 2, concentration=0.5)
+    data = CrowdData(features, known=KNOWN)
+    assert mixture_for(data, num_clusters=4, supervision=own).model.supervision is own
+    deep = mixture_for(data, num_clusters=4, networks=DeepNormal(dim=2, hidden=(4,)))
+    assert isinstance(deep.model.supervision, ClassTable)
+
+
+def test_options_of_the_recipe_can_be_changed():
+    recipe = mixture_for(CrowdData(two_groups()), num_clusters=2)
+    assert len(recipe.fit(epochs=2, progress=False).history) == 2
+
+
+def test_standardized_is_identity_in_other_units():
+    location, scale = torch.tensor([1.0, -2.0]), torch.tensor([2.0, 0.5])
+    x = torch.randn(7, 2)
+    expected = Identity().latent((x - location) / scale)
+    assert torch.equal(Standardized(location, scale).latent(x), expected)
+
+
+def refuses(message):
+    return pytest.raises(ValueError, match=message)
+
+
+def test_bad_input_is_refused():
+    with refuses("the data have no features to cluster by: pass features"):
+        mixture_for(CrowdData(None, PAIRS))
+    with refuses("features have no second axis: pass a column"):
+        mixture_for(CrowdData(np.arange(5.0)))
+    with refuses("pass components or networks, not both"):
+        mixture_for(CrowdData(two_groups()), components=GaussianComponents, networks=DeepNormal())
+    with refuses("num_starts is 0, but must be at least 1"):
+        mixture_for(CrowdData(two_groups())).fit(num_starts=0)
+    with refuses("num_clusters is 0, but a mixture needs at least 1"):
+        cluster(two_groups(), num_clusters=0)
+    with refuses(r"DeepNormal takes one row of numbers per item, but .*\[2, 2\]: .*\[item, 4\]"):
+        mixture_for(CrowdData(np.ones((3, 2, 2))), networks=DeepNormal())
+    with refuses("scale 0 is not above zero: give features that are constant a scale of 1"):
+        Standardized(torch.zeros(2), torch.tensor([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_networks_warn_of_features_far_from_unit_scale(scale):
+    data = CrowdData(scale * two_groups())
+    with pytest.warns(UserWarning, match="standard deviation of a feature is .*: standardize"):
+        mixture_for(data, networks=DeepNormal())
+
+
+def test_fits_with_a_start_of_their_own_are_unchanged():
+    """The partition of the start is of the latents, which without units are the features."""
+    features = two_groups()
+    model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 3), Identity())
+    result = quiet_fit(model, MessagePassingGuide(model), CrowdData(features))
+    assert len(np.unique(result.assignments)) == 2

@@ -1,0 +1,148 @@
+"""Processes that share a fit: two real ones against one, and how the work is divided."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch
+
+from ..crowds import plain_pair
+from ..ranks_fit import FITS, _die, crowd_of_pages, run, values
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Rank(Ranks):
+    """One of several ranks, as far as the division of work can tell."""
+
+    def __init__(self, rank: int, count: int) -> None:
+        self.rank, self.count = rank, count
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory) -> tuple[Path, int, str]:
+    """What two processes left, how their job ended, and what it said."""
+    folder = tmp_path_factory.mktemp("ranks")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # a fixture of a module comes before those of its tests
+    run("message passing", epochs=2, checkpoint=folder / "one process.safetensors")
+    torch.set_default_dtype(before)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(ROOT / "tests" / "ranks_fit.py"), str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    job = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    return folder, job.returncode, job.stderr
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-10, msg=name)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_two_processes_find_what_one_finds(kind, two_processes):
+    folder, _, said = two_processes
+    parts = [folder / f"{kind} {rank}.pt" for rank in range(2)]
+    assert all(part.exists() for part in parts), said
+    first, second = (torch.load(part) for part in parts)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert_same(first, values(run(kind)))
+
+
+def test_two_processes_go_on_from_the_checkpoint_of_one(two_processes):
+    folder, _, said = two_processes
+    assert (folder / "resumed 0.pt").exists(), said
+    assert_same(torch.load(folder / "resumed 0.pt"), values(run("message passing")))
+
+
+def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
+    folder, code, said = two_processes
+    assert code != 0
+    assert "RankLost: another process of this fit has ended" in said
+    path = folder / "two processes.safetensors"
+    moves = [MergeMoves(), partial(_die, 1, 0)]
+    resumed = run("message passing", checkpoint=path, resume=True, callbacks=moves)
+    assert_same(values(resumed), values(run("message passing")))
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_parts_make_up_the_batch(count):
+    data = crowd_of_pages()
+
+    def epoch(ranks):
+        options = {"batch_size": 10, "answers_per_step": 40}
+        generator = torch.Generator().manual_seed(0)
+        return list(MinibatchSampler(data, generator=generator, **options).epoch(ranks))
+
+    whole = epoch(Ranks())
+    parts = [epoch(Rank(rank, count)) for rank in range(count)]
+    for step, batch in enumerate(whole):
+        held = [of_rank[step] for of_rank in parts]
+        expected = torch.zeros(data.num_items).index_add(0, batch.items, batch.item_weight)
+        found = torch.zeros(data.num_items)
+        answers = []
+        for part in held:
+            found = found.index_add(0, part.items, part.item_weight / count)
+            assert torch.equal(part.items, batch.items[part.part.rows])
+            assert len(part.items) >= 1
+            ends = torch.cat([part.left, part.right]).unique()
+            assert ends.tolist() == list(range(part.num_paired))
+            assert bool((part.pair_weight == count * batch.pair_weight[0]).all())
+            columns = part.items[part.left], part.items[part.right], part.worker, part.label
+            answers += zip(*(column.tolist() for column in columns), strict=True)
+        torch.testing.assert_close(found, expected)
+        columns = batch.items[batch.left], batch.items[batch.right], batch.worker, batch.label
+        assert sorted(answers) == sorted(zip(*(c.tolist() for c in columns), strict=True))
+
+
+def test_items_that_no_answer_ties_are_divided_evenly():
+    data = CrowdData(np.zeros((11, 1)))
+    sizes = [len(full_batch(data, Rank(rank, 3)).items) for rank in range(3)]
+    assert sum(sizes) == 11
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_pages_that_share_items_stay_together():
+    pairs = {"left": [0, 1, 3, 4], "right": [1, 2, 4, 5], "worker": [0] * 4, "label": [1] * 4}
+    data = CrowdData(np.zeros((6, 1)), pairs)
+    parts = [full_batch(data, Rank(rank, 2)).items.tolist() for rank in range(2)]
+    assert sorted(parts) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_more_ranks_than_items():
+    data = CrowdData(np.zeros((2, 1)))
+    weights = [full_batch(data, Rank(rank, 4)).item_weight for rank in range(4)]
+    assert float(torch.cat(weights).sum()) == 8
+    assert sorted(map(len, weights)) == [1, 1, 1, 1]
+
+
+def test_noise_of_parts_is_that_of_the_batch():
+    data = crowd_of_pages()
+    torch.manual_seed(0)
+    batch = full_batch(data)
+    expected = batch.noise(torch.zeros(3, len(batch.items), 2))
+    found = torch.zeros_like(expected)
+    for rank in range(2):
+        torch.manual_seed(0)
+        part = full_batch(data, Rank(rank, 2))
+        found[:, part.part.rows] = part.noise(torch.zeros(3, len(part.items), 2))
+    assert torch.equal(found, expected)
+
+
+def test_known_labels_are_for_one_process():
+    data = CrowdData(np.zeros((4, 4)), known=[0, 1, None, None])
+    with pytest.raises(ValueError, match="fit these data in one process"):
+        fit(*plain_pair(), data, ranks=Rank(0, 2))

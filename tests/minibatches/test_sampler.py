@@ -1,0 +1,473 @@
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.minibatches import (
+    ConnectedBlocks,
+    MinibatchSampler,
+    PageBlocks,
+    SinglePairs,
+    features_batch,
+    full_batch,
+    item_batches,
+)
+from pyro_crowdclust.minibatches.batch import answered_batch
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def random_pairs(num_items: int, num_pairs: int, seed: int, num_pages: int = 0) -> pd.DataFrame:
+    """Different items, a worker of its own per answer (so that no row repeats), random labels."""
+    rng = np.random.default_rng(seed)
+    left = rng.integers(num_items, size=num_pairs)
+    columns = {
+        "left": left,
+        "right": (left + rng.integers(1, num_items, size=num_pairs)) % num_items,
+        "worker": np.arange(num_pairs),
+        "label": rng.integers(2, size=num_pairs),
+    }
+    if num_pages:
+        columns["page"] = np.arange(num_pairs) % num_pages
+    return pd.DataFrame(columns)
+
+
+def crowd(num_items: int, pairs: pd.DataFrame | None) -> CrowdData:
+    """Items whose only feature is their own position, so that features can be checked."""
+    return CrowdData(np.arange(float(num_items))[:, None], pairs)
+
+
+def answers_in(batch) -> list[tuple]:
+    """The answers as (left, right, worker, label), in positions of the whole data."""
+    left, right = batch.items[batch.left].tolist(), batch.items[batch.right].tolist()
+    return list(zip(left, right, batch.worker.tolist(), batch.label.tolist(), strict=True))
+
+
+def answers_of(data: CrowdData) -> list[tuple]:
+    columns = (data.answers.left, data.answers.right, data.answers.worker, data.answers.label)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def check_batch(batch, data: CrowdData) -> None:
+    """What holds for every batch of `crowd` data."""
+    assert batch.features[:, 0].tolist() == batch.items.tolist()
+    assert len(batch.items.unique()) == len(batch.items)
+    ends = torch.cat([batch.left, batch.right]).unique()
+    assert ends.tolist() == list(range(batch.num_paired))
+    assert len(batch.item_weight) == len(batch.items)
+    assert len(batch.pair_weight) == batch.num_pairs
+    assert batch.item_weight.dtype == batch.pair_weight.dtype == torch.float64
+    assert (batch.num_items, batch.num_workers) == (data.num_items, data.num_workers)
+    if data.answers is not None:
+        assert not Counter(answers_in(batch)) - Counter(answers_of(data))
+
+
+def weight_sums(sampler: MinibatchSampler, data: CrowdData, epochs: int):
+    """Mean weights of every item and every answer over all steps, steps, and the largest weight.
+
+    Answers must have a worker of their own.
+    """
+    items = torch.zeros(data.num_items, dtype=torch.float64)
+    pairs = torch.zeros(data.num_pairs, dtype=torch.float64)
+    steps, largest = 0, 1.0
+    answer_of_worker = data.answers.worker.argsort() if data.answers is not None else None
+    for _ in range(epochs):
+        for batch in sampler:
+            check_batch(batch, data)
+            assert not torch.isin(batch.items[batch.num_paired :], data.annotated_items).any()
+            items[batch.items] += batch.item_weight
+            if answer_of_worker is not None:
+                pairs[answer_of_worker[batch.worker]] += batch.pair_weight
+            largest = max(largest, float(torch.cat([batch.item_weight, batch.pair_weight]).max()))
+            steps += 1
+    return items / steps, pairs / steps, steps, largest
+
+
+def assert_near_one(means: torch.Tensor, steps: int, largest: float) -> None:
+    """Within six standard errors: a weight in [0, W] with mean 1 has variance W - 1 at most."""
+    assert (means - 1).abs().max() <= 6 * math.sqrt(max(largest - 1, 1e-24) / steps)
+
+
+def test_weights_of_pages_average_to_one_over_a_cycle():
+    # Six overlapping pages, two per step, every item with answers: an epoch is one whole cycle.
+    data = crowd(12, random_pairs(12, 60, seed=1, num_pages=6))
+    assert len(data.annotated_items) == 12
+    sampler = MinibatchSampler(data, answers_per_step=20, generator=seeded())
+    assert len(sampler) == 3
+    items, pairs, steps, _ = weight_sums(sampler, data, epochs=1)
+    assert steps == 3
+    torch.testing.assert_close(items, torch.ones(12).double(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(pairs, torch.ones(60).double(), rtol=0, atol=1e-12)
+
+
+def test_weights_of_single_pairs_average_to_one_over_a_cycle():
+    data = crowd(10, random_pairs(10, 40, seed=2))
+    assert len(data.annotated_items) == 10
+    sampler = MinibatchSampler(data, answers_per_step=8, blocks=SinglePairs(), generator=seeded())
+    items, pairs, steps, _ = weight_sums(sampler, data, epochs=1)
+    assert steps == len(sampler) == 5
+    torch.testing.assert_close(items, torch.ones(10).double(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(pairs, torch.ones(40).double(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("blocks", [PageBlocks(), ConnectedBlocks(5), SinglePairs()])
+def test_weights_average_to_one_with_items_without_answers(blocks):
+    # Seven pages at three per step do not divide, nor do eleven items at four per step.
+    pairs = random_pairs(14, 42, seed=3, num_pages=7)
+    data = crowd(25, pairs)
+    assert len(data.annotated_items) == 14
+    sampler = MinibatchSampler(
+        data, batch_size=4, answers_per_step=18, blocks=blocks, generator=seeded(4)
+    )
+    assert len(sampler) == 3
+    items, pair_means, steps, largest = weight_sums(sampler, data, epochs=400)
+    assert largest > 1
+    assert_near_one(items, steps, largest)
+    assert_near_one(pair_means, steps, largest)
+
+
+def test_pages_of_unequal_size_have_equal_weight():
+    pairs = random_pairs(9, 30, seed=5)
+    pairs["page"] = [0] * 20 + [1] * 6 + [2] * 3 + [3]
+    data = crowd(9, pairs)
+    sampler = MinibatchSampler(data, answers_per_step=15, generator=seeded())
+    for batch in sampler:
+        assert batch.pair_weight.tolist() == [2.0] * batch.num_pairs
+    items, means, _, _ = weight_sums(sampler, data, epochs=3)
+    annotated = data.annotated_items
+    torch.testing.assert_close(items[annotated], torch.ones(len(annotated)).double())
+    torch.testing.assert_close(means, torch.ones(30).double())
+
+
+def test_weights_of_items_without_answers_add_up_in_every_step():
+    data = crowd(30, random_pairs(7, 12, seed=6))
+    count = 30 - len(data.annotated_items)
+    sampler = MinibatchSampler(data, batch_size=5, generator=seeded())
+    seen = []
+    for batch in sampler:
+        single = batch.items[batch.num_paired :]
+        assert abs(len(single) - count / len(sampler)) < 1
+        assert float(batch.item_weight[batch.num_paired :].sum()) == pytest.approx(count)
+        seen += single.tolist()
+    assert len(sampler) == round(count / 5)
+    assert sorted(seen) == sorted(set(range(30)) - set(data.annotated_items.tolist()))
+
+
+def test_all_answers_in_every_step_when_they_fit():
+    data = crowd(20, random_pairs(8, 30, seed=7, num_pages=3))
+    for batch in MinibatchSampler(data, batch_size=4, generator=seeded()):
+        check_batch(batch, data)
+        assert sorted(answers_in(batch)) == sorted(answers_of(data))
+        assert batch.pair_weight.tolist() == [1.0] * 30
+        assert batch.item_weight[: batch.num_paired].tolist() == [1.0] * batch.num_paired
+
+
+def test_without_answers_an_epoch_is_a_pass_over_all_items():
+    data = crowd(11, None)
+    sampler = MinibatchSampler(data, batch_size=4, generator=seeded())
+    batches = list(sampler)
+    assert len(batches) == len(sampler) == 3
+    for batch in batches:
+        check_batch(batch, data)
+        assert batch.num_pairs == batch.num_paired == 0
+        assert batch.item_weight.tolist() == [11 / len(batch.items)] * len(batch.items)
+    assert sorted(torch.cat([batch.items for batch in batches]).tolist()) == list(range(11))
+
+
+def test_few_items_make_one_step():
+    assert len(MinibatchSampler(crowd(3, None), batch_size=128, generator=seeded())) == 1
+
+
+def test_all_items_with_answers():
+    data = crowd(6, random_pairs(6, 35, seed=8, num_pages=7))
+    assert len(data.annotated_items) == 6
+    sampler = MinibatchSampler(data, answers_per_step=10, generator=seeded())
+    batches = list(sampler)
+    assert len(batches) == len(sampler) == 4
+    for batch in batches:
+        check_batch(batch, data)
+        assert batch.num_paired == len(batch.items)
+        assert batch.num_pairs == 10
+
+
+def test_blocks_are_drawn_without_replacement():
+    data = crowd(8, random_pairs(8, 24, seed=9, num_pages=4))
+    sampler = MinibatchSampler(data, answers_per_step=6, generator=seeded())
+    for _ in range(5):
+        seen = [answer for batch in sampler for answer in answers_in(batch)]
+        assert sorted(seen) == sorted(answers_of(data))
+
+
+@pytest.mark.parametrize("blocks", [None, PageBlocks(), ConnectedBlocks(3), SinglePairs()])
+def test_the_seed_decides(blocks):
+    data = crowd(40, random_pairs(20, 60, seed=10, num_pages=10))
+
+    def draw(seed: int) -> list:
+        sampler = MinibatchSampler(
+            data, batch_size=5, answers_per_step=12, blocks=blocks, generator=seeded(seed)
+        )
+        return [
+            (batch.items.tolist(), answers_in(batch), batch.item_weight.tolist())
+            for _ in range(2)
+            for batch in sampler
+        ]
+
+    first = draw(1)
+    assert first == draw(1)
+    assert first != draw(2)
+    assert first[: len(first) // 2] != first[len(first) // 2 :]
+
+
+def test_pages_are_the_default_where_they_exist():
+    paged = crowd(12, random_pairs(12, 60, seed=1, num_pages=6))
+    batch = next(iter(MinibatchSampler(paged, answers_per_step=10, generator=seeded())))
+    assert len(set((batch.worker % 6).tolist())) == 1
+    plain = CrowdData(None, {"left": [0, 1, 5], "right": [1, 2, 6], "worker": 0, "label": 1})
+    batch = next(iter(MinibatchSampler(plain, answers_per_step=2, generator=seeded())))
+    assert batch.num_pairs in (1, 2)
+    assert batch.pair_weight.tolist() == [2.0] * batch.num_pairs
+
+
+@pytest.mark.parametrize("num_items", [2, 4, 9, 36])
+@pytest.mark.parametrize("size", [(30, 25), (30, 90), (12, 200)])
+def test_connected_blocks(num_items, size):
+    answers = crowd(size[0], random_pairs(*size, seed=11)).answers
+    codes = ConnectedBlocks(num_items)(answers, seeded())
+    assert codes.shape == answers.left.shape
+    assert codes.unique().tolist() == list(range(int(codes.max()) + 1))
+    for block in codes.unique():
+        inside = codes == block
+        ends = torch.stack([answers.left[inside], answers.right[inside]])
+        members, (left, right) = ends.unique(return_inverse=True)
+        graph = coo_array(
+            (np.ones(len(left)), (left.numpy(), right.numpy())), shape=[len(members)] * 2
+        )
+        assert connected_components(graph, directed=False)[0] == 1
+        assert len(members) <= num_items
+        # Blocks are taken in order of code, each with all that is left among its items.
+        later = (
+            (codes > block) & torch.isin(answers.left, members) & torch.isin(answers.right, members)
+        )
+        assert not later.any()
+        # A block stops short of its size only where nothing is left to reach.
+        if len(members) < num_items:
+            leaving = torch.isin(answers.left, members) ^ torch.isin(answers.right, members)
+            assert not (leaving & (codes > block)).any()
+
+
+def test_connected_blocks_find_separate_pages():
+    pairs = [
+        {"left": 5 * page + i, "right": 5 * page + j, "worker": 0, "label": 1}
+        for page in range(4)
+        for i in range(5)
+        for j in range(i)
+    ]
+    answers = CrowdData(None, pd.DataFrame(pairs)).answers
+    codes = ConnectedBlocks(5)(answers, seeded())
+    assert len(codes.unique()) == 4
+    assert all(len(codes[answers.left // 5 == page].unique()) == 1 for page in range(4))
+
+
+def test_connected_blocks_differ_between_calls():
+    answers = crowd(30, random_pairs(30, 90, seed=12)).answers
+    generator = seeded()
+    first, second = (ConnectedBlocks(6)(answers, generator) for _ in range(2))
+    assert first.tolist() != second.tolist()
+
+
+def test_single_pairs_and_pages_as_blocks():
+    answers = crowd(5, random_pairs(5, 8, seed=13, num_pages=3)).answers
+    assert SinglePairs()(answers, seeded()).tolist() == list(range(8))
+    assert PageBlocks()(answers, seeded()).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_page_blocks_need_pages():
+    data = crowd(5, random_pairs(5, 8, seed=13))
+    with pytest.raises(ValueError, match="the answers have no pages"):
+        MinibatchSampler(data, blocks=PageBlocks(), generator=seeded())
+
+
+def test_connected_blocks_need_two_items():
+    with pytest.raises(ValueError, match="at least 2 items"):
+        ConnectedBlocks(1)
+
+
+def test_a_users_own_blocks():
+    data = crowd(10, random_pairs(10, 24, seed=14))
+    halves = MinibatchSampler(
+        data,
+        answers_per_step=12,
+        blocks=lambda answers, generator: torch.arange(answers.num_pairs) // 12,
+        generator=seeded(),
+    )
+    assert {len(set((batch.worker // 12).tolist())) for batch in halves} == {1}
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        (torch.zeros(7, dtype=torch.int64), "one int64 code"),
+        (torch.zeros(8), "one int64 code"),
+        (torch.arange(8) - 1, "one int64 code"),
+        ([0] * 8, "one int64 code"),
+        (torch.arange(8) * 2, "codes up to 14 but only 8"),
+    ],
+)
+def test_blocks_that_do_not_fit(codes, message):
+    data = crowd(5, random_pairs(5, 8, seed=13))
+    with pytest.raises(ValueError, match=message):
+        MinibatchSampler(data, blocks=lambda answers, generator: codes, generator=seeded())
+
+
+@pytest.mark.parametrize("size", [{"batch_size": 0}, {"answers_per_step": 0}])
+def test_sizes_below_one(size):
+    with pytest.raises(ValueError, match="must be at least 1"):
+        MinibatchSampler(crowd(5, None), **size, generator=seeded())
+
+
+def test_full_batch():
+    data = crowd(9, random_pairs(5, 12, seed=15))
+    batch = full_batch(data)
+    check_batch(batch, data)
+    assert sorted(batch.items.tolist()) == list(range(9))
+    assert batch.items[: batch.num_paired].tolist() == data.annotated_items.tolist()
+    assert answers_in(batch) == answers_of(data)
+    assert batch.item_weight.tolist() == [1.0] * 9
+    assert batch.pair_weight.tolist() == [1.0] * 12
+
+
+def test_full_batch_without_answers_or_features():
+    batch = full_batch(crowd(3, None))
+    assert (batch.num_pairs, batch.num_paired, batch.items.tolist()) == (0, 0, [0, 1, 2])
+    data = CrowdData(None, random_pairs(5, 12, seed=15))
+    assert full_batch(data).features is None
+    assert next(iter(MinibatchSampler(data, generator=seeded()))).features is None
+
+
+def test_answered_batch():
+    data = crowd(9, random_pairs(5, 12, seed=15))
+    batch = answered_batch(data)
+    check_batch(batch, data)
+    assert batch.items.tolist() == data.annotated_items.tolist()
+    assert answers_in(batch) == answers_of(data)
+    assert answered_batch(crowd(3, None)) is None
+
+
+def test_item_batches():
+    data = crowd(9, random_pairs(5, 12, seed=15))
+    batches = list(item_batches(data, 4))
+    assert [batch.items.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    for batch in batches:
+        check_batch(batch, data)
+        assert batch.num_pairs == batch.num_paired == 0
+        assert batch.item_weight.tolist() == [1.0] * len(batch.items)
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        item_batches(data, 0)
+
+
+def test_features_batch():
+    batch = features_batch(np.arange(6, dtype=np.float32).reshape(3, 2), num_workers=5)
+    assert batch.features.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert (batch.num_items, batch.num_workers, batch.num_pairs) == (3, 5, 0)
+    assert batch.item_weight.tolist() == [1.0] * 3
+    with pytest.raises(ValueError, match="row 1, column 0 is NaN"):
+        features_batch(np.array([[0.0], [np.nan]]))
+
+
+def test_moving_a_batch_changes_the_dtype_of_features_only():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    moved = batch.to("meta", torch.float32)
+    assert moved.features.dtype == torch.float32
+    assert moved.item_weight.dtype == moved.label.dtype == torch.float64
+    assert moved.left.dtype == torch.int64
+    assert {moved.features.device.type, moved.items.device.type, moved.label.device.type} == {
+        "meta"
+    }
+    assert moved.num_paired == batch.num_paired
+    assert batch.to().features.dtype == batch.features.dtype == torch.float64
+    assert full_batch(CrowdData(None, item_ids=["a"])).to("meta").features is None
+
+
+def test_repr():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    assert repr(batch) == "Batch(9 of 9 items, 5 of them in 12 answers)"
+
+
+# Mostly good values, so that whole tables are often valid.
+items = st.sampled_from([*"abcdef" * 4, "unknown", None])
+rows = st.tuples(
+    items,
+    items,
+    st.sampled_from([*["wu", "ada", "eve"] * 4, None]),
+    st.sampled_from([*[0, 1] * 6, True, 2, None, "1"]),
+    st.sampled_from([10, 20, 30]),
+)
+
+
+def is_valid(table: list[tuple]) -> bool:
+    return len(table) > 0 and all(
+        left != right
+        and {left, right} <= set("abcdef")
+        and worker is not None
+        and not isinstance(label, str)
+        and label in (0, 1)
+        for left, right, worker, label, _ in table
+    )
+
+
+@settings(deadline=None, max_examples=150, derandomize=True)
+@given(
+    table=st.lists(rows, max_size=12),
+    with_pages=st.booleans(),
+    blocks=st.sampled_from([None, ConnectedBlocks(2), ConnectedBlocks(3), SinglePairs()]),
+    answers_per_step=st.integers(1, 12),
+    batch_size=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
+def test_any_table_is_rejected_or_sampled_faithfully(
+    table, with_pages, blocks, answers_per_step, batch_size, seed
+):
+    names = ["left", "right", "worker", "label", "page"]
+    pairs = pd.DataFrame(table, columns=names, dtype=object)
+    pairs = pairs if with_pages else pairs.drop(columns="page")
+    array = np.arange(6.0)[:, None]
+    if not is_valid(table):
+        with pytest.raises(ValueError, match="pairs"):
+            CrowdData(array, pairs, item_ids=list("abcdef"))
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # repeated rows are likely here
+        data = CrowdData(array, pairs, item_ids=list("abcdef"))
+    sampler = MinibatchSampler(
+        data,
+        batch_size=batch_size,
+        answers_per_step=answers_per_step,
+        blocks=blocks,
+        generator=seeded(seed),
+    )
+    wanted = Counter((left, right, worker, int(label)) for left, right, worker, label, _ in table)
+    batches = list(sampler)
+    assert len(batches) == len(sampler)
+    for batch in [full_batch(data), *batches]:
+        check_batch(batch, data)
+        found = Counter(
+            (data.item_ids[left], data.item_ids[right], data.worker_ids[worker], int(label))
+            for left, right, worker, label in answers_in(batch)
+        )
+        assert found
+        assert not found - wanted
+        if batch.pair_weight.tolist() == [1.0] * batch.num_pairs:
+            assert found == wanted

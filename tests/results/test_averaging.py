@@ -1,0 +1,101 @@
+"""Averages of models: answers held out, temperatures and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.annotators.confusion import OneCoin
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface import average_annotator_models
+from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.results import average_classes
+from pyro_crowdclust.results.averaging import hold_out_answers
+from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+
+
+def answers(seed: int) -> pd.DataFrame:
+    """Six workers of 40 items, two of whom mix up the classes a and b; string ids."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=40)
+    rows = []
+    for item, worker in zip(*np.nonzero(rng.random((40, 6)) < 0.7), strict=True):
+        label = truth[item] if rng.random() < 0.8 else rng.integers(3)
+        if worker < 2 and label < 2:
+            label = 1 - label
+        rows.append((f"i{item:02d}", f"w{worker}", "abc"[label]))
+    return pd.DataFrame(rows, columns=["item", "worker", "label"])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_answers_held_out_leave_every_item_and_worker_another(share):
+    data = CrowdData(None, labels=answers(0))
+    rest, held = hold_out_answers(data, share, seed=1)
+    assert rest.num_labels + len(held) == data.num_labels
+    assert len(held) == round(share * data.num_labels) or share == 0.9
+    assert set(rest.labels["item"]) == set(data.item_ids)
+    assert rest.worker_ids.equals(data.worker_ids)
+    assert rest.class_ids.equals(data.class_ids)
+    ids = data.item_ids, data.worker_ids, data.class_ids
+    codes = held.item, held.worker, held.label
+    named = [of[code] for of, code in zip(ids, codes, strict=True)]
+    frame = pd.DataFrame(dict(zip(["item", "worker", "label"], named, strict=True)))
+    both = pd.concat([frame, rest.labels]).sort_values(["item", "worker", "label"])
+    expected = data.labels.sort_values(["item", "worker", "label"])
+    np.testing.assert_array_equal(both, expected)
+
+
+def test_answers_that_cannot_be_held_out():
+    data = CrowdData(None, labels=answers(0))
+    with pytest.raises(ValueError, match="share is 1, but must be between 0 and 1"):
+        hold_out_answers(data, 1)
+    single = {"item": [0, 1, 2], "worker": [0, 0, 0], "label": [0, 1, 0]}
+    with pytest.raises(ValueError, match="no answer can be held out"):
+        hold_out_answers(CrowdData(None, labels=single))
+
+
+def fit_each(data: CrowdData) -> list:
+    models = [
+        DawidSkene(annotators(data.num_workers, data.num_classes))
+        for annotators in (ConfusionMatrices, OneCoin)
+    ]
+    settings = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+    return [fit(model, ClassLabelGuide(model), data, **settings) for model in models]
+
+
+def test_the_average_is_that_of_a_loop_over_the_answers_held_out():
+    data = CrowdData(None, labels=answers(3))
+    average = average_classes(data, fit_each, share=0.3, seed=4)
+    rest, held = hold_out_answers(data, 0.3, seed=4)
+    likelihoods = []
+    for number, member in enumerate(fit_each(rest)):
+        mean, q = member.guide.confusion().mean, member.probabilities
+
+        def likely(temperature: float, q=q, mean=mean) -> np.ndarray:
+            rows = zip(held.item, held.worker, held.label, strict=True)
+            return np.array([temper(q[[i]], temperature)[0] @ mean[j, :, a] for i, j, a in rows])
+
+        found = {t: np.log(likely(t)).sum() for t in TEMPERATURES}
+        assert average.temperatures[number] == max(found, key=found.get)
+        likelihoods.append(likely(average.temperatures[number]))
+    shares = np.linspace(0, 1, 2001)[1:-1]
+    likely = np.outer(shares, likelihoods[0]) + np.outer(1 - shares, likelihoods[1])
+    best = shares[np.log(likely).sum(1).argmax()]
+    assert average.weights.sum() == pytest.approx(1)
+    assert average.weights[0] == pytest.approx((best + 0.5) / 2, abs=0.02)
+    parts = zip(average.weights, average.members, average.temperatures, strict=True)
+    expected = sum(weight * temper(member.probabilities, t) for weight, member, t in parts)
+    np.testing.assert_allclose(average.class_probabilities, expected, atol=1e-12)
+    assert average.class_probabilities.columns.tolist() == ["a", "b", "c"]
+    rows = average.confusion["mean"].groupby(["worker", "class"]).sum()
+    np.testing.assert_allclose(rows, 1)
+
+
+def test_five_models_of_the_annotators_are_averaged():
+    data = CrowdData(None, labels=answers(5))
+    average = average_annotator_models(data, epochs=5)
+    assert len(average.members) == 5
+    assert average.class_probabilities.index.equals(data.item_ids.rename("item"))

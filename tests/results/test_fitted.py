@@ -1,0 +1,343 @@
+"""What is read from a fit: tables by the user's ids, predictions, the bound."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyro
+import pyro.distributions as dist
+import pytest
+import scipy.special
+import scipy.stats
+import torch
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from torch import nn
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.diagnostics.draws import global_draws
+from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.families import Beta
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches import features_batch, full_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+
+from ..crowds import (
+    NUM_CLUSTERS,
+    amortized_pair,
+    blobs,
+    crowd,
+    message_passing_pair,
+    plain_pair,
+    quiet_fit,
+)
+
+NUM_ITEMS = 60
+# Ids whose order is not that of the positions.
+IDS = [f"item-{(7 * i) % NUM_ITEMS:02d}" for i in range(NUM_ITEMS)]
+MAKERS = {
+    "plain": plain_pair,
+    "message passing": message_passing_pair,
+    "amortized": amortized_pair,
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Fitted]:
+    """One fit of every kind. Networks in double precision: the tests' default comes later."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    data = crowd(NUM_ITEMS, item_ids=IDS)
+    fitted = {name: quiet_fit(*make(), data, epochs=8) for name, make in MAKERS.items()}
+    torch.set_default_dtype(before)
+    return fitted
+
+
+@pytest.fixture(params=MAKERS)
+def result(request, results) -> Fitted:
+    return results[request.param]
+
+
+def truth() -> np.ndarray:
+    return blobs(NUM_ITEMS)[1]
+
+
+def unannotated(result: Fitted) -> np.ndarray:
+    return np.setdiff1d(np.arange(NUM_ITEMS), result.data.annotated_items.numpy())
+
+
+def test_items_come_in_the_order_of_the_data(result):
+    assert result.probabilities.shape == (NUM_ITEMS, NUM_CLUSTERS)
+    assert result.probabilities.sum(1) == pytest.approx(1.0)
+    assert (result.assignments == result.probabilities.argmax(1)).all()
+    # Clear clouds: only items in their own places have their own clusters.
+    assert clustering_accuracy(truth(), result.assignments) > 0.95
+    assert clustering_accuracy(np.roll(truth(), 1), result.assignments) < 0.8
+    assert list(result.data.item_ids) == IDS
+
+
+def test_items_without_answers_are_predicted_from_their_features(result):
+    alone = unannotated(result)
+    assert 0 < len(alone) < NUM_ITEMS
+    new = result.data.features[alone]
+    np.testing.assert_allclose(result.predict_proba(new), result.probabilities[alone], rtol=1e-12)
+    assert (result.predict(new) == result.assignments[alone]).all()
+    frame = pd.DataFrame(new, index=[f"new {i}" for i in range(len(new))])
+    assert (result.predict_proba(frame) == result.predict_proba(new)).all()
+    assert (result.predict_proba(torch.tensor(new)) == result.predict_proba(new)).all()
+    assert (result.predict(new[:1]) == result.assignments[alone[:1]]).all()
+
+
+def test_answers_change_the_assignments_of_their_items(results):
+    result = results["plain"]
+    answered = result.data.annotated_items.numpy()
+    from_features = result.predict_proba(result.data.features[answered])
+    assert not np.allclose(from_features, result.probabilities[answered], rtol=1e-3, atol=0)
+    direct = result.guide.infer(full_batch(result.data))
+    order = full_batch(result.data).items.numpy()
+    np.testing.assert_allclose(result.probabilities[order], direct.assignments, rtol=1e-12)
+
+
+def test_many_items_are_predicted_in_parts(result, monkeypatch):
+    new = blobs(50, seed=3)[0]
+    whole = result.predict_proba(new)
+    monkeypatch.setattr("pyro_crowdclust.results.fitted.PREDICTION_ROWS", 7)
+    np.testing.assert_allclose(result.predict_proba(new), whole, rtol=1e-12)
+
+
+def test_same_cluster_probability_of_one_pair(result):
+    q = result.probabilities
+    for i, j in [(0, 1), (3, 59), (41, 8)]:
+        value = result.same_cluster_probability(IDS[i], IDS[j])
+        assert isinstance(value, float)
+        assert value == pytest.approx(q[i] @ q[j], rel=1e-12)
+        assert value == result.same_cluster_probability(IDS[j], IDS[i])
+
+
+def test_same_cluster_probability_of_many_pairs(result):
+    q, i, j = result.probabilities, [5, 2, 5], [9, 2, 7]
+    lefts, rights = ([IDS[at] for at in ends] for ends in (i, j))
+    expected = [q[5] @ q[9], 1.0, q[5] @ q[7]]
+    for convert in (list, tuple, np.array, pd.Index):
+        values = result.same_cluster_probability(convert(lefts), convert(rights))
+        assert isinstance(values, np.ndarray)
+        assert values == pytest.approx(expected, rel=1e-12)
+    assert result.same_cluster_probability([], []).shape == (0,)
+    assert result.same_cluster_probability(IDS[2], IDS[2]) == 1.0
+
+
+def test_same_cluster_probability_of_tuples_that_are_ids():
+    ids = [(i // 6, i % 6) for i in range(NUM_ITEMS)]
+    data = CrowdData(blobs(NUM_ITEMS)[0], item_ids=ids)
+    result = quiet_fit(*plain_pair(), data)
+    q = result.probabilities
+    values = result.same_cluster_probability([(0, 1), (2, 0)], [(0, 2), (2, 1)])
+    assert values == pytest.approx([q[1] @ q[2], q[12] @ q[13]])
+
+
+def test_same_cluster_probability_of_unknown_items(result):
+    with pytest.raises(ValueError, match="ids row 0 is 'item-99', not among the item ids"):
+        result.same_cluster_probability("item-99", IDS[0])
+    with pytest.raises(ValueError, match="ids row 1 is 'item-99'"):
+        result.same_cluster_probability(IDS[:2], [IDS[0], "item-99"])
+    with pytest.raises(ValueError, match="left has 2 ids and right 1: give pairs"):
+        result.same_cluster_probability(IDS[:2], IDS[:1])
+
+
+WORKER_COLUMNS = [
+    *("sensitivity", "sensitivity_sd", "sensitivity_lower", "sensitivity_upper"),
+    *("specificity", "specificity_sd", "specificity_lower", "specificity_upper"),
+    *("weight", "weight_sd", "answers"),
+]
+
+
+def test_workers(results):
+    data = crowd(NUM_ITEMS)
+    names = np.array(["wu", "ada", "Bo"])
+    pairs = data.pairs.assign(worker=names[data.pairs["worker"]])
+    result = quiet_fit(*message_passing_pair(), CrowdData(data.features, pairs), epochs=4)
+    workers = result.workers
+    assert list(workers.columns) == WORKER_COLUMNS
+    assert list(workers.index) == ["Bo", "ada", "wu"]
+    assert workers.index.name == "worker"
+    assert workers["answers"].to_dict() == pairs["worker"].value_counts().to_dict()
+    posterior = {name: q.standard() for name, q in result.guide.posteriors.items()}
+    weight, variance = 0.0, 0.0
+    for name in ("sensitivity", "specificity"):
+        yes, no = (part.detach().numpy() for part in posterior[name])
+        q = scipy.stats.beta(yes, no)
+        np.testing.assert_allclose(workers[name], yes / (yes + no))
+        np.testing.assert_allclose(workers[f"{name}_sd"], q.std())
+        coverage = q.cdf(workers[f"{name}_upper"]) - q.cdf(workers[f"{name}_lower"])
+        np.testing.assert_allclose(coverage, 0.9)
+        assert (workers[f"{name}_lower"] < workers[name]).all()
+        assert (workers[name] < workers[f"{name}_upper"]).all()
+        draws = scipy.special.logit(q.rvs((200_000, 3), random_state=0))
+        weight, variance = weight + draws.mean(0), variance + draws.var(0)
+    np.testing.assert_allclose(workers["weight"], weight, rtol=0.02)
+    np.testing.assert_allclose(workers["weight_sd"], np.sqrt(variance), rtol=0.02)
+
+
+def test_workers_at_point_estimates(results):
+    workers = results["amortized"].workers
+    assert list(workers.columns) == WORKER_COLUMNS
+    points = results["amortized"].guide.points
+    rates = [points[name].value().detach().numpy() for name in ("sensitivity", "specificity")]
+    np.testing.assert_allclose(workers["sensitivity"], rates[0])
+    np.testing.assert_allclose(workers["weight"], sum(scipy.special.logit(rate) for rate in rates))
+    assert workers[["sensitivity_sd", "specificity_lower", "weight_sd"]].isna().all(axis=None)
+
+
+def test_clusters(result):
+    clusters = result.clusters
+    assert list(clusters.columns) == ["expected_items", "assigned_items", "share", "weight"]
+    assert clusters.index.name == "cluster"
+    assert sorted(clusters.index) == list(range(NUM_CLUSTERS))
+    assert clusters["expected_items"].sum() == pytest.approx(NUM_ITEMS)
+    assert clusters["assigned_items"].sum() == NUM_ITEMS
+    assert clusters["share"].sum() == pytest.approx(1.0)
+    assert clusters["weight"].sum() == pytest.approx(1.0)
+    assert clusters["expected_items"].is_monotonic_decreasing
+    for cluster, row in clusters.iterrows():
+        assert row["expected_items"] == pytest.approx(result.probabilities[:, cluster].sum())
+        assert row["assigned_items"] == (result.assignments == cluster).sum()
+        assert row["weight"] == pytest.approx(result.guide.mixture().weights[cluster].item())
+
+
+def test_elbo_is_a_direct_evaluation(results):
+    for name, result in results.items():
+        bound = TraceEnum_ELBO if name == "amortized" else Trace_ELBO
+        batch = full_batch(result.data)
+        with torch.random.fork_rng():
+            torch.manual_seed(result.seed)
+            loss = bound(max_plate_nesting=1).loss(result.model, result.guide, batch)
+        assert result.elbo == -loss
+        again = dataclasses.replace(result)  # without what the first has stored
+        assert again.elbo == result.elbo
+
+
+def test_latent_means(results):
+    assert results["plain"].latent_means is None
+    with pytest.raises(ValueError, match="this model has no latents: its components are on the"):
+        results["plain"].transform(results["plain"].data.features)
+    for name in ("message passing", "amortized"):
+        result = results[name]
+        alone = unannotated(result)
+        new = result.data.features[alone]
+        assert result.latent_means.shape == (NUM_ITEMS, 2)
+        np.testing.assert_allclose(result.transform(new), result.latent_means[alone], rtol=1e-12)
+        direct = result.guide.infer(features_batch(new)).latent.mean.detach()
+        np.testing.assert_allclose(result.transform(new), direct, rtol=1e-12)
+
+
+def no_verbs_model(batch):
+    mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+    with pyro.plate("items", len(batch.items)):
+        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+
+def no_verbs_guide(batch):
+    pyro.sample("mean", dist.Normal(pyro.param("loc", torch.tensor(0.0)), 0.1))
+
+
+@pytest.mark.parametrize(
+    ("table", "verb"),
+    [
+        ("assignments", "infer"),
+        ("probabilities", "infer"),
+        ("latent_means", "infer"),
+        ("workers", "worker_rates"),
+        ("clusters", "mixture"),
+    ],
+)
+def test_a_guide_without_the_verb_of_a_table(table, verb):
+    result = quiet_fit(no_verbs_model, no_verbs_guide, crowd())
+    assert list(result.history.columns) == ["epoch", "step", "seconds", "elbo"]
+    with pytest.raises(ValueError, match=rf"guide function has no {verb}\(\), which this table is"):
+        getattr(result, table)
+    with pytest.raises(ValueError, match=r"has no infer\(\)"):
+        result.predict(crowd().features)
+    assert np.isfinite(result.elbo)
+
+
+def test_a_guide_of_ones_own_with_the_verbs():
+    def infer(batch):
+        cluster = (batch.features[:, 0] > 0).long()
+        return SimpleNamespace(assignments=torch.eye(2)[cluster], latent=None)
+
+    no_verbs = quiet_fit(no_verbs_model, no_verbs_guide, crowd())
+    result = dataclasses.replace(no_verbs, guide=SimpleNamespace(infer=infer))
+    assert (result.assignments == (crowd().features[:, 0] > 0)).all()
+
+
+def test_a_result_is_immutable(result):
+    for name in ("seed", "probabilities", "history"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(result, name, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del result.guide
+
+
+def test_reading_does_not_change_what_is_read(result):
+    first = [result.probabilities.copy(), result.elbo, result.clusters.copy()]
+    result.predict(result.data.features)
+    again = dataclasses.replace(result)
+    assert (again.probabilities == first[0]).all()
+    assert again.elbo == first[1]
+    pd.testing.assert_frame_equal(again.clusters, first[2])
+    assert "Fitted(" in repr(result)
+
+
+class OneCoin(nn.Module):
+    """Workers with one accuracy for pairs of both kinds."""
+
+    def __init__(self, num_workers: int) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        two, one = torch.tensor(2.0), torch.tensor(1.0)
+        self.accuracy = ConjugatePrior(Beta(), Beta().natural(two, one), num_workers)
+
+    def priors(self):
+        return {"accuracy": self.accuracy}
+
+    def answer(self, same, rates, worker):
+        accuracy = rates["accuracy"][worker]
+        return TwoCoinAnswer(same, sensitivity=accuracy, specificity=accuracy)
+
+    def log_likelihood_ratio(self, rates, worker, label):
+        right, wrong = rates["accuracy"][worker].unbind(-1)
+        return torch.where(label == 1, right - wrong, wrong - right)
+
+
+@pytest.mark.parametrize("annotators", [TwoCoin, OneCoin])
+def test_a_weight_is_what_an_answer_counts(annotators):
+    """``w(same) - w(different)`` of eq. 14 at draws of the rates, also of workers with one rate."""
+    data = crowd(NUM_ITEMS)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, data.features.shape[1]),
+        Identity(),
+        annotators(data.num_workers),
+    )
+    result = quiet_fit(model, MessagePassingGuide(model), data, batch_size=None, step_size=0.5)
+    with result.inside():
+        draws = global_draws(result, 4000)
+        worker = torch.arange(data.num_workers)
+        weights = []
+        for draw in range(4000):
+            rates = {name: draws.at(draw)[name] for name in result.model.annotators.priors()}
+            yes, no = (
+                result.model.annotators.log_likelihood_ratio(rates, worker, label)
+                for label in (torch.ones(data.num_workers), torch.zeros(data.num_workers))
+            )
+            weights.append(yes - no)
+    weights = torch.stack(weights).numpy()
+    error = 5 * weights.std(0) / np.sqrt(4000)
+    assert (np.abs(weights.mean(0) - result.workers["weight"]) < error).all()
+    np.testing.assert_allclose(weights.std(0), result.workers["weight_sd"], rtol=0.1)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import Identity, NormalEmission
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+from pyro_crowdclust.starts import (
+    KMeansStart,
+    LabeledStart,
+    PartitionStart,
+    within_class_covariance,
+)
+from pyro_crowdclust.supervision import ClassTable
+
+CLUSTERS = 5
+
+
+def iris(labelled: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    x, y = load_iris(return_X_y=True)
+    chosen = np.random.default_rng(0).permutation(150)[:labelled]
+    known = np.full(150, -1)
+    known[chosen] = y[chosen]
+    return x, known
+
+
+def started(start, data: CrowdData, clusters: int = CLUSTERS) -> MessagePassingGuide:
+    supervision = ClassTable.of(data, clusters) if data.num_known_classes else None
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(clusters, 1.0),
+        GaussianComponents(clusters, 4),
+        Identity(),
+        supervision=supervision,
+    )
+    guide = MessagePassingGuide(model)
+    start(model, guide, data, torch.Generator().manual_seed(0))
+    return guide
+
+
+def counts(guide: MessagePassingGuide) -> torch.Tensor:
+    return guide.posteriors["weights"].standard().concentration - 1
+
+
+def labels(guide: MessagePassingGuide) -> torch.Tensor:
+    """Expected labels of every class in every cluster."""
+    posterior, prior = guide.posteriors["class_table"], guide.model.supervision.prior
+    return posterior.natural_parameters.detach() - prior.natural_parameters
+
+
+def test_covariance_is_that_of_discriminant_analysis():
+    x, known = iris()
+    labelled = known >= 0
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True)
+    theirs.fit(x[labelled], known[labelled])
+    ours = within_class_covariance(torch.as_tensor(x), torch.as_tensor(known), shrinkage=0.0)
+    # scikit-learn divides by the number of items, not by the degrees of freedom.
+    np.testing.assert_allclose(ours.numpy() * (60 - 3) / 60, theirs.covariance_)
+    shrunk = within_class_covariance(torch.as_tensor(x), torch.as_tensor(known), shrinkage=1.0)
+    expected = float(ours.trace()) / 4 * np.eye(4)
+    np.testing.assert_allclose(shrunk.numpy(), expected)
+
+
+@pytest.mark.parametrize("known", [[-1] * 150, [0, 1, 2] + [-1] * 147])
+def test_covariance_without_pairs_in_a_class(known):
+    x, _ = iris()
+    ours = within_class_covariance(torch.as_tensor(x), torch.as_tensor(known), shrinkage=0.0)
+    np.testing.assert_allclose(ours.numpy(), np.cov(x.T))
+
+
+def test_every_class_gets_clusters_of_its_own():
+    x, known = iris()
+    data = CrowdData(x, known=known)
+    guide = started(LabeledStart(unlabeled_weight=0.25), data)
+    table = labels(guide)
+    assert ((table > 0).sum(1) <= 1).all()
+    assert table.sum(0).tolist() == np.bincount(known[known >= 0]).tolist()
+    assert float(counts(guide).sum()) == pytest.approx(60 + 0.25 * 90)
+    assert (counts(guide) > 0).all()
+
+
+def test_clusters_that_are_left_over():
+    x, known = iris()
+    guide = started(LabeledStart(share=0.5), CrowdData(x, known=known), clusters=8)
+    assert int((counts(guide) > 0).sum()) == 4
+
+
+def test_a_class_with_fewer_items_than_clusters():
+    x, known = iris(labelled=3)
+    guide = started(LabeledStart(), CrowdData(x, known=known), clusters=12)
+    assert int((counts(guide) > 0).sum()) <= 3
+
+
+def test_responsibilities_fall_with_the_distance():
+    """Echraibi et al., section 3: ``phi_nk prop exp(-|x_n - mu_k| / 2)``, nothing is hard."""
+    x, known = iris()
+    guide = started(KMeansStart(), CrowdData(x, known=known))
+    assert float(counts(guide).sum()) == pytest.approx(150)
+    assert (counts(guide) > 5).all()
+    table = labels(guide)
+    np.testing.assert_allclose(table.sum(0).numpy(), np.bincount(known[known >= 0]))
+    assert (table > 0).all()
+
+
+def test_a_partition_is_taken_as_it_is():
+    x, known = iris()
+    data = CrowdData(x, known=known)
+    soft = np.random.default_rng(1).dirichlet(np.ones(CLUSTERS), 150)
+    guide = started(PartitionStart(soft), data)
+    np.testing.assert_allclose(counts(guide).numpy(), soft.sum(0))
+    expected = [[soft[known == c, k].sum() for c in range(3)] for k in range(CLUSTERS)]
+    np.testing.assert_allclose(labels(guide).numpy(), expected)
+    hard = soft.argmax(1)
+    guide = started(PartitionStart(hard), data)
+    assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
+
+
+@pytest.mark.parametrize(
+    ("start", "given", "message"),
+    [
+        (PartitionStart([5] * 150), {}, "clusters 5 to 5, the model 0 to 4"),
+        (PartitionStart(np.ones((150, 4)) / 4), {}, r"shape \(150, 4\), but .* need \(150, 5\)"),
+        (PartitionStart(np.ones((150, 5))), {}, "probabilities that sum to 1"),
+        (LabeledStart(), {}, "no known labels to start from"),
+        (LabeledStart(), {"known": range(150)}, "150 classes, more than the 5 clusters"),
+    ],
+)
+def test_data_that_do_not_fit(start, given, message):
+    data = CrowdData(iris()[0], **given)
+    model = SemiCrowdsourcedMixture(DirichletWeights(5), GaussianComponents(5, 4), Identity())
+    with pytest.raises(ValueError, match=message):
+        start(model, MessagePassingGuide(model), data, torch.Generator())
+
+
+@pytest.mark.parametrize("start", [LabeledStart(), KMeansStart()])
+def test_models_that_do_not_fit(start):
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(5), GaussianComponents(5, 2), NormalEmission(SkipMLP((2, 4, 4)), 4)
+    )
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((4, 4, 4)), 2))
+    x, known = iris()
+    with pytest.raises(ValueError, match="use PrincipalComponentStart"):
+        start(model, guide, CrowdData(x, known=known), torch.Generator())
+    with pytest.raises(ValueError, match="no features to start from"):
+        start(model, guide, CrowdData(None, item_ids=range(4)), torch.Generator())

@@ -1,0 +1,249 @@
+"""The start of a fit: PCA for the networks, k-means for the mixture."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+from torch import nn
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.families import Moments
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches import features_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
+from pyro_crowdclust.starts import MixtureStart, PrincipalComponentStart
+
+from ..crowds import (
+    NUM_CLUSTERS,
+    NUM_FEATURES,
+    amortized_pair,
+    blobs,
+    crowd,
+    message_passing_pair,
+    plain_pair,
+)
+
+every_pair = pytest.mark.parametrize(
+    "make",
+    [plain_pair, message_passing_pair, amortized_pair],
+    ids=["plain", "message passing", "amortized"],
+)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def deep_pair(dim: int) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, dim),
+        NormalEmission(SkipMLP((dim, 5, NUM_FEATURES)), NUM_FEATURES),
+        TwoCoin(3),
+    )
+    recognition = GaussianRecognition(SkipMLP((NUM_FEATURES, 5, 2 * dim)), dim)
+    return model, MessagePassingGuide(model, recognition)
+
+
+def started_latent(guide: MessagePassingGuide, features: np.ndarray) -> torch.Tensor:
+    """The mean that the recognition network starts with."""
+    network = guide.recognition.network
+    return network(torch.tensor(features)).chunk(2, -1)[0].detach()
+
+
+@pytest.mark.parametrize("dim", [NUM_FEATURES, NUM_FEATURES + 2])
+def test_all_principal_components_reconstruct_the_features(dim):
+    data = crowd()
+    model, guide = deep_pair(dim)
+    PrincipalComponentStart()(model, guide, data, generator())
+    latent = started_latent(guide, data.features)
+    back = model.emission(latent).mean.detach().numpy()
+    np.testing.assert_allclose(back, data.features, atol=1e-9)
+    assert not latent[:, NUM_FEATURES:].any()
+
+
+def test_the_start_is_the_principal_components_of_sklearn():
+    data = crowd()
+    model, guide = deep_pair(2)
+    PrincipalComponentStart(latent_scale=1.7)(model, guide, data, generator())
+    latent = started_latent(guide, data.features).numpy()
+    theirs = PCA(2).fit(data.features)
+    expected = theirs.transform(data.features)
+    expected *= 1.7 / expected[:, 0].std(ddof=1)
+    np.testing.assert_allclose(np.abs(latent), np.abs(expected), atol=1e-9)
+    assert latent[:, 0].std(ddof=1) == pytest.approx(1.7)
+    back = model.emission(torch.tensor(latent)).mean.detach().numpy()
+    their_back = theirs.inverse_transform(theirs.transform(data.features))
+    np.testing.assert_allclose(back, their_back, atol=1e-9)
+
+
+def test_signs_are_fixed():
+    """The largest loading of every component is positive, whatever the solver returns."""
+    data = crowd()
+    for turned in (data.features, -data.features, data.features[:, ::-1].copy()):
+        model, guide = deep_pair(3)
+        PrincipalComponentStart()(model, guide, CrowdData(turned), generator())
+        weight = guide.recognition.network.skip.weight[:3].detach()
+        largest = weight.gather(1, weight.abs().argmax(1, keepdim=True))
+        assert (largest > 0).all()
+
+
+@every_pair
+def test_the_start_is_deterministic(make):
+    data, started = crowd(), []
+    for _ in range(2):
+        pair = make()  # other networks
+        torch.manual_seed(4)
+        PrincipalComponentStart()(*pair, data, generator(1))
+        started.append(nn.ModuleList(pair).state_dict())
+    for name, value in started[0].items():
+        assert torch.equal(value, started[1][name]), name
+
+
+def test_networks_are_drawn_anew_only_if_asked():
+    model, guide = deep_pair(2)
+    nn.init.normal_(guide.recognition.network.output.weight)
+    nn.init.normal_(model.emission.log_scale)
+    kept, drawn = copy.deepcopy((model, guide)), (model, guide)
+    PrincipalComponentStart(reset_networks=False)(*kept, crowd(), generator())
+    PrincipalComponentStart()(*drawn, crowd(), generator())
+    assert kept[1].recognition.network.output.weight.any()
+    assert not drawn[1].recognition.network.output.weight.any()
+    assert kept[0].emission.log_scale.unique().numel() > 1
+    assert drawn[0].emission.log_scale.unique().numel() == 1
+
+
+@every_pair
+def test_the_mixture_starts_at_the_clusters(make):
+    model, guide = make()
+    data = crowd()
+    PrincipalComponentStart()(model, guide, data, generator())
+    inferred = guide.infer(features_batch(data.features, data.num_workers))
+    assert clustering_accuracy(blobs()[1], inferred.assignments.argmax(1).numpy()) > 0.95
+    shares = np.bincount(blobs()[1]) / 60
+    weights = guide.mixture().weights.detach().numpy()
+    assert sorted(weights) == pytest.approx(sorted(shares), abs=0.05)
+
+
+def test_a_sample_stands_for_all_items():
+    data = CrowdData(np.tile(crowd().features, (4, 1)))
+    model, guide = plain_pair()
+    PrincipalComponentStart(sample_size=50)(model, guide, data, generator())
+    excess = guide.posteriors["weights"].natural_parameters
+    excess = excess - model.weights.prior.natural_parameters
+    assert excess.sum().item() == pytest.approx(data.num_items)
+
+
+def test_fewer_different_points_than_clusters():
+    points = np.array([[0.0, 0, 0, 0], [5, 5, 5, 5]])
+    data = CrowdData(np.repeat(points, 10, axis=0))
+    for make in (plain_pair, message_passing_pair, amortized_pair):
+        model, guide = make()
+        PrincipalComponentStart()(model, guide, data, generator())
+        assignments = guide.infer(features_batch(data.features)).assignments.argmax(1)
+        assert (assignments[:10] == assignments[0]).all()
+        assert (assignments[10:] == assignments[10]).all()
+        assert assignments[0] != assignments[10]
+
+
+def test_items_that_are_all_the_same():
+    data = CrowdData(np.ones((12, NUM_FEATURES)))
+    for make in (plain_pair, message_passing_pair, amortized_pair):
+        model, guide = make()
+        PrincipalComponentStart()(model, guide, data, generator())
+        assert guide.infer(features_batch(data.features)).assignments.isfinite().all()
+
+
+def test_a_start_adds_the_statistics_of_its_partition():
+    model, guide = plain_pair()
+    x = torch.randn(9, NUM_FEATURES)
+    responsibilities = torch.randn(9, NUM_CLUSTERS).softmax(-1)
+    latent = model.components.observe(x)
+    guide.start_at(MixtureStart(latent, responsibilities, 2.5))
+    counts = 2.5 * responsibilities.sum(0)
+    alpha = guide.posteriors["weights"].standard().concentration
+    torch.testing.assert_close(alpha, 1.0 + counts)
+    location, kappa, _, degrees = guide.posteriors["components"].standard()
+    prior = model.components.family.standard(model.components.prior.natural_parameters)
+    torch.testing.assert_close(kappa, prior.concentration + counts)
+    torch.testing.assert_close(degrees, prior.degrees + counts)
+    sums = 2.5 * responsibilities.mT @ x
+    torch.testing.assert_close(location, sums / kappa.unsqueeze(-1))
+
+
+def test_a_start_of_point_estimates_is_near_the_posterior_mode():
+    model, guide = amortized_pair()
+    latent = torch.randn(40, 2)
+    responsibilities = nn.functional.one_hot(torch.arange(40) % NUM_CLUSTERS).double()
+    observed = Moments.point(latent).flat()
+    guide.start_at(MixtureStart(observed, responsibilities, 1.0))
+    family, prior = model.components.family, model.components.prior.natural_parameters
+    statistics = responsibilities.mT @ family.observation_statistics(observed)
+
+    def log_posterior(unconstrained):
+        theta = family.sufficient_statistics(family.from_unconstrained(unconstrained))
+        return ((prior + statistics) * theta).sum()
+
+    at = guide.points["components"].unconstrained.detach().requires_grad_()
+    log_posterior(at).backward()
+    assert at.grad[:, :2].abs().max() < 1e-9
+    best = log_posterior(at).item()
+    for _ in range(50):
+        assert log_posterior(at + 0.05 * torch.randn_like(at)).item() < best
+    weights = guide.points["weights"].value()
+    torch.testing.assert_close(weights, (1 + responsibilities.sum(0)) / (40 + NUM_CLUSTERS))
+
+
+def test_nothing_to_start():
+    """A guide without the verb, and data without features, are left as they are."""
+
+    def guide(batch):
+        return None
+
+    PrincipalComponentStart()(None, guide, crowd(), generator())
+    model, plain = plain_pair()
+    before = plain.posteriors["weights"].natural_parameters.clone()
+    PrincipalComponentStart()(model, plain, CrowdData(None, crowd().pairs), generator())
+    assert torch.equal(plain.posteriors["weights"].natural_parameters, before)
+
+
+def test_images_start_like_their_pixels():
+    features = crowd().features
+    pairs = [deep_pair(2) for _ in range(2)]
+    for (model, guide), shape in zip(pairs, [(60, 4), (60, 2, 2)], strict=True):
+        torch.manual_seed(0)
+        data = CrowdData(features.reshape(shape))
+        PrincipalComponentStart()(model, guide, data, generator())
+    (_, flat), (_, image) = pairs
+    for one, other in zip(flat.parameters(), image.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_single_precision_networks_start_like_double_ones():
+    data = crowd()
+    model, guide = deep_pair(2)
+    single = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, 2),
+        NormalEmission(SkipMLP((2, 5, NUM_FEATURES)), NUM_FEATURES).float(),
+        TwoCoin(3),
+    )
+    recognition = AmortizedRecognition((NUM_FEATURES, 5), 2, NUM_CLUSTERS).float()
+    single_guide = AmortizedGuide(single, recognition)
+    PrincipalComponentStart()(model, guide, data, generator())
+    PrincipalComponentStart()(single, single_guide, data, generator())
+    torch.testing.assert_close(
+        recognition.skip.weight.double(),
+        guide.recognition.network.skip.weight[:2],
+        rtol=1e-6,
+        atol=1e-6,
+    )

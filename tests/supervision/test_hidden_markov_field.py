@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from pyro.infer import Trace_ELBO
+from scipy.special import digamma, gammaln
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.families import NormalInverseWishart, softmax_without_denormals
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.supervision import HiddenMarkovField
+from pyro_crowdclust.supervision.hidden_markov_field import FieldAssignment, pairwise_divergence
+
+from ..crowds import quiet_fit
+from ..oracles import random_natural
+from ..problems import randomize
+
+CLUSTERS, DIM = 3, 2
+KNOWN = [0, 0, None, 1, 0, 1]
+LINKS = {
+    "must_link": {"left": [2], "right": [3]},
+    "cannot_link": {"left": [5, 0], "right": [2, 1]},
+}
+
+
+def crowd(known=KNOWN, links=None, num_items: int = 6) -> CrowdData:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the links contradict a label, on purpose
+        return CrowdData(torch.randn(num_items, DIM) * 2, known=known, **(links or {}))
+
+
+def some_divergence(clusters: int = CLUSTERS) -> torch.Tensor:
+    half = torch.rand(clusters, clusters).triu(1)
+    return half + half.mT
+
+
+def some_field(clusters: int = CLUSTERS, **options) -> HiddenMarkovField:
+    """A field whose potential is held fixed."""
+    options = {"strength": 0.7, "refresh_epochs": 0, **options}
+    field = HiddenMarkovField(clusters, 6, **options)
+    field.divergence.copy_(some_divergence(clusters))
+    return field
+
+
+def problem(data: CrowdData, **options) -> MessagePassingGuide:
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(CLUSTERS, 0.8),
+        GaussianComponents(CLUSTERS, DIM, degrees=3.2),
+        Identity(),
+        supervision=some_field(**options),
+    )
+    guide = MessagePassingGuide(model)
+    randomize(guide)
+    return guide
+
+
+def pair_potentials(data: CrowdData, field: HiddenMarkovField) -> dict[tuple[int, int], np.ndarray]:
+    """``lambda V`` of every neighbouring pair, pair by pair."""
+    attraction = field.strength * field.divergence.numpy()
+    off_diagonal = CLUSTERS * (CLUSTERS - 1)
+    repulsion = np.eye(CLUSTERS) * attraction.sum() / off_diagonal
+    found: dict[tuple[int, int], np.ndarray] = {}
+
+    def add(n: int, m: int, potential: np.ndarray) -> None:
+        key = (min(n, m), max(n, m))
+        found[key] = found.get(key, np.zeros((CLUSTERS, CLUSTERS))) + potential
+
+    known = [-1] * data.num_items if data.known is None else data.known.tolist()
+    for n, m in itertools.combinations(range(data.num_items), 2):
+        if known[n] < 0 or known[m] < 0:
+            continue
+        if known[n] == known[m]:
+            add(n, m, attraction)
+        elif field.repel_labels:
+            add(n, m, repulsion)
+    if data.links is not None:
+        for n, m, must in zip(*(part.tolist() for part in vars(data.links).values()), strict=True):
+            add(n, m, attraction if must else repulsion)
+    return found
+
+
+CASES = [
+    {"known": KNOWN},
+    {"known": KNOWN, "repel_labels": True},
+    {"known": None, "links": LINKS},
+    {"known": KNOWN, "links": LINKS, "repel_labels": True},
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_class_sums_are_the_pairs(case):
+    data = crowd(case["known"], case.get("links"))
+    field = some_field(repel_labels=case.get("repel_labels", False))
+    coupling = field.coupling(full_batch(data))
+    q = torch.rand(6, CLUSTERS).softmax(-1)
+    total, heard = 0.0, np.zeros((6, CLUSTERS))
+    for (n, m), potential in pair_potentials(data, field).items():
+        total -= q[n].numpy() @ potential @ q[m].numpy()
+        heard[n] -= potential @ q[m].numpy()
+        heard[m] -= potential @ q[n].numpy()
+    assert float(coupling.log_factor(q)) == pytest.approx(total)
+    np.testing.assert_allclose(coupling.messages(q).numpy(), heard, atol=1e-12)
+
+
+def local_terms(guide: MessagePassingGuide, batch) -> np.ndarray:
+    """``E[log p(x_n | k)]``, with E[log pi_k] where an item has no neighbours."""
+    weights, components = (guide.posteriors[name] for name in ("weights", "components"))
+    alpha = weights.standard().concentration.numpy()
+    log_weights = digamma(alpha) - digamma(alpha.sum())
+    rows = []
+    for x, free in zip(
+        batch.features.numpy(), ~guide.model.supervision.has_neighbors(batch).numpy(), strict=True
+    ):
+        row = []
+        for k, (m, kappa, scale, nu) in enumerate(
+            zip(*(part.numpy() for part in components.standard()), strict=True)
+        ):
+            psi = sum(digamma((nu - i) / 2) for i in range(DIM)) + DIM * np.log(2)
+            away = (x - m) @ np.linalg.solve(scale, x - m)
+            value = psi - np.linalg.slogdet(scale)[1] - DIM / kappa - nu * away
+            row.append((value - DIM * np.log(2 * np.pi)) / 2 + free * log_weights[k])
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_elbo_is_the_expectation_over_all_assignments(case):
+    """``E_q[log p(x, z) - log q(z)]`` as a sum over all 3^6 z, with the pairs one by one."""
+    data = crowd(case["known"], case.get("links"))
+    guide = problem(data, repel_labels=case.get("repel_labels", False))
+    batch = full_batch(data)
+    local = local_terms(guide, batch)
+    q = guide.infer(batch).assignments.numpy()
+    potentials = pair_potentials(data, guide.model.supervision)
+    bound = evidence = -np.inf
+    terms, joints = [], []
+    for z in itertools.product(range(CLUSTERS), repeat=6):
+        log_joint = sum(local[n, k] for n, k in enumerate(z))
+        log_joint -= sum(potential[z[n], z[m]] for (n, m), potential in potentials.items())
+        probability = np.prod([q[n, k] for n, k in enumerate(z)])
+        joints.append(log_joint)
+        if probability > 0:
+            terms.append(probability * (log_joint - np.log(probability)))
+    bound, evidence = sum(terms), np.logaddexp.reduce(joints)
+    divergence = sum(
+        float(
+            posterior.family.kl_divergence(
+                posterior.natural_parameters.detach(), prior.natural_parameters
+            ).sum()
+        )
+        for posterior, prior in zip(
+            guide.posteriors.values(), guide.model.priors().values(), strict=True
+        )
+    )
+    elbo = -Trace_ELBO(max_plate_nesting=1).loss(guide.model, guide, batch)
+    assert elbo == pytest.approx(bound - divergence, rel=1e-9)
+    # The normalizer Gamma(V) is left out on both sides; mean field is below the exact sum.
+    assert bound < evidence + 1e-9
+
+
+def test_assignments_are_a_fixed_point():
+    """At the end eq. 2 holds for every item given the others."""
+    data = crowd()
+    guide = problem(data, rounds=500)
+    batch = full_batch(data)
+    q = guide.infer(batch).assignments
+    heard = guide.model.supervision.coupling(batch).messages(q)
+    logits = torch.as_tensor(local_terms(guide, batch)) + heard
+    torch.testing.assert_close(q, logits.softmax(-1), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("strength", [0.1, 3.0, 300.0])
+def test_settling_never_lowers_the_bound(case, strength):
+    data = crowd(case["known"], case.get("links"))
+    field = some_field(strength=strength, repel_labels=case.get("repel_labels", False))
+    coupling = field.coupling(full_batch(data))
+    alone = torch.randn(len(coupling.rows), CLUSTERS)
+
+    def bound(logits: torch.Tensor) -> float:
+        q = softmax_without_denormals(logits)
+        entropy = torch.where(q > 0, -q * logits.log_softmax(-1), 0.0).sum()
+        return float((q * (alone + coupling.among(q) / 2)).sum() + entropy)
+
+    logits = torch.zeros_like(alone)
+    bounds = [bound(logits)]
+    for _ in range(15):
+        logits = coupling.settle(alone, logits, rounds=1)
+        bounds.append(bound(logits))
+    assert (np.diff(bounds) >= -1e-9 * abs(bounds[0])).all(), bounds
+    assert bounds[-1] > bounds[0]
+
+
+def test_undamped_updates_would_fall():
+    """Two items that cannot be together, and are alike, change places for ever."""
+    data = crowd(None, {"cannot_link": {"left": [0], "right": [1]}})
+    field = some_field(strength=30.0)
+    coupling = field.coupling(full_batch(data))
+    alone = torch.tensor([[0.3, 0.0, -9.0], [0.2, 0.0, -9.0]])
+    q = alone.softmax(-1)
+    for _ in range(20):
+        q = (alone + coupling.among(q)).softmax(-1)
+    assert float((q[0] * q[1]).sum()) > 0.99
+    settled = coupling.settle(alone, alone, rounds=30).softmax(-1)
+    assert float((settled[0] * settled[1]).sum()) < 0.01
+
+
+def three_blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    y = np.arange(90) % 3
+    return rng.normal(size=(90, 2)) + 4 * np.eye(3)[y, :2], y
+
+
+@pytest.mark.parametrize("repel", [False, True])
+def test_the_bound_never_falls_once_the_potential_stays(repel):
+    x, y = three_blobs()
+    known = np.where(np.arange(90) < 45, y, -1)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(6),
+        GaussianComponents(6, 2),
+        Identity(),
+        supervision=HiddenMarkovField(6, 90, 0.5, repel_labels=repel, refresh_epochs=4),
+    )
+    result = quiet_fit(
+        model,
+        MessagePassingGuide(model),
+        CrowdData(x, known=known),
+        batch_size=None,
+        step_size=1.0,
+        epochs=15,
+    )
+    elbos = result.history["elbo"].to_numpy()[4:]
+    assert (np.diff(elbos) > -1e-9 * abs(elbos[0])).all(), elbos
+    divergence = result.model.supervision.divergence
+    assert float(divergence.max()) > 0
+    torch.testing.assert_close(divergence, divergence.mT)
+
+
+def test_labels_decide_the_clusters():
+    """Blobs 1 and 2 carry one label, and become one cluster."""
+    x, y = three_blobs()
+    known = np.where(np.arange(90) < 60, np.minimum(y, 1), -1)
+    partition = {}
+    for strength in (0.0, 5.0):
+        model = SemiCrowdsourcedMixture(
+            DirichletWeights(3),
+            GaussianComponents(3, 2),
+            Identity(),
+            supervision=HiddenMarkovField(3, 90, strength),
+        )
+        result = quiet_fit(
+            model,
+            MessagePassingGuide(model),
+            CrowdData(x, known=known),
+            batch_size=None,
+            step_size=1.0,
+            epochs=30,
+        )
+        partition[strength] = result.assignments
+        # New items have no neighbours: features and weights alone.
+        new = result.predict_proba(x[:4])
+        np.testing.assert_allclose(new.sum(1), 1)
+    together = partition[5.0][known == 1]
+    assert (together == together[0]).all()
+    apart = partition[0.0][known == 1]
+    assert not (apart == apart[0]).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pairs_of_minibatches_average_to_the_whole(case):
+    data = crowd(case["known"], case.get("links"))
+    field = some_field(repel_labels=case.get("repel_labels", False))
+    q = torch.rand(6, CLUSTERS).softmax(-1)
+    whole = full_batch(data)
+    expected = float(field.coupling(whole).log_factor(q[whole.items]))
+    sampler = MinibatchSampler(data, batch_size=3, generator=torch.Generator().manual_seed(0))
+    seen: dict[tuple[int, ...], float] = {}
+    while len(seen) < 20:  # the 3-subsets of 6 items, which are equally likely
+        for batch in sampler:
+            coupling = field.coupling(batch)
+            factor = 0.0 if coupling is None else float(coupling.log_factor(q[batch.items]))
+            seen[tuple(sorted(batch.items.tolist()))] = factor
+    assert np.mean(list(seen.values())) == pytest.approx(expected)
+
+
+def test_messages_of_a_minibatch_estimate_those_of_all():
+    data = crowd()
+    field = some_field()
+    q = torch.rand(6, CLUSTERS).softmax(-1)
+    whole = full_batch(data)
+    expected = torch.zeros(6, CLUSTERS)
+    expected[whole.items] = field.coupling(whole).messages(q[whole.items])
+    sampler = MinibatchSampler(data, batch_size=3, generator=torch.Generator().manual_seed(0))
+    heard: dict[tuple[int, ...], torch.Tensor] = {}
+    while len(heard) < 20:
+        for batch in sampler:
+            mine = torch.full((6, CLUSTERS), torch.nan)
+            mine[batch.items] = field.coupling(batch).messages(q[batch.items])
+            heard[tuple(sorted(batch.items.tolist()))] = mine
+    mean = torch.stack(list(heard.values())).nanmean(0)
+    torch.testing.assert_close(mean, expected)
+
+
+def test_simulated_assignments_follow_the_field():
+    data = crowd([0, 0, None], num_items=3)
+    field = some_field(strength=2.0)
+    batch = full_batch(data)
+    log_weights = torch.tensor([0.5, 0.3, 0.2]).log()
+    draws = torch.stack(
+        [field.assignment(log_weights, batch).sample().argmax(-1) for _ in range(150)]
+    )
+    exact = (-2.0 * field.divergence).exp()
+    exact = exact / exact.sum()
+    together = float((draws[:, 0] == draws[:, 1]).double().mean())
+    assert together == pytest.approx(float(exact.trace()), abs=0.12)
+    site = field.assignment(log_weights, batch)
+    assert isinstance(site, FieldAssignment)
+    expected = torch.stack([torch.zeros(3), torch.zeros(3), log_weights])
+    torch.testing.assert_close(site.log_weights, expected)
+
+
+def corrected(q, p) -> float:
+    """The symmetric KL of two normal-Wisharts, the paper's last formula without its misprints."""
+    (m, kappa, scale, nu), (m2, kappa2, scale2, nu2) = q, p
+    dim = len(m)
+    L, L2 = np.linalg.inv(scale), np.linalg.inv(scale2)
+    away = np.outer(m - m2, m - m2)
+    psi = sum(digamma((nu - i) / 2) - digamma((nu2 - i) / 2) for i in range(dim))
+    logdet = np.linalg.slogdet(L)[1] - np.linalg.slogdet(L2)[1]
+    return (
+        dim / 2 * (kappa2 / kappa + kappa / kappa2 - 2)
+        + np.trace((kappa2 * nu * L + kappa * nu2 * L2) @ away) / 2
+        + (nu - nu2) / 2 * (logdet + psi)
+        + np.trace(nu * scale2 @ L + nu2 * scale @ L2) / 2
+        - dim / 2 * (nu + nu2)
+    )
+
+
+def printed(q, p) -> float:
+    """As printed in appendix A."""
+    (m, kappa, scale, nu), (m2, kappa2, scale2, nu2) = q, p
+    dim = len(m)
+    L, L2 = np.linalg.inv(scale), np.linalg.inv(scale2)
+    away = np.outer(m - m2, m - m2)
+    psi = [sum(digamma((one - i) / 2) for i in range(dim)) for one in (nu, nu2)]
+    return (
+        dim * (kappa2 / kappa + kappa / kappa2 - 2)
+        + np.trace((nu * L + nu2 * L2) @ away)
+        + (nu - nu2) / 2 * psi[0]
+        + (nu2 - nu) / 2 * psi[1]
+        + np.trace(nu * scale2 @ L + nu2 * scale @ L2) / 2
+        - dim / 2 * (nu + nu2)
+    )
+
+
+def test_potential_is_the_symmetric_divergence():
+    family = NormalInverseWishart(3)
+    eta = random_natural(family, 4)
+    divergence = pairwise_divergence(family, eta)
+    rows = list(zip(*(part.numpy() for part in family.standard(eta)), strict=True))
+    for k, one in enumerate(rows):
+        for other, two in enumerate(rows):
+            both = family.symmetric_kl_divergence(eta[k], eta[other])
+            assert float(divergence[k, other]) == pytest.approx(float(both), abs=1e-9)
+            assert float(divergence[k, other]) == pytest.approx(corrected(one, two), abs=1e-8)
+            if k != other:
+                assert abs(printed(one, two) - corrected(one, two)) > 0.01
+
+
+def test_corrected_formula_by_quadrature():
+    """One dimension: the double integral of (q - p)(log q - log p) over mean and log precision."""
+    q = (np.array([0.3]), 1.5, np.array([[1.2]]), 4.0)
+    p = (np.array([-0.4]), 0.8, np.array([[0.7]]), 6.0)
+    mean, log_precision = np.meshgrid(np.linspace(-14, 14, 3001), np.linspace(-9, 4, 801))
+    precision = np.exp(log_precision)
+
+    def log_density(m, kappa, scale, nu):
+        normal = (np.log(kappa * precision / 2 / np.pi) - kappa * precision * (mean - m) ** 2) / 2
+        shape, rate = nu / 2, scale[0, 0] / 2
+        gamma = shape * np.log(rate) - gammaln(shape) + shape * log_precision - rate * precision
+        return normal + gamma
+
+    log_q, log_p = log_density(*q), log_density(*p)
+    cell = 28 / 3000 * 13 / 800
+    integral = ((np.exp(log_q) - np.exp(log_p)) * (log_q - log_p)).sum() * cell
+    assert corrected(q, p) == pytest.approx(integral, rel=1e-3)
+    assert abs(printed(q, p) - integral) > 0.1
+
+
+def fit_field(data: CrowdData, field: HiddenMarkovField, **options):
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(CLUSTERS), GaussianComponents(CLUSTERS, DIM), Identity(), supervision=field
+    )
+    return quiet_fit(model, MessagePassingGuide(model), data, epochs=1, **options)
+
+
+def test_a_label_of_one_item():
+    data = crowd([0, 0, 1, None, None, None])
+    with pytest.warns(UserWarning, match="label 1 is carried by one item only .item 2; 1 such"):
+        fit_field(data, HiddenMarkovField.of(data, CLUSTERS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_field(data, HiddenMarkovField.of(data, CLUSTERS, repel_labels=True))
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (None, "neither known labels nor links"),
+        ([0, 1, 2, 3, 0, 1], "labels are of 4 classes, but there are 3 clusters"),
+    ],
+)
+def test_data_that_do_not_fit(known, message):
+    with pytest.raises(ValueError, match=message):
+        fit_field(crowd(known), HiddenMarkovField(CLUSTERS, 6))
+
+
+def test_data_of_another_size():
+    with pytest.raises(ValueError, match="6 items, but the field is of 5: use Hidden"):
+        fit_field(crowd(), HiddenMarkovField(CLUSTERS, 5))
+
+
+@pytest.mark.parametrize("options", [{"strength": -1.0}, {"rounds": 0}])
+def test_bad_arguments(options):
+    with pytest.raises(ValueError, match="need strength >= 0 and at least one round"):
+        HiddenMarkovField(3, 6, **options)
+
+
+def test_enumerated_assignments():
+    field = some_field()
+    with pytest.raises(ValueError, match="z is enumerated, under which items cannot be coupled"):
+        field.joint_sites(torch.zeros(3, 1, 3), full_batch(crowd()))
+
+
+def test_minibatches_with_answers():
+    pairs = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
+    data = CrowdData(torch.randn(6, 2), pairs, known=KNOWN)
+    batch = dataclasses.replace(full_batch(data), num_items=7)
+    with pytest.raises(ValueError, match="minibatches with workers' answers and a hidden Markov"):
+        some_field().coupling(batch)

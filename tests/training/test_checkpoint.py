@@ -1,0 +1,414 @@
+"""Checkpoints: a stopped fit goes on to the same answer, bit for bit, or says why it cannot."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache, partial
+from pathlib import Path
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.files.safetensors_file import partial_path, read_file
+from pyro_crowdclust.minibatches import Batch, SinglePairs
+
+from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
+from ..killed_fit import FITS, Draws, in_step, location_guide, location_model, run
+from ..test_fit import equal, parameters
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def refuses(message: str):
+    return pytest.raises(ValueError, match=message)
+
+
+def same(one: Fitted, other: Fitted) -> bool:
+    """Whether two fits agree bit for bit, whatever their guide can tell."""
+    histories = [result.history.drop(columns="seconds") for result in (one, other)]
+    stores = [result.parameter_store["params"] for result in (one, other)]
+    modules = [
+        [part for part in (result.model, result.guide) if isinstance(part, torch.nn.Module)]
+        for result in (one, other)
+    ]
+    return (
+        equal(parameters(*modules[0]), parameters(*modules[1]))
+        and equal(*stores)
+        and histories[0].equals(histories[1])
+        and one.stop_reason == other.stop_reason
+        and one.elbo == other.elbo
+    )
+
+
+@cache
+def uninterrupted(kind: str) -> Fitted:
+    return run(kind)
+
+
+class Stop(Exception):
+    """Ends a process as far as ``fit`` can tell: nobody hears it."""
+
+
+def stop() -> None:
+    raise Stop
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "fit.safetensors"
+
+
+def stopped(kind: str, path: Path, step: int, **options) -> None:
+    """Run until the middle of a step."""
+    with pytest.raises(Stop):
+        run(kind, step, stop, checkpoint=path, **options)
+
+
+def steps_in(path: Path) -> int:
+    return read_file(path, "checkpoint")["trainer"]["steps_done"]
+
+
+def per_epoch(kind: str) -> int:
+    last = uninterrupted(kind).history.iloc[-1]
+    return int(last["step"] / last["epoch"])
+
+
+def test_killed_in_the_middle_of_an_epoch(tmp_path):
+    """Real processes, really killed: no time to say goodbye."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    script = ROOT / "tests" / "killed_fit.py"
+    children = {}
+    for kind in ("message passing", "autoguide"):
+        step = per_epoch(kind) + 2  # the third step of the second epoch
+        command = [sys.executable, str(script), kind, str(tmp_path / kind), str(step)]
+        children[kind] = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    for kind, child in children.items():
+        said = child.stdout.readline()
+        child.kill()
+        errors = child.communicate()[1]
+        assert said == "in the middle of a step\n", errors
+        assert child.returncode == -signal.SIGKILL
+        found = read_file(tmp_path / kind, "checkpoint")["trainer"]
+        assert found["steps_done"] == per_epoch(kind) + 2
+        assert len(found["position"]["elbos"]) == 2
+        resumed = run(kind, checkpoint=tmp_path / kind, resume=True)
+        assert same(resumed, uninterrupted(kind))
+
+
+@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize("where", ["first epoch", "end of an epoch", "last step"])
+def test_stopped_anywhere(kind, where, path):
+    length = per_epoch(kind)
+    step = {"first epoch": 1, "end of an epoch": 2 * length, "last step": 3 * length - 1}[where]
+    stopped(kind, path, step, checkpoint_every=1)
+    assert steps_in(path) == step
+    resumed = run(kind, checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted(kind))
+
+
+@pytest.mark.parametrize("every", [None, timedelta(hours=1)])
+def test_stopped_with_checkpoints_of_whole_epochs(every, path):
+    length = per_epoch("message passing")
+    stopped("message passing", path, 2 * length - 1, checkpoint_every=every)
+    assert steps_in(path) == length
+    resumed = run("message passing", checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted("message passing"))
+
+
+def test_stopped_before_the_first_checkpoint(path):
+    stopped("full batch", path, 0)
+    assert not path.exists()
+    assert same(run("full batch", checkpoint=path, resume=True), uninterrupted("full batch"))
+
+
+def test_stopped_again_and_again(path):
+    for step in (3, 5, 8, 9, 11):
+        with pytest.raises(Stop):
+            run(
+                "message passing",
+                step,
+                stop,
+                checkpoint=path,
+                checkpoint_every=2,
+                resume=True,
+            )
+    resumed = run("message passing", checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted("message passing"))
+
+
+def test_checkpoints_after_some_time(path):
+    stopped("message passing", path, 3, checkpoint_every=timedelta(microseconds=1))
+    assert steps_in(path) == 3
+
+
+def test_a_checkpoint_changes_no_answer(path):
+    result = run("message passing", checkpoint=path, checkpoint_every=1)
+    assert same(result, uninterrupted("message passing"))
+    assert not partial_path(path).exists()
+
+
+def test_a_finished_fit_is_read_from_its_checkpoint(path):
+    first = run("message passing", checkpoint=path)
+    again = run("message passing", 0, stop, checkpoint=path, resume=True)
+    assert same(again, first)
+    assert again.seconds >= first.history["seconds"].sum()
+    assert (again.history["seconds"] == first.history["seconds"]).all()
+
+
+def test_a_converged_fit_stays_so(path):
+    train = partial(run, "full batch", tolerance=1e-3, epochs=100, checkpoint=path)
+    first = train()
+    assert first.stop_reason.startswith("converged")
+    assert same(train(0, stop, resume=True), first)
+
+
+def test_a_larger_budget_goes_on(path):
+    run("message passing", checkpoint=path, epochs=1)
+    resumed = run("message passing", checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted("message passing"))
+
+
+def test_without_resume_the_fit_starts_anew(path):
+    stopped("full batch", path, 2, seed=5)
+    assert same(run("full batch", checkpoint=path), uninterrupted("full batch"))
+
+
+def test_moves_of_callbacks_are_kept(path):
+    merges = MergeMoves()
+    merges.moves.append((1, 0, 2, 3.5))
+    train = partial(quiet_fit, *plain_pair(), crowd(), checkpoint=path)
+    train(callbacks=[merges])
+    moves = list(merges.moves)
+    other = MergeMoves()
+    train(callbacks=[other], resume=True)
+    assert other.moves == moves
+    assert moves[0] == (1, 0, 2, 3.5)
+
+
+def test_a_fit_that_goes_bad_after_it_was_resumed(path):
+    """It goes back to the start of the epoch, which was in another process."""
+    spoiled = []
+
+    def model(batch: Batch) -> None:
+        location_model(batch)
+        pyro.factor("penalty", torch.tensor(float("nan") if spoiled else 0.0))
+
+    def train(step: int, action: Callable, **options) -> Fitted:
+        with in_step(step, action):
+            return quiet_fit(model, location_guide, crowd(), epochs=3, batch_size=10, **options)
+
+    outcomes = []
+    length = per_epoch("pyro.param")
+    for options in ({}, {"checkpoint": path, "resume": True}):
+        if options:
+            spoiled.clear()
+            with pytest.raises(Stop):
+                train(length + 1, stop, checkpoint=path, checkpoint_every=1)
+            assert steps_in(path) == length + 1
+        with pytest.warns(UserWarning, match="not finite after 6 steps: .*'penalty'.*kept"):
+            outcomes.append(train(length + 1, lambda: spoiled.append(True), **options))
+    one, other = (outcome.parameter_store["params"] for outcome in outcomes)
+    assert equal(one, other)
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step(path):
+    result = run("message passing", 5, partial(signal.raise_signal, signal.SIGINT), checkpoint=path)
+    assert result.stop_reason == "interrupted by the user after 6 steps"
+    assert steps_in(path) == 6
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    resumed = run("message passing", checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted("message passing"))
+
+
+def test_a_second_ctrl_c_does_not_wait(path):
+    def press_twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    result = run("message passing", 5, press_twice, checkpoint=path)
+    assert result.stop_reason == "interrupted by the user after 6 steps"
+    assert steps_in(path) == per_epoch("message passing")
+    resumed = run("message passing", checkpoint=path, resume=True)
+    assert same(resumed, uninterrupted("message passing"))
+
+
+def test_ctrl_c_while_callbacks_run(path):
+    def press(trainer) -> None:
+        if trainer.epochs_done == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    train = partial(run, "full batch", checkpoint=path, callbacks=[press])
+    assert train().stop_reason == "interrupted by the user after 2 steps"
+    assert steps_in(path) == 2
+    assert train(resume=True).stop_reason == uninterrupted("full batch").stop_reason
+
+
+def test_sigterm_reaches_whoever_heard_it_before(path):
+    class Asked(Exception):
+        pass
+
+    def end(number, frame):
+        raise Asked
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(Asked):
+            run("full batch", 1, partial(signal.raise_signal, signal.SIGTERM), checkpoint=path)
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert steps_in(path) == 2
+    assert same(run("full batch", checkpoint=path, resume=True), uninterrupted("full batch"))
+
+
+def test_a_fit_in_another_thread_has_checkpoints_too(path):
+    outcomes = []
+
+    def train() -> None:
+        torch.set_default_dtype(torch.float64)
+        outcomes.append(run("full batch", checkpoint=path))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert same(outcomes[0], uninterrupted("full batch"))
+    assert steps_in(path) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"seed": 1}, "seed was 0 and is 1"),
+        ({"batch_size": 9}, "batch_size was 10 and is 9"),
+        ({"step_size": 0.2}, "step_size was 0.3 and is 0.2"),
+        ({"callbacks": []}, "callbacks was .*MergeMoves.* and is"),
+        ({"optim": torch.optim.SGD}, "optim was .*Adam.*lr.* and is torch.optim.sgd.SGD"),
+        ({"blocks": SinglePairs()}, "blocks was null and is .*SinglePairs"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_other_settings(options, named, path):
+    stopped("message passing", path, 1, checkpoint_every=1)
+    with refuses(f"of other settings: {named}.*resume=False to start anew"):
+        quiet = {"callbacks": [MergeMoves(), Draws()], "batch_size": 10, "step_size": 0.3}
+        options = quiet | options | {"checkpoint": path, "resume": True}
+        quiet_fit(*message_passing_pair(), crowd(), epochs=3, **options)
+
+
+def test_other_data(path):
+    data = crowd()
+    stopped("full batch", path, 1)
+    features, pairs = data.features.copy(), data.pairs
+    features[7, 2] += 1e-9
+    flipped = pairs.assign(label=[1 - pairs["label"].iloc[0], *pairs["label"].iloc[1:]])
+    renamed = pairs.assign(worker=pairs["worker"].map({0: "ann", 1: "ben", 2: "cat"}))
+    for other in (
+        CrowdData(features, pairs),
+        CrowdData(data.features, flipped),
+        CrowdData(data.features, renamed),
+        CrowdData(data.features, pairs.drop(columns="page").drop_duplicates()),
+    ):
+        with refuses("of other data: give fit the data that it was made with"):
+            run("full batch", data=other, checkpoint=path, resume=True)
+    copied = CrowdData(data.features.copy(), pairs.copy())
+    run("full batch", data=copied, checkpoint=path, resume=True)
+
+
+def test_another_model(path, monkeypatch):
+    stopped("pyro.param", path, 2, checkpoint_every=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(location_guide, "__qualname__", "other_guide")
+        with refuses("guide was tests.killed_fit.location_guide and is tests.*other_guide"):
+            run("pyro.param", checkpoint=path, resume=True)
+
+    def location_guide_of_another_size(batch: Batch) -> None:
+        loc = pyro.param("loc", torch.zeros(2))
+        pyro.sample("mean", dist.Normal(loc.sum(), 1.0))
+
+    location_guide_of_another_size.__qualname__ = location_guide.__qualname__
+    location_guide_of_another_size.__module__ = location_guide.__module__
+    options = {"epochs": 3, "batch_size": 10, "step_size": 0.3, **FITS["pyro.param"][1]}
+    with refuses(r"does not fit this fit \(store.scale is only in the file .*remove it"):
+        quiet_fit(
+            *(location_model, location_guide_of_another_size, crowd()),
+            **(options | {"checkpoint": path, "resume": True}),
+        )
+
+
+def test_resume_needs_a_file():
+    with refuses("resume=True needs checkpoint="):
+        quiet_fit(*plain_pair(), crowd(), resume=True)
+
+
+@pytest.mark.parametrize("every", [0, 2.5, True, timedelta(0), "5 minutes"])
+def test_intervals(every, path):
+    with refuses("checkpoint_every is .* must be a number of steps, at least 1, or a time"):
+        quiet_fit(*plain_pair(), crowd(), checkpoint=path, checkpoint_every=every)
+
+
+def test_files_that_are_something_else_are_not_written_over(path):
+    path.write_text("item,worker\n")
+    for resume in (False, True):
+        with refuses("is there already and is no checkpoint.*remove it, or name another file"):
+            run("full batch", 0, stop, checkpoint=path, resume=resume)
+    assert path.read_text() == "item,worker\n"
+
+
+def test_folders_are_looked_at_first(tmp_path, path):
+    path.write_text("")
+    for place, message in [
+        (tmp_path, "is a folder: name a file in it"),
+        (tmp_path / "no" / "fit", "there is no folder .*no to write fit in: make it first"),
+        (path / "fit", "there is no folder"),
+        (Path("/proc/fit"), "cannot write 0.0 MB at /proc/fit .*make room, or name a file"),
+    ]:
+        with refuses(message):
+            run("full batch", 0, stop, checkpoint=place)
+
+
+@pytest.fixture
+def small_files():
+    """No file of more than 50 kB can be written: a disk that is nearly full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_full_disk_is_said_before_training(path, small_files):
+    small_files(50_000)
+    with refuses(r"cannot write 1\.\d MB at .*File too large.*make room"):
+        run("message passing", 0, stop, checkpoint=path)
+    assert not partial_path(path).exists()
+
+
+def test_a_disk_that_fills_up_does_not_stop_training(path, small_files):
+    def fill(trainer) -> None:
+        if trainer.epochs_done == 3:
+            small_files(10)
+
+    with pytest.warns(UserWarning, match="no checkpoint of step 3 at .*File too large.*make room"):
+        result = run("full batch", checkpoint=path, callbacks=[fill])
+    assert steps_in(path) == 2
+    assert not partial_path(path).exists()
+    assert equal(parameters(result.guide), parameters(uninterrupted("full batch").guide))
+
+
+def test_what_a_checkpoint_cannot_hold(path):
+    def draw(trainer) -> None:
+        trainer.history[-1]["figure"] = object()
+
+    with refuses("cannot hold this: trainer.history.0.figure is a builtins.object"):
+        run("full batch", checkpoint=path, callbacks=[draw])

@@ -1,0 +1,129 @@
+"""The bound that ``fit`` takes where nothing is enumerated, and plates without a subsample site."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyro
+import pytest
+import torch
+from pyro import poutine
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from pyro.infer.autoguide import AutoNormal
+
+from pyro_crowdclust.distributions import FullPlate
+from pyro_crowdclust.training import PlainELBO
+from pyro_crowdclust.training.elbo import default_elbo
+
+from ..test_gpu import PAIRS, loss_of, started
+
+
+def loss_and_gradients(elbo, model, guide, *batch) -> list[torch.Tensor | None]:
+    torch.manual_seed(0)
+    loss = loss_of(model, guide, *batch, elbo)
+    leaves = [part for part in guide.parameters() if part.requires_grad]
+    return [loss, *torch.autograd.grad(loss, leaves, allow_unused=True)]
+
+
+# The amortized guide enumerates z, which is not for either.
+@pytest.mark.parametrize("kind", sorted(set(PAIRS) - {"amortized"}))
+def test_it_is_the_bound_of_pyro(kind):
+    model, guide, batch = started(kind, torch.float64)
+    kinds = Trace_ELBO(max_plate_nesting=1), PlainELBO(max_plate_nesting=1)
+    found = [loss_and_gradients(elbo, model, guide, batch) for elbo in kinds]
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def scaled_and_masked(scale, mask):
+    """A model with one site that is scaled and masked, and its guide."""
+    generator = torch.Generator().manual_seed(0)
+    data = torch.randn(4, generator=generator, dtype=torch.float64)
+
+    def model(batch):
+        loc = pyro.sample("loc", pyro.distributions.Normal(torch.tensor(0.0).double(), 1.0))
+        scaled, masked = poutine.scale(scale=scale), poutine.mask(mask=mask)
+        with scaled, FullPlate("items", 4), masked:
+            pyro.sample("x", pyro.distributions.Normal(loc, 1.0), obs=data)
+
+    guide = AutoNormal(model)
+    guide(None)
+    return model, guide.double()
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        1.0,
+        2.5,
+        torch.tensor(2.5, dtype=torch.float64),
+        torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64),
+    ],
+    ids=["one", "number", "scalar", "vector"],
+)
+@pytest.mark.parametrize(
+    "mask", [True, torch.tensor([True, False, True, True])], ids=["all", "some"]
+)
+def test_scales_and_masks_are_those_of_pyro(scale, mask):
+    model, guide = scaled_and_masked(scale, mask)
+    found = [loss_and_gradients(elbo, model, guide, None) for elbo in (Trace_ELBO(), PlainELBO())]
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+    pyro.clear_param_store()
+
+
+def test_guides_that_draw_discrete_values_are_left_to_pyro():
+    probability = torch.tensor(0.3, requires_grad=True)
+
+    def model():
+        pyro.sample("b", pyro.distributions.Bernoulli(0.5))
+
+    def guide():
+        pyro.sample("b", pyro.distributions.Bernoulli(probability))
+
+    torch.manual_seed(0)
+    with pyro.validation_enabled(False):
+        loss = PlainELBO().differentiable_loss(model, guide)
+    (gradient,) = torch.autograd.grad(loss, probability)
+    assert gradient.abs() > 0
+
+
+def test_with_checks_on_it_is_as_strict_as_pyro():
+    def model():
+        pyro.sample("a", pyro.distributions.Normal(0.0, 1.0))
+
+    def guide():
+        pyro.sample("b", pyro.distributions.Normal(0.0, 1.0))
+
+    with pyro.validation_enabled(True), pytest.warns(UserWarning, match="^Found"):
+        PlainELBO().differentiable_loss(model, guide)
+
+
+def test_which_bound_a_fit_takes():
+    assert type(default_elbo(enumerates=False)) is PlainELBO
+    assert type(default_elbo(enumerates=True)) is TraceEnum_ELBO
+
+
+def test_a_full_plate_is_a_plate_of_pyro():
+    def sites(make_plate):
+        def model():
+            with make_plate("items", 3):
+                pyro.sample("x", pyro.distributions.Normal(0.0, 1.0))
+
+        trace = poutine.trace(model).get_trace()
+        return trace.nodes["x"], "items" in trace
+
+    (ours, has_subsample), (pyros, of_pyro) = (
+        sites(FullPlate),
+        sites(partial(pyro.plate, dim=-1)),
+    )
+    assert (has_subsample, of_pyro) == (False, True)
+    assert ours["cond_indep_stack"] == pyros["cond_indep_stack"]
+    assert ours["value"].shape == pyros["value"].shape == (3,)
+    assert ours["scale"] == pyros["scale"]
+
+
+def test_a_full_plate_says_which_shape_does_not_fit():
+    with FullPlate("items", 3), pytest.raises(ValueError, match="plate\\('items'\\) at site x"):
+        pyro.sample("x", pyro.distributions.Normal(torch.zeros(2), 1.0))
