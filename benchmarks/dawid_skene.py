@@ -36,11 +36,11 @@ from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.fit import adam, default_elbo
+from pyro_crowdclust.fit import adam
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.minibatches import Batch, full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training import Stopping, Trainer
 
 NUM_CLASSES, NUM_WORKERS, ANSWERS_PER_ITEM = 5, 200, 10
 
@@ -60,24 +60,12 @@ def simulate(num_items: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame({"item": item, "worker": worker, "label": label}), truth
 
 
-def make_trainer(data: CrowdData, batch: Batch) -> Trainer:
+def make_trainer(data: CrowdData) -> Trainer:
     """A run of coordinate ascent."""
     model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
     guide = ClassLabelGuide(model)
     guide.start(data, torch.Generator().manual_seed(0))
-    trainer = Trainer(
-        model,
-        guide,
-        data,
-        batch,
-        optim=adam,
-        step_size=1.0,
-        elbo=default_elbo(enumerates=False),
-        device=None,
-        dtype=torch.float32,
-        validate=False,
-    )
-    return trainer
+    return Trainer(model, guide, data, optim=adam, step_size=1.0)
 
 
 def make_floor(frame: pd.DataFrame) -> Callable[[], None]:
@@ -158,7 +146,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     def ours() -> np.ndarray:
         data = CrowdData(None, labels=frame)
         guide = ClassLabelGuide(model)
-        result = fit(model, guide, data, tolerance=1e-5, patience=1, **settings)
+        result = fit(model, guide, data, stopping=Stopping(1e-5, patience=1), **settings)
         return result.assignments
 
     if options.peak:
@@ -167,7 +155,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         return {}
     data = CrowdData(None, labels=frame)
     batch = full_batch(data)
-    trainer, floor = make_trainer(data, batch), make_floor(frame)
+    trainer, floor = make_trainer(data), make_floor(frame)
     trainer.step(batch)  # the first one is validated
     steps, floors = [], []
     for _ in range(options.iterations):

@@ -21,6 +21,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,7 +29,8 @@ from cores import two_cores_are_free
 from step import build, make_data
 
 from pyro_crowdclust import fit
-from pyro_crowdclust.minibatches import joined_ranks
+from pyro_crowdclust.minibatches import AnswerSampling, joined_ranks
+from pyro_crowdclust.training import Stopping, Trainer
 
 
 def train(options: argparse.Namespace) -> None:
@@ -37,11 +39,15 @@ def train(options: argparse.Namespace) -> None:
     data = make_data(options.items)
     with joined_ranks() as ranks:
         torch.set_default_dtype(torch.float64)
-        sizes = {"steps": 5, "dtype": torch.float64, "progress": False, "ranks": ranks}
+        sizes = {"stopping": Stopping(steps=5), "dtype": torch.float64, "progress": False}
+        sizes["trainer"] = partial(Trainer, ranks=ranks)
         exact = fit(*build(hidden=options.hidden), data, **sizes)
         torch.set_default_dtype(torch.float32)
-        sizes |= {"steps": None, "dtype": torch.float32, "epochs": options.epochs}
-        sizes |= {"batch_size": options.batch_size, "answers_per_step": options.answers}
+        sizes |= {"stopping": Stopping(), "dtype": torch.float32, "epochs": options.epochs}
+        sizes |= {
+            "batch_size": options.batch_size,
+            "answer_sampling": AnswerSampling(options.answers),
+        }
         rows = fit(*build(hidden=options.hidden), data, **sizes).history
     seconds = rows["seconds"] / rows["step"].diff()  # of the first epoch, which is checked, none
     if ranks.is_first:

@@ -35,22 +35,7 @@ STEP = Experiment(
                 f"{figures['floor_milliseconds']:.1f} ms)"
             ),
         ),
-        Figure("the same, 2 threads", "", on_threads("uncompiled_ratio_2_threads")),
-        Figure("with `fit(compile=True)`, 1 thread", "at most 1.15", on_threads("ratio_1_thread")),
-        Figure("the same, 2 threads", "at most 1.15", on_threads("ratio_2_threads")),
-        Figure(
-            "the same over the bare networks compiled, too, 1 thread",
-            "",
-            on_threads("ratio_over_compiled_floor"),
-        ),
-        Figure(
-            "seconds to compile it, and steps that win them back; seconds for the next fit",
-            "",
-            lambda figures: (
-                f"{figures['compile_seconds']:.0f} s, {figures['steps_to_pay']:,.0f} steps; "
-                f"{figures['compile_again_seconds']:.0f} s"
-            ),
-        ),
+        Figure("the same, 2 threads", "", on_threads("ratio_2_threads")),
         Figure(
             "SCDC step over BayesSCDC step, K = 50, exact sum over z, after an epoch",
             "at most 4 (Luo et al.: 12.3)",

@@ -12,14 +12,9 @@ that of their epochs.
 
 Last line: one JSON object. ``ratio`` (a median of steps that took turns), ``milliseconds`` and
 ``floor_milliseconds`` are of a step as ``fit`` takes it by default, on the asked number of threads.
-``ratio_1_thread`` and ``ratio_2_threads`` are of a step of ``fit(compile=True)`` over the same
-floor, which is not compiled, and ``ratio_over_compiled_floor`` is over one that is, on one thread;
-``compile_seconds`` went before, without what an earlier run left in torch's cache, and
-``compile_again_seconds`` before those of a second fit; after ``steps_to_pay`` they are won back.
-``uncompiled_ratio_1_thread`` and ``uncompiled_ratio_2_threads`` are what ``ratio`` is on so many
-threads. All of two threads is null unless two cores are free (a busy one makes two threads many
-times slower than one), and all of compiled steps with ``--no-compile`` or without a C++ compiler.
-The rest is on one thread and not compiled. ``scdc_over_bayes`` has z summed exactly, after an epoch
+``ratio_1_thread`` and ``ratio_2_threads`` are the same on so many threads; the latter is null
+unless two cores are free, since a busy one makes two threads many times slower than one. The rest
+is on one thread. ``scdc_over_bayes`` has z summed exactly, after an epoch
 of training: what it costs depends on how many values of z an item may still have, of which
 ``scdc_rows_per_item`` is the mean. ``scdc_at_start_over_bayes`` is the same before training, when
 all K are needed; ``scdc_drawn_over_bayes``, with z summed over the four most probable clusters of
@@ -30,14 +25,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +39,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
-from pyro_crowdclust.fit import adam, default_elbo
+from pyro_crowdclust.fit import adam
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
@@ -58,7 +49,6 @@ from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, 
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.starts import PrincipalComponentStart
 from pyro_crowdclust.training import Trainer
-from pyro_crowdclust.training.compiled_step import by_inductor
 
 PIXELS, DIM, CLUSTERS, HIDDEN, WORKERS = 784, 8, 50, 500, 48
 # Where it draws, SCDC sums over so many values of z, and over the others by the draw.
@@ -105,9 +95,7 @@ def build(
     return model, MessagePassingGuide(model, networks, recognition_term=term)
 
 
-def trainer_of(
-    model: Any, guide: Any, data: CrowdData, sample_size: int = 10_000, enumerates: bool = False
-) -> Trainer:
+def trainer_of(model: Any, guide: Any, data: CrowdData, sample_size: int = 10_000) -> Trainer:
     """A run from a start at so many items, as ``fit`` would make it."""
     generator = torch.Generator().manual_seed(0)
     PrincipalComponentStart(sample_size=sample_size)(model, guide, data, generator)
@@ -118,19 +106,15 @@ def trainer_of(
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
-        elbo=default_elbo(enumerates=enumerates),
-        device=None,
-        dtype=torch.float32,
-        validate=False,
     )
 
 
 def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
     """A run of ``build(**sizes)``."""
-    return trainer_of(*build(**sizes), data, enumerates=sizes.get("amortized", False))
+    return trainer_of(*build(**sizes), data)
 
 
-def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], None]:
+def make_floor() -> Callable[[Batch], None]:
     """The same networks and optimizer with nothing around them."""
     encoder = SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM))
     decoder = SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))
@@ -142,9 +126,6 @@ def make_floor(compiler: Callable[..., Any] | None = None) -> Callable[[Batch], 
         logits = decoder(draw)
         pixels = nn.functional.binary_cross_entropy_with_logits(logits, features, reduction="none")
         return (item_weight.float() * pixels.sum(-1)).sum()
-
-    if compiler is not None:
-        loss = compiler(loss)
 
     def step(batch: Batch) -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -184,41 +165,6 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
-class CompiledFigures(NamedTuple):
-    """What was measured of compiled steps on one number of threads."""
-
-    ratio: float
-    over_compiled_floor: float
-    seconds: float
-    again_seconds: float
-    steps_to_pay: float
-
-
-def measure_compiled(data: CrowdData, batches: Sequence[Batch], steps: int) -> CompiledFigures:
-    """Compiled steps in turns with those that are not, and with both floors."""
-    eager, compiled = make_trainer(data), make_trainer(data)
-    compiled.step(batches[0])  # the first is checked by Pyro
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": cache}),
-    ):
-        started = time.perf_counter()
-        compiled.compile(batches[0])
-        seconds = time.perf_counter() - started
-        another = make_trainer(data)
-        another.step(batches[0])
-        started = time.perf_counter()
-        another.compile(batches[0])
-        again = time.perf_counter() - started
-        works = (eager.step, compiled.step, make_floor(), make_floor(by_inductor))
-        times = take_turns(works, batches, steps, warm_up=5)
-    before, after, bare, compiled_bare = times
-    won = statistics.median(b - a for a, b in zip(after, before, strict=True))
-    to_pay = seconds / won if won > 0 else math.inf
-    ratios = median_ratio(after, bare), median_ratio(after, compiled_bare)
-    return CompiledFigures(*ratios, seconds, again, to_pay)
-
-
 def measure_scdc(
     data: CrowdData, batches: Sequence[Batch], bayes: Trainer, steps: int
 ) -> dict[str, float]:
@@ -255,7 +201,6 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--items", type=int, default=8000)
-    parser.add_argument("--no-compile", action="store_true", help="no compiled steps")
     options = parser.parse_args(arguments)
     both_threads = two_cores_are_free()
     torch.manual_seed(0)
@@ -264,33 +209,20 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     trainer, floor = make_trainer(data), make_floor()
     batches = list(trainer.batches)[:20]
     found: dict[int, tuple[list[float], list[float]]] = {}
-    compiled: dict[int, CompiledFigures] = {}
     for threads in sorted({1, options.threads} | ({2} if both_threads else set())):
         torch.set_num_threads(threads)
         ours, bare = take_turns((trainer.step, floor), batches, options.steps, warm_up=5)
         found[threads] = ours, bare
-        if not options.no_compile:
-            try:
-                compiled[threads] = measure_compiled(data, batches, options.steps)
-            except ValueError as error:  # such as that there is no C++ compiler
-                print(error)
     torch.set_num_threads(1)
     scdc = measure_scdc(data, batches, trainer, options.steps)
 
     ours, bare = found[options.threads]
-    on_one, on_two = (compiled.get(threads) for threads in (1, 2))
     figures = {
         "ratio": median_ratio(ours, bare),
         "milliseconds": 1e3 * statistics.median(ours),
         "floor_milliseconds": 1e3 * statistics.median(bare),
-        "ratio_1_thread": on_one and on_one.ratio,
-        "ratio_2_threads": on_two and on_two.ratio,
-        "uncompiled_ratio_1_thread": median_ratio(*found[1]),
-        "uncompiled_ratio_2_threads": median_ratio(*found[2]) if 2 in found else None,
-        "ratio_over_compiled_floor": on_one and on_one.over_compiled_floor,
-        "compile_seconds": on_one and on_one.seconds,
-        "compile_again_seconds": on_one and on_one.again_seconds,
-        "steps_to_pay": on_one and on_one.steps_to_pay,
+        "ratio_1_thread": median_ratio(*found[1]),
+        "ratio_2_threads": median_ratio(*found[2]) if 2 in found else None,
         **scdc,
     }
     first = batches[0]

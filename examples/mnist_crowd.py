@@ -47,7 +47,7 @@ from pyro_crowdclust.networks import (
     SkipMLP,
 )
 from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
-from pyro_crowdclust.training import Trainer, robbins_monro
+from pyro_crowdclust.training import Checkpoint, Stopping, Trainer, robbins_monro
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
@@ -204,7 +204,6 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
     parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
-    parser.add_argument("--compile", action="store_true", help="compile the step first")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
@@ -239,17 +238,15 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             guide,
             data,
             epochs=options.epochs,
-            max_time=timedelta(minutes=options.minutes),
+            stopping=Stopping(max_time=timedelta(minutes=options.minutes)),
             optim=partial(torch.optim.Adam, lr=options.learning_rate, fused=True),
             step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
             initialize=start(options),
             seed=options.seed,
             progress=False,
             callbacks=[*callbacks(options), Scores(train_labels, test, test_labels)],
-            checkpoint=options.checkpoint,
-            resume=options.checkpoint is not None,
-            ranks=ranks,
-            compile=options.compile,
+            checkpoint=options.checkpoint and Checkpoint(options.checkpoint, resume=True),
+            trainer=partial(Trainer, ranks=ranks),
         )
     last = result.history.iloc[-1]
     figures = {

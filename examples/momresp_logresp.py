@@ -43,6 +43,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
+from pyro_crowdclust.training import Stopping
 
 NAMES = {
     "momresp": "MomResp",
@@ -73,7 +74,7 @@ def train(model: Any, data: CrowdData, epochs: int, points: Sequence[str] = ()) 
         step_size=0.7,
         epochs=epochs,
         optim=partial(torch.optim.Adam, lr=0.05),
-        tolerance=1e-4,
+        stopping=Stopping(1e-4),
         progress=False,
     )
 

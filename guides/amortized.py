@@ -32,7 +32,12 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
-from pyro_crowdclust.inference import ConsistencyTerm, LocalPosterior, RecognitionTerm, add_term
+from pyro_crowdclust.inference import (
+    ConsistencyTerm,
+    LocalPosterior,
+    RecognitionTerm,
+    add_loss_term,
+)
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
@@ -117,7 +122,6 @@ class AmortizedGuide(nn.Module):
         self.recognition_term = recognition_term
         self.consistency_term = consistency_term
         self.num_summed = num_summed
-        self.auxiliary_loss: Tensor | None = None
         self.points = nn.ModuleDict(
             {
                 name: PointEstimate(prior, maximum_a_posteriori and name != "weights")
@@ -174,7 +178,6 @@ class AmortizedGuide(nn.Module):
             assignment = self._assignment(log_probabilities, batch)
             z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
             pyro.sample("x", self._latent(batch.features, trunk, z))
-        self.auxiliary_loss = None
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)
             with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
@@ -182,12 +185,13 @@ class AmortizedGuide(nn.Module):
                 pyro.sample("same", SameCluster(probabilities, *ends))
             if self.recognition_term is not None:
                 ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-                self.auxiliary_loss = self.recognition_term.loss(probabilities, ratio, batch)
+                relational = self.recognition_term.loss(probabilities, ratio, batch)
+                add_loss_term("recognition", relational)
         if self.consistency_term is not None:
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)
             consistency = self.consistency_term.loss(found, seen, batch.item_weight, batch.answered)
-            self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
+            add_loss_term("consistency", consistency)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

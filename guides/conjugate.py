@@ -6,7 +6,6 @@ from typing import Any
 
 import pyro
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_rates
@@ -131,20 +130,3 @@ class ConjugateGuide(nn.Module):
         weights = self.posteriors["weights"]
         left = self.model.weights.emptied(weights.natural_parameters, cluster)
         weights.set_natural_parameters(left)
-
-    @torch.no_grad()
-    def preferred_order(self) -> tuple[Tensor, float]:
-        """An order of the clusters that suits the weights, and what it adds to their evidence."""
-        if self.model.supervision.names_clusters:
-            return torch.arange(self.model.num_clusters), 0.0
-        eta = self.posteriors["weights"].natural_parameters
-        order = self.model.weights.preferred_order(self.model.weights.posterior_counts(eta))
-        return order, self._weights_change(self.model.weights.reordered(eta, order))
-
-    @torch.no_grad()
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters in another order."""
-        weights, components = (self.posteriors[name] for name in _OF_MIXTURE)
-        reordered = self.model.weights.reordered(weights.natural_parameters, order)
-        weights.set_natural_parameters(reordered)
-        components.set_natural_parameters(components.natural_parameters[order])

@@ -29,7 +29,7 @@ from pyro_crowdclust.inference import (
     PairCoupling,
     RecognitionTerm,
     SumCoupling,
-    add_term,
+    add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
@@ -85,7 +85,6 @@ class MessagePassingGuide(ConjugateGuide):
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
         self.consistency_term = consistency_term
-        self.auxiliary_loss: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -132,7 +131,6 @@ class MessagePassingGuide(ConjugateGuide):
             rates = {name: statistics.detach() for name, statistics in rates.items()}
             labels = {name: statistics.detach() for name, statistics in labels.items()}
         conditionals = self._conditionals(batch, weights, theta, labels)
-        self.auxiliary_loss = None
         if not rates or not batch.num_pairs:
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
             self._add_consistency(conditionals, heard, batch)
@@ -147,7 +145,8 @@ class MessagePassingGuide(ConjugateGuide):
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
-            self.auxiliary_loss = self.recognition_term.loss(alone.assignments, ratio, batch)
+            relational = self.recognition_term.loss(alone.assignments, ratio, batch)
+            add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, batch)
         return heard
 
@@ -163,7 +162,7 @@ class MessagePassingGuide(ConjugateGuide):
         consistency = self.consistency_term.loss(
             heard.assignments, seen.logits, item_weight, batch.answered
         )
-        self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
+        add_loss_term("consistency", consistency)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyro
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.data import CrowdData
@@ -39,7 +39,7 @@ from pyro_crowdclust.inference import (
     LocalSolver,
     PairCoupling,
     SumCoupling,
-    add_term,
+    add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition
@@ -114,7 +114,6 @@ class StructuredGuide(ConjugateGuide):
         self.label_term = label_term
         self.consistency_term = consistency_term
         self.solver = solver
-        self.auxiliary_loss: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -196,8 +195,8 @@ class StructuredGuide(ConjugateGuide):
         rates: dict[str, Tensor],
         labels: dict[str, Tensor],
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z) of training; sets ``auxiliary_loss``."""
-        supervision, self.auxiliary_loss = self.model.supervision, None
+        """log q(z) of training, which also adds the terms of labels and views to the loss."""
+        supervision = self.model.supervision
         log_weights = self.model.weights.log_weights(weights)
         if self.classifier is None:
             alone = log_weights + self._table(theta, batch.features, seen)
@@ -211,7 +210,7 @@ class StructuredGuide(ConjugateGuide):
                 own = self._learning(theta, batch.features[labelled], seen[labelled], *parts)
                 parts = parts[0] + own, parts[1] + own
             weight = supervision.item_weight(batch)[labelled]
-            self.auxiliary_loss = self.label_term.loss(*parts, weight)
+            add_loss_term("labels", self.label_term.loss(*parts, weight))
         logits = self._joined(heard.to(seen.dtype), rates, batch)
         if self.consistency_term is not None:
             self._add_consistency(logits, batch)
@@ -241,7 +240,7 @@ class StructuredGuide(ConjugateGuide):
         consistency = self.consistency_term.loss(
             logits.softmax(-1), seen, item_weight, batch.answered
         )
-        self.auxiliary_loss = add_term(self.auxiliary_loss, consistency)
+        add_loss_term("consistency", consistency)
 
     def _learning(
         self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, heard: Tensor
@@ -352,17 +351,6 @@ class StructuredGuide(ConjugateGuide):
             if term is not None:
                 term.epoch = epoch
         self.model.supervision.set_epoch(epoch)
-
-    @torch.no_grad()
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters, with their networks, in another order."""
-        super().reorder(order)
-        for emission in (*self.model.layers, self.model.emission):
-            emission.network.reorder(order)
-            if hasattr(emission, "reorder"):
-                emission.reorder(order)
-        self.recognition.reorder(order)
-        self.outputs.reorder(order)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

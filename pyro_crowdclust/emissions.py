@@ -12,7 +12,7 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import constraints
 
@@ -219,12 +219,6 @@ class NormalEmission(Emission):
             (rows,) = given
             scale = scale.index_select(0, rows.cluster)
         return dist.Normal(self.network(latent, *given), scale).to_event(1)
-
-    @torch.no_grad()
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters in another order."""
-        if self.log_scale.dim() > 1:
-            self.log_scale.copy_(self.log_scale[order])
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]

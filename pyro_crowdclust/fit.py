@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -19,24 +19,22 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.minibatches.batch import Batch, full_batch
-from pyro_crowdclust.minibatches.blocks import BlockMaker
-from pyro_crowdclust.minibatches.processes import Ranks
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
-from pyro_crowdclust.training.checkpoint import Checkpoint
-from pyro_crowdclust.training.checks import check_callable, check_same_model, check_sites
+from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
+from pyro_crowdclust.training.checks import check_callable, check_same_model
 from pyro_crowdclust.training.copies import copied
-from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.isolation import isolated
 from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
-FIVE_MINUTES = timedelta(minutes=5)
 
 
 def fit(
@@ -45,35 +43,27 @@ def fit(
     data: CrowdData,
     *,
     epochs: int | None = None,
-    steps: int | None = None,
-    max_time: timedelta | None = None,
     batch_size: int | None = 128,
-    answers_per_step: int = 2500,
-    blocks: BlockMaker | None = None,
     optim: Optimizer = adam,
     step_size: float | StepSize = 0.01,
     elbo: ELBO | None = None,
     initialize: Callable[..., None] | None = default_start,
-    tolerance: float | None = None,
-    patience: int = 5,
+    stopping: Stopping = Stopping(),  # noqa: B008, frozen
+    answer_sampling: AnswerSampling = AnswerSampling(),  # noqa: B008, frozen
     seed: int = 0,
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
-    validate: bool = False,
-    compile: bool = False,
     progress: bool = True,
     callbacks: Sequence[Callable[[Trainer], None]] = (),
-    checkpoint: str | os.PathLike | None = None,
-    checkpoint_every: int | timedelta | None = FIVE_MINUTES,
-    resume: bool = False,
-    ranks: Ranks | None = None,
+    checkpoint: str | os.PathLike | Checkpoint | None = None,
+    trainer: Callable[..., Trainer] = Trainer,
 ) -> Fitted:
     """Train a guide (and the model's own parameters) on data by stochastic variational inference.
 
     Every step takes a minibatch, evaluates Pyro's ELBO, steps the natural parameters of all
     ``ConjugatePosterior`` modules by natural gradients and everything else by ``optim``. The
-    arguments ``model`` and ``guide`` are copied and left untouched; nothing is shared with other
-    fits in the process.
+    arguments ``model`` and ``guide`` are copied and left untouched, and so are callbacks that have
+    a ``state_dict``; nothing is shared with other fits in the process.
 
     Parameters
     ----------
@@ -82,18 +72,10 @@ def fit(
         method ``check(data)`` is asked first whether the data fit it.
     data
         What to learn from.
-    epochs, steps
-        Budget; whichever is reached first ends training. Default: 20 epochs.
-    max_time
-        Begin no epoch that would end later than this, if it took as long as the last one. Where
-        this ends training, the answer depends on the speed of the machine.
+    epochs
+        How many passes over the data. Default: 20, or as many as ``stopping.steps`` takes.
     batch_size
         Items without answers per step; None puts all data into every step.
-    answers_per_step
-        About how many answers a step holds, in whole blocks.
-    blocks
-        How answers are sampled together: ``PageBlocks``, ``ConnectedBlocks`` or ``SinglePairs``.
-        Default: pages where the data have them, else connected blocks.
     optim
         Makes the optimizer of all parameters that are not natural parameters.
     step_size
@@ -105,36 +87,27 @@ def fit(
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
-    tolerance, patience
-        Stop as converged once the best ELBO per item of ``patience`` epochs is less than
-        ``tolerance`` above the best before them. Default: train to the budget.
+    stopping
+        What ends training earlier: convergence, a number of steps, time.
+    answer_sampling
+        How minibatches draw answers.
     seed
         The same seed on the same machine gives the same answer, bit for bit.
     device, dtype
         Where to train, and the precision of the features and of the library's own networks; one of
         yours must have it.
-    validate
-        Keep Pyro's checks on after the first step.
-    compile
-        Compile the step with ``torch.compile``, for batches of any size. That takes half a minute
-        before the first step, and a C++ compiler, and makes steps of small networks faster; "A
-        compiled step" in ``docs/scaling.md`` says when it pays and what it asks of your own parts.
     progress
         Show a progress bar.
     callbacks
         Called with the ``Trainer`` after every epoch; it may add keys to ``trainer.history[-1]``.
-        One with state of its own has ``state_dict()`` and ``load_state_dict(state)``.
+        One with state of its own has ``state_dict()`` and ``load_state_dict(state)``; the fit works
+        on a copy of it, which ``result.callbacks`` holds.
     checkpoint
-        A file to write all of the training run to, after every epoch, and at Ctrl-C and SIGTERM.
-    checkpoint_every
-        Write it in the middle of epochs, too: after so many steps, or so much time.
-    resume
-        Go on from the file ``checkpoint`` if it is there, with the same answer, bit for bit, as if
-        the run had never been stopped; start anew if it is not. Data and settings must be those
-        of the stopped run, but for the budget and the number of processes.
-    ranks
-        The processes that share the work, from ``joined_ranks()``; every one calls ``fit`` with
-        the same arguments, and gets the same result. Default: this process alone.
+        A file, or a ``Checkpoint`` that says when it is written and whether to go on from it.
+    trainer
+        Makes the training run: ``Trainer``, one of its options set by ``functools.partial``, such
+        as ``partial(Trainer, ranks=joined_ranks())``, or a class of your own that derives from it
+        and has another ``backward`` or ``step``.
 
     Returns
     -------
@@ -145,9 +118,8 @@ def fit(
     Raises
     ------
     ValueError
-        If the arguments, the features or the sites of model and guide do not fit together, if the
-        step cannot be compiled, or if the checkpoint cannot be written, or read, or is of another
-        fit.
+        If the arguments, the features or the sites of model and guide do not fit together, or if
+        the checkpoint cannot be written, or read, or is of another fit.
 
     Examples
     --------
@@ -169,43 +141,26 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
-    _check_arguments(
-        data, step_size, epochs=epochs, steps=steps, batch_size=batch_size, patience=patience
-    )
-    ranks = ranks or Ranks()
-    if ranks.count > 1 and (data.known is not None or data.links is not None):
-        raise ValueError(
-            "known labels and links tie items together that may be in different processes: fit "
-            "these data in one process"
-        )
-    if compile and (validate or ranks.count > 1):
-        raise ValueError(
-            "a compiled step runs in one process and without Pyro's checks: leave out "
-            "compile=True, or validate=True and ranks"
-        )
-    if epochs is None and steps is None:
+    _check_arguments(data, step_size, epochs=epochs, batch_size=batch_size)
+    if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs checkpoint=, the file to go on from")
     started = time.perf_counter()
     keeper = None
     if checkpoint is not None:
         settings = {
-            **{"seed": seed, "batch_size": batch_size, "answers_per_step": answers_per_step},
-            **{"blocks": blocks, "optim": optim, "step_size": step_size, "elbo": elbo},
-            **{"initialize": initialize, "device": str(device), "dtype": dtype},
-            **{"model": model, "guide": guide, "compile": compile},
+            **{"seed": seed, "batch_size": batch_size, "answer_sampling": answer_sampling},
+            **{"optim": optim, "step_size": step_size, "elbo": elbo, "initialize": initialize},
+            **{"device": str(device), "dtype": dtype, "model": model, "guide": guide},
         }
-        fingerprint = fingerprint_of(data, callbacks, settings)
-        keeper = Checkpoint(
-            checkpoint,
-            fingerprint,
-            every=checkpoint_every,
-            resume=resume,
-            writes=ranks.is_first,
-        )
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        keeper = CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
     with isolated(seed) as (generator, store):
         model, guide = copied(model, guide)
+        callbacks = tuple(
+            deepcopy(callback) if hasattr(callback, "state_dict") else callback
+            for callback in callbacks
+        )
         for part in (model, guide):
             if hasattr(part, "check"):
                 part.check(data)
@@ -215,49 +170,36 @@ def fit(
         for part in (model, guide):
             if isinstance(part, nn.Module):
                 part.to(device)
-        if batch_size is None:
-            first = batches = full_batch(data).to(device, dtype)
-            if ranks.count > 1:
-                batches = full_batch(data, ranks)
-        else:
-            batches = MinibatchSampler(
+        sampler = None
+        if batch_size is not None:
+            sampler = MinibatchSampler(
                 data,
                 batch_size=batch_size,
-                answers_per_step=answers_per_step,
-                blocks=blocks,
+                answers_per_step=answer_sampling.answers_per_step,
+                blocks=answer_sampling.blocks,
                 generator=generator,
             )
-            # The same in every process, which all see the same random numbers.
-            first = next(iter(batches)).to(device, dtype)
-        # Autoguides create their parameters at the first call.
-        enumerates = check_sites(model, guide, first)
-        trainer = Trainer(
+        run = trainer(
             model,
             guide,
             data,
-            batches,
+            sampler,
             optim=optim,
             step_size=step_size,
-            elbo=elbo or default_elbo(enumerates),
+            elbo=elbo,
             device=device,
             dtype=dtype,
-            validate=validate,
-            ranks=ranks,
         )
         if keeper is not None:
-            keeper.begin(trainer, callbacks)
+            keeper.begin(run, callbacks)
             started = keeper.started
-        trainer.meet()
-        if compile:
-            trainer.compile(first)
-        stop_reason = _run(
-            trainer,
-            epochs,
-            steps,
-            tolerance,
-            patience,
-            deadline=math.inf if max_time is None else started + max_time.total_seconds(),
-            progress=progress and ranks.is_first,
+        run.meet()
+        stop_reason = _train(
+            run,
+            math.inf if epochs is None else epochs * run.steps_per_epoch,
+            stopping,
+            started=started,
+            progress=progress and run.ranks.is_first,
             callbacks=callbacks,
             keeper=keeper,
         )
@@ -265,11 +207,12 @@ def fit(
             model=model,
             guide=guide,
             data=data,
-            history=pd.DataFrame(trainer.history),
+            history=pd.DataFrame(run.history),
             stop_reason=stop_reason,
             seconds=time.perf_counter() - started,
             seed=seed,
-            elbo_objective=trainer.elbo,
+            callbacks=callbacks,
+            elbo_objective=run.elbo,
             parameter_store=store,
             dtype=dtype,
             device=device,
@@ -289,23 +232,19 @@ def _check_arguments(data: CrowdData, step_size: float | StepSize, **counts: int
         raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
 
 
-def _run(
+def _train(
     trainer: Trainer,
-    epochs: int | None,
-    steps: int | None,
-    tolerance: float | None,
-    patience: int,
+    budget: float,
+    stopping: Stopping,
     *,
-    deadline: float,
+    started: float,
     progress: bool,
     callbacks: Sequence[Callable[[Trainer], None]],
-    keeper: Checkpoint | None,
+    keeper: CheckpointKeeper | None,
 ) -> str:
-    """Train to the budget; returns why training stopped."""
-    per_epoch = trainer.steps_per_epoch
-    total = min(
-        math.inf if steps is None else steps, math.inf if epochs is None else epochs * per_epoch
-    )
+    """Train for so many steps, or to an earlier end; returns why training stopped."""
+    total = budget if stopping.steps is None else min(budget, stopping.steps)
+    deadline = started + stopping.seconds
     with (
         tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
         warnings.catch_warnings(),
@@ -322,7 +261,7 @@ def _run(
 
         try:
             # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
-            while not trainer.has_converged(tolerance, patience):
+            while not stopping.has_converged(trainer.elbos_per_item):
                 if trainer.steps_done >= total and trainer.position is None:
                     return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
                 last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
@@ -335,7 +274,10 @@ def _run(
                 trainer.meet()  # callbacks may draw random numbers
                 if keeper is not None:
                     keeper.after_epoch()
-            return f"converged: less than {tolerance:g} nats per item in {patience} epochs"
+            return (
+                f"converged: less than {stopping.tolerance:g} nats per item in "
+                f"{stopping.patience} epochs"
+            )
         except KeyboardInterrupt:
             return f"interrupted by the user after {trainer.steps_done} steps"
         except NotFinite as error:

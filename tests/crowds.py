@@ -13,7 +13,8 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.inference import LossTerms, RecognitionTerm
+from pyro_crowdclust.minibatches import AnswerSampling
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
@@ -91,8 +92,19 @@ def plain_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
 
 def quiet_fit(model: Any, guide: Any, data: CrowdData, **options: Any) -> Fitted:
     """A short fit in double precision, the dtype of the tests' networks."""
-    defaults = {"epochs": 2, "batch_size": 20, "answers_per_step": 30, "dtype": torch.float64}
+    sampling = AnswerSampling(answers_per_step=30)
+    defaults = {
+        **{"epochs": 2, "batch_size": 20},
+        **{"answer_sampling": sampling, "dtype": torch.float64},
+    }
     return fit(model, guide, data, progress=False, **(defaults | options))
+
+
+def added_to_loss(run: Any, *arguments: Any) -> torch.Tensor:
+    """What model and guide add to the training loss while they run."""
+    with LossTerms() as terms:
+        run(*arguments)
+    return terms.total()
 
 
 fit_plain = partial(quiet_fit, batch_size=None, step_size=1.0)

@@ -20,8 +20,8 @@ from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.minibatches import Batch, ConnectedBlocks
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.minibatches import AnswerSampling, Batch, ConnectedBlocks
+from pyro_crowdclust.training import Checkpoint, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
@@ -74,7 +74,7 @@ def location_guide(batch: Batch) -> None:
 
 FITS: dict[str, tuple[Callable, dict[str, Any]]] = {
     "message passing": (message_passing_pair, {}),
-    "amortized": (amortized_pair, {"blocks": ConnectedBlocks(4), "answers_per_step": 4}),
+    "amortized": (amortized_pair, {"answer_sampling": AnswerSampling(4, ConnectedBlocks(4))}),
     "full batch": (plain_pair, {"batch_size": None}),
     "autoguide": (lambda: (location_model, AutoNormal(location_model)), {}),
     "pyro.param": (
@@ -109,4 +109,4 @@ if __name__ == "__main__":
     from tests.killed_fit import run
 
     kind, path, step = sys.argv[1:]
-    run(kind, int(step), _wait_to_be_killed, checkpoint=path, checkpoint_every=1)
+    run(kind, int(step), _wait_to_be_killed, checkpoint=Checkpoint(path, every=1))

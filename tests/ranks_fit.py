@@ -17,10 +17,10 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.minibatches import Ranks, joined_ranks
+from pyro_crowdclust.minibatches import AnswerSampling, Ranks, joined_ranks
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.simulation import simulate_pages
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training import Checkpoint, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.crowds import amortized_pair, blobs, message_passing_pair, plain_pair, quiet_fit
@@ -62,7 +62,13 @@ FITS: dict[str, tuple[Callable, Callable, dict[str, Any]]] = {
 def run(kind: str, **more: Any) -> Fitted:
     """Three epochs of a kind of fit."""
     make, make_data, options = FITS[kind]
-    options = {"epochs": 3, "batch_size": 10, "answers_per_step": 40, "step_size": 0.3} | options
+    sampling = AnswerSampling(answers_per_step=40)
+    options = {
+        "epochs": 3,
+        "batch_size": 10,
+        "answer_sampling": sampling,
+        "step_size": 0.3,
+    } | options
     return quiet_fit(*make(), make_data(), **(options | more))
 
 
@@ -82,18 +88,19 @@ def _die(rank: int, step: int, trainer: Trainer) -> None:
 
 def main(folder: Path, ranks: Ranks) -> None:
     """Run what the tests ask for, and leave what every rank found in the folder."""
+    shared = partial(Trainer, ranks=ranks)
     for kind in FITS:
-        torch.save(values(run(kind, ranks=ranks)), folder / f"{kind} {ranks.rank}.pt")
+        torch.save(values(run(kind, trainer=shared)), folder / f"{kind} {ranks.rank}.pt")
     # One process was stopped after two epochs; here two go on from its checkpoint.
     stopped = folder / "one process.safetensors"
-    resumed = run("message passing", ranks=ranks, checkpoint=stopped, resume=True)
+    resumed = run("message passing", trainer=shared, checkpoint=Checkpoint(stopped, resume=True))
     torch.save(values(resumed), folder / f"resumed {ranks.rank}.pt")
     assert not (folder / "one process.safetensors.partial").exists()
     # And here the second process dies.
     dies = partial(_die, 1, 2 * resumed.history["step"].iloc[0])
     run(
         "message passing",
-        ranks=ranks,
+        trainer=shared,
         checkpoint=folder / "two processes.safetensors",
         callbacks=[MergeMoves(), dies],
     )

@@ -188,12 +188,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/step.py": (
-        ["--steps", "3", "--items", "2000", "--no-compile"],
+        ["--steps", "3", "--items", "2000"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
-            *("ratio_1_thread", "ratio_2_threads", "ratio_over_compiled_floor"),
-            *("uncompiled_ratio_1_thread", "uncompiled_ratio_2_threads"),
-            *("compile_seconds", "compile_again_seconds", "steps_to_pay"),
+            *("ratio_1_thread", "ratio_2_threads"),
             *("scdc_over_bayes", "scdc_rows_per_item"),
             *("scdc_at_start_over_bayes", "scdc_drawn_over_bayes"),
         },

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache, partial
-from types import SimpleNamespace
 
 import pandas as pd
 import pyro
@@ -19,8 +18,14 @@ from pyro.infer.autoguide import AutoGuideList, AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.minibatches import Batch, ConnectedBlocks, PageBlocks, SinglePairs
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.minibatches import (
+    AnswerSampling,
+    Batch,
+    ConnectedBlocks,
+    PageBlocks,
+    SinglePairs,
+)
+from pyro_crowdclust.training import Stopping
 
 from .crowds import (
     NUM_CLUSTERS,
@@ -308,7 +313,7 @@ def test_networks_that_explode_stop_the_fit(make):
 
 
 def test_converged():
-    result = fit_plain(*plain_pair(), crowd(), epochs=200, tolerance=1e-7, patience=3)
+    result = fit_plain(*plain_pair(), crowd(), epochs=200, stopping=Stopping(1e-7, patience=3))
     assert result.stop_reason == "converged: less than 1e-07 nats per item in 3 epochs"
     elbo = result.history["elbo"] / 60
     gains = [elbo[: i + 1].max() - elbo[: i - 2].max() for i in range(3, len(elbo))]
@@ -328,22 +333,23 @@ def test_converged():
 )
 def test_convergence_compares_the_best_epochs(elbos, converged):
     """Ten items, patience 2, tolerance 0.6 nats per item; noise must not look like progress."""
-    trainer = SimpleNamespace(
-        history=[{"elbo": elbo} for elbo in elbos], data=SimpleNamespace(num_items=10)
-    )
-    assert Trainer.has_converged(trainer, 0.6, 2) is converged
-    assert not Trainer.has_converged(trainer, None, 2)
+    per_item = [elbo / 10 for elbo in elbos]
+    assert Stopping(0.6, patience=2).has_converged(per_item) is converged
+    assert not Stopping(None, patience=2).has_converged(per_item)
 
 
 def test_budgets():
     data, pair = crowd(), plain_pair()  # 2 steps an epoch
     for budget, reason in [
         ({"epochs": 3}, "budget: 6 steps in 3 epochs"),
-        ({"epochs": None, "steps": 5}, "budget: 5 steps in 3 epochs"),
-        ({"epochs": 3, "steps": 99}, "budget: 6 steps in 3 epochs"),
-        ({"epochs": 3, "steps": 1}, "budget: 1 steps in 1 epochs"),
-        ({"epochs": 3, "max_time": timedelta(0)}, "budget: time for 1 epochs"),
-        ({"epochs": None, "max_time": timedelta(days=1)}, "budget: 40 steps in 20 epochs"),
+        ({"epochs": None, "stopping": Stopping(steps=5)}, "budget: 5 steps in 3 epochs"),
+        ({"epochs": 3, "stopping": Stopping(steps=99)}, "budget: 6 steps in 3 epochs"),
+        ({"epochs": 3, "stopping": Stopping(steps=1)}, "budget: 1 steps in 1 epochs"),
+        ({"epochs": 3, "stopping": Stopping(max_time=timedelta(0))}, "budget: time for 1 epochs"),
+        (
+            {"epochs": None, "stopping": Stopping(max_time=timedelta(days=1))},
+            "budget: 40 steps in 20 epochs",
+        ),
     ]:
         result = quiet_fit(*pair, data, **budget)
         assert result.stop_reason == reason
@@ -388,7 +394,7 @@ def test_the_step_size_may_be_a_function_of_the_step():
 
 
 def test_full_batch_ascends():
-    result = fit_plain(*plain_pair(), crowd(), epochs=15, steps=None)
+    result = fit_plain(*plain_pair(), crowd(), epochs=15)
     assert list(result.history["step"]) == list(range(1, 16))
     assert result.history["elbo"].diff().dropna().min() > -1e-9
     assert result.elbo >= result.history["elbo"].iloc[-1] - 1e-9
@@ -403,7 +409,9 @@ def test_every_way_to_sample_answers(blocks):
     def watch(trainer):
         batches.extend(trainer.batches)
 
-    result = quiet_fit(*message_passing_pair(), data, blocks=blocks, callbacks=[watch])
+    result = quiet_fit(
+        *message_passing_pair(), data, answer_sampling=AnswerSampling(30, blocks), callbacks=[watch]
+    )
     assert result.stop_reason.startswith("budget")
     sizes = {batch.num_pairs for batch in batches}
     if blocks is None or isinstance(blocks, PageBlocks):

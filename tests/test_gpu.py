@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from pyro_crowdclust.distributions import ConjugatePosterior
+from pyro_crowdclust.inference import LossTerms
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.training.elbo import default_elbo
@@ -42,10 +43,9 @@ def started(kind: str, dtype: torch.dtype):
 
 
 def loss_of(model, guide, batch, elbo) -> torch.Tensor:
-    with pyro.validation_enabled(False):
+    with pyro.validation_enabled(False), LossTerms() as terms:
         loss = elbo.differentiable_loss(model, guide, batch)
-    auxiliary = getattr(guide, "auxiliary_loss", None)
-    return loss if auxiliary is None else loss + auxiliary
+    return loss + terms.total()
 
 
 @needs_gpu

@@ -176,7 +176,8 @@ def _metadata(path: Path, data: bytes, kind: str) -> dict[str, str]:
         )
     if metadata["format"] != f"{_NAME} {kind}":
         remedies = {
-            f"{_NAME} checkpoint": "go on from it with fit(..., checkpoint=..., resume=True)",
+            f"{_NAME} checkpoint": "go on from it with fit(..., "
+            "checkpoint=Checkpoint(path, resume=True))",
             f"{_NAME} result": "read it with pyro_crowdclust.load",
         }
         remedy = remedies.get(metadata["format"], "")

@@ -3,8 +3,9 @@
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     LabelTerm,
+    LossTerms,
     RecognitionTerm,
-    add_term,
+    add_loss_term,
     exponential_annealing,
 )
 from pyro_crowdclust.inference.messages import (
@@ -26,6 +27,7 @@ __all__ = [
     "RandomAffine",
     "RecognitionTerm",
     "SumCoupling",
-    "add_term",
+    "LossTerms",
+    "add_loss_term",
     "exponential_annealing",
 ]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.runtime import Message, effectful
 from torch import Tensor
 
 from pyro_crowdclust.inference.messages import PairCoupling
@@ -21,9 +23,52 @@ def _at(weight: Schedule, epoch: float) -> float:
     return weight(epoch) if callable(weight) else weight
 
 
-def add_term(loss: Tensor | None, term: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """An auxiliary loss with one more term; None is none so far."""
-    return term if loss is None else loss + term
+@effectful(type="loss_term")
+def add_loss_term(term: str, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """Say, anywhere in a model or a guide, what training minimizes beside the negative ELBO.
+
+    An effect of Pyro's, as ``pyro.sample`` is: ``LossTerms`` hears it, and where nobody listens it
+    does nothing.
+
+    Parameters
+    ----------
+    term
+        A name for it.
+    value
+        The term; only its gradient matters to training.
+    """
+    return value
+
+
+class LossTerms(Messenger):
+    """Collects the terms that a model and a guide add to the training loss, by name.
+
+    A term that is added several times, as by an ELBO of many particles, counts as its mean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> with LossTerms() as terms:
+    ...     _ = add_loss_term("ridge", torch.tensor(0.5))
+    >>> terms.values(), terms.total()
+    ({'ridge': tensor(0.5000)}, tensor(0.5000))
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: dict[str, list[Tensor]] = {}
+
+    def _pyro_loss_term(self, message: Message) -> None:
+        term, value = message["args"]
+        self._heard.setdefault(term, []).append(value)
+
+    def values(self) -> dict[str, Float[Tensor, ""]]:
+        """Every term under its name."""
+        return {term: sum(values) / len(values) for term, values in self._heard.items()}
+
+    def total(self) -> Float[Tensor, ""] | float:
+        """All of them; 0.0 if there are none."""
+        return sum(self.values().values(), 0.0)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from pyro_crowdclust.fit import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes
+from pyro_crowdclust.training import Stopping
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)
@@ -29,7 +30,7 @@ _DEFAULTS = {
     "batch_size": None,
     "epochs": 200,
     "step_size": 0.5,
-    "tolerance": 1e-5,
+    "stopping": Stopping(1e-5),
     "optim": priors_optimizer,
     "progress": False,
 }

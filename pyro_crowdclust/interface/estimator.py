@@ -33,6 +33,7 @@ from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import features_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.training import Stopping
 
 
 class CrowdClusterer(
@@ -180,7 +181,7 @@ class CrowdClusterer(
         if self.max_iter is not None:
             options["epochs"] = self.max_iter
         if self.tol is not None:
-            options["tolerance"] = self.tol
+            options["stopping"] = Stopping(self.tol)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - self.n_init)

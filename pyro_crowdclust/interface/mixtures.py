@@ -19,8 +19,9 @@ from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import Stopping, robbins_monro
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
@@ -66,13 +67,10 @@ class Recipe:
         """
         if num_starts < 1:
             raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
-        options = self.options | changes
-        fits = (
-            fit(self.model, self.guide, self.data, seed=seed + start, **options)
-            for start in range(num_starts)
-        )
-        # Without rivals the ELBO of all data need not be computed.
-        return next(fits) if num_starts == 1 else max(fits, key=lambda fitted: fitted.elbo)
+        parts, options = (self.model, self.guide, self.data), self.options | changes
+        if num_starts == 1:  # without rivals the ELBO of all data need not be computed
+            return fit(*parts, seed=seed, **options)
+        return fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[0]
 
 
 def mixture_for(
@@ -239,7 +237,7 @@ def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
 
 
 def _plain_options(data: CrowdData, components: Components) -> dict[str, Any]:
-    common = {"epochs": 100, "tolerance": 1e-4, "dtype": torch.float64}
+    common = {"epochs": 100, "stopping": Stopping(1e-4), "dtype": torch.float64}
     common |= {"callbacks": [MergeMoves()] if data.num_pairs else []}
     if data.num_items * components.family.size <= FULL_BATCH_NUMBERS:
         return common | {"batch_size": None, "step_size": 0.5}

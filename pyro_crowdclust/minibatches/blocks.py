@@ -119,3 +119,29 @@ class ConnectedBlocks:
                 taken.append(neighbours[item].pop(other))
                 del neighbours[other][item]
         return taken
+
+
+@dataclass(frozen=True)
+class AnswerSampling:
+    """How a minibatch draws answers.
+
+    Attributes
+    ----------
+    answers_per_step
+        About how many answers a step holds, in whole blocks.
+    blocks
+        Which answers are drawn together: ``PageBlocks``, ``ConnectedBlocks``, ``SinglePairs`` or
+        your own. None: pages where the data have them, else connected blocks.
+
+    Raises
+    ------
+    ValueError
+        For fewer than one answer a step.
+    """
+
+    answers_per_step: int = 2500
+    blocks: BlockMaker | None = None
+
+    def __post_init__(self) -> None:
+        if self.answers_per_step < 1:
+            raise ValueError(f"answers_per_step is {self.answers_per_step}, but must be at least 1")

@@ -123,14 +123,14 @@ def _hearing() -> Iterator[None]:
     except RuntimeError as error:
         raise RankLost(
             "another process of this fit has ended, or does not answer; its own message says why. "
-            "Start the job again: with checkpoint= and resume=True it goes on from the last "
-            f"checkpoint, also with another number of processes ({first_line(error)})"
+            "Start the job again: with checkpoint=Checkpoint(path, resume=True) it goes on, "
+            f"also with another number of processes ({first_line(error)})"
         ) from error
 
 
 @contextmanager
 def joined_ranks(timeout: timedelta = ANSWERS_WITHIN) -> Iterator[Ranks]:
-    """The processes that ``torchrun`` started, for ``fit(..., ranks=ranks)``.
+    """The processes that ``torchrun`` started, for ``partial(Trainer, ranks=ranks)``.
 
     In a process that was not started by ``torchrun`` it is that process alone, so that the same
     program runs either way. Processes talk by gloo, or by nccl where there are GPUs.

@@ -87,10 +87,6 @@ class Weights(nn.Module, ABC):
         counts[cluster] = 0
         return self._posterior(counts)
 
-    def reordered(self, natural_parameters: Tensor, order: Int[Tensor, " cluster"]) -> Tensor:
-        """The posterior once the clusters stand in this order."""
-        return self._posterior(self.posterior_counts(natural_parameters)[order])
-
     def _posterior(self, counts: Float[Tensor, " cluster"]) -> Tensor:
         return self.prior.natural_parameters + self.count_statistics(counts)
 

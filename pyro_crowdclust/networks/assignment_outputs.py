@@ -1,9 +1,9 @@
-"""Which outputs of a network for q(z | o) stand for which cluster, after merges and reordering."""
+"""Which outputs of a network for q(z | o) stand for which cluster, after merges."""
 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -55,7 +55,3 @@ class AssignmentOutputs(nn.Module):
     def merge(self, kept: int, emptied: int) -> None:
         """Let the outputs of one cluster count for another."""
         self.cluster_of_output[self.cluster_of_output == emptied] = kept
-
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Follow the clusters to another order."""
-        self.cluster_of_output.copy_(order.argsort()[self.cluster_of_output])

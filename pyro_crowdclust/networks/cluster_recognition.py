@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.rows import Rows
@@ -117,7 +117,3 @@ class ClusterRecognition(nn.Module):
         scales = self.initial_scale * (width * torch.tanh(raw / width)).exp()
         parts = zip(means.split(self.dims, -1), scales.split(self.dims, -1), strict=True)
         return [IndependentMoments(mean, scale) for mean, scale in parts]
-
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters in another order."""
-        self.head.reorder(order)

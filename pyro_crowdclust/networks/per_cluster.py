@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.rows import Rows
@@ -77,11 +77,6 @@ class CodedMLP(nn.Module):
             _set_first(self.skip.weight, weight)
             _set_first(self.skip.bias, bias)
 
-    @torch.no_grad()
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters in another order."""
-        self.code.copy_(self.code[order])
-
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
         hidden = torch.relu(self.first(x) + self.code.index_select(0, rows.cluster))
         for layer in self.hidden:
@@ -141,12 +136,6 @@ class ClusterMLP(nn.Module):
         with torch.no_grad():
             for skip, value in ((self.skip_weight, weight.mT), (self.skip_bias, bias[None])):
                 _set_first(skip, value.expand(len(skip), *value.shape))
-
-    @torch.no_grad()
-    def reorder(self, order: Int[Tensor, " cluster"]) -> None:
-        """Put the clusters in another order."""
-        for parameter in self.parameters():
-            parameter.copy_(parameter[order])
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
         hidden = x = rows.by_cluster(x)

@@ -45,6 +45,8 @@ class Fitted:
         Time of the whole fit.
     seed
         Seed of the fit.
+    callbacks
+        The fit's own, with what they have noted; none of a loaded fit.
     feature_shape
         Shape of the features of one item.
     """
@@ -61,6 +63,7 @@ class Fitted:
     dtype: torch.dtype = field(repr=False)
     device: Any = field(repr=False)
     feature_shape: tuple[int, ...] | None = field(default=None, repr=False)
+    callbacks: tuple[Any, ...] = field(default=(), repr=False)
 
     @contextmanager
     def inside(self, seed: int | None = None) -> Iterator[None]:

@@ -1,12 +1,17 @@
 """One training run: bound, natural gradients, checks and checkpoints."""
 
-from pyro_crowdclust.training.elbo import PlainELBO
+from pyro_crowdclust.training.checkpoint import Checkpoint
+from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, robbins_monro
+from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import Trainer
 
 __all__ = [
+    "Checkpoint",
     "NaturalGradient",
     "PlainELBO",
+    "Stopping",
     "Trainer",
+    "default_elbo",
     "robbins_monro",
 ]

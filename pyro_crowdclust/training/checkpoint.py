@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -26,22 +27,37 @@ from pyro_crowdclust.training.trainer import Position, Trainer
 Callback = Callable[[Trainer], None]
 
 
+@dataclass(frozen=True)
 class Checkpoint:
+    """A file to write all of a training run to, after every epoch, and at Ctrl-C and SIGTERM.
+
+    Attributes
+    ----------
+    path
+        The file.
+    every
+        Write it in the middle of epochs, too: after so many steps, or so much time; None for the
+        ends of epochs alone.
+    resume
+        Go on from the file if it is there, with the same answer, bit for bit, as if the run had
+        never been stopped; start anew if it is not. Data and settings must be those of the stopped
+        run, but for the budget and the number of processes.
+    """
+
+    path: str | os.PathLike
+    every: int | timedelta | None = timedelta(minutes=5)
+    resume: bool = False
+
+
+class CheckpointKeeper:
     """When and where a training run is written, and how it goes on.
 
     Parameters
     ----------
-    path
-        The file.
+    checkpoint
+        The file, and when it is written.
     fingerprint
         Texts that must be the same in the run that the file is of.
-    every
-        Also write in the middle of an epoch, every so many steps or after so much time; None for
-        the ends of epochs alone.
-    resume
-        Go on from the file if there is one.
-    writes
-        Whether this process writes the file, of several that share a fit.
 
     Raises
     ------
@@ -52,26 +68,20 @@ class Checkpoint:
 
     def __init__(
         self,
-        path: str | os.PathLike,
+        checkpoint: Checkpoint,
         fingerprint: dict[str, str],
-        *,
-        every: int | timedelta | None,
-        resume: bool,
-        writes: bool = True,
     ) -> None:
-        self.path = Path(path)
-        self.writes = writes
+        self.path = Path(checkpoint.path)
         self.fingerprint = fingerprint
-        self.every = _checked_interval(every)
-        if writes:
-            check_room(self.path, 1)
+        self.every = _checked_interval(checkpoint.every)
+        check_room(self.path, 1)
         if self.path.exists() and not is_own_file(self.path):
             raise ValueError(
                 f"{self.path} is there already and is no checkpoint, or a damaged one: remove it, "
                 "or name another file"
             )
         self._state = None
-        if resume and self.path.exists():
+        if checkpoint.resume and self.path.exists():
             self._state = read_file(self.path, "checkpoint")
             _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
 
@@ -86,7 +96,7 @@ class Checkpoint:
         self.trainer, self.callbacks = trainer, callbacks
         num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
         # Parameters, two moments of Adam, the parameters at the start of the epoch, and the rest.
-        if self.writes:
+        if trainer.ranks.is_first:
             check_room(self.path, 4 * num_bytes + 2**20)
         seconds = 0.0
         if self._state is not None:
@@ -129,7 +139,7 @@ class Checkpoint:
 
     def write(self) -> None:
         """Write the file; a warning if that is not possible, for training can still go on."""
-        if not self.writes:
+        if not self.trainer.ranks.is_first:
             return
         state = {
             "fingerprint": self.fingerprint,
@@ -195,7 +205,7 @@ def _checked_interval(every: int | timedelta | None) -> int | timedelta | None:
     is_time = isinstance(every, timedelta) and every > timedelta(0)
     if every is not None and not is_steps and not is_time:
         raise ValueError(
-            f"checkpoint_every is {every!r}, but must be a number of steps, at least 1, or a time "
+            f"Checkpoint.every is {every!r}, but must be a number of steps, at least 1, or a time "
             "such as datetime.timedelta(minutes=10)"
         )
     return every
@@ -210,18 +220,22 @@ def _check_fingerprint(path: Path, found: dict[str, str], needed: dict[str, str]
             f"the checkpoint {path} is of other data: give fit the data that it was made with, "
             "another file as checkpoint, or resume=False to start anew"
         )
-    shown = "; ".join(
-        f"{name} was {_short(found.get(name))} and is {_short(needed[name])}" for name in differing
-    )
+    shown = "; ".join(_difference(name, found.get(name), needed[name]) for name in differing)
     raise ValueError(
         f"the checkpoint {path} is of other settings: {shown}. Give fit those that it was made "
         "with, another file as checkpoint, or resume=False to start anew"
     )
 
 
-def _short(text: str | None, length: int = 80) -> str:
-    text = "nothing" if text is None else text
-    return text if len(text) <= length else f"{text[:length]}..."
+def _difference(name: str, before: str | None, now: str, length: int = 80) -> str:
+    """Both texts; of long ones only what follows after they begin to differ."""
+    before = "nothing" if before is None else before
+    start = 0
+    if max(len(before), len(now)) > length:
+        start = max(0, len(os.path.commonprefix([before, now])) - length // 2)
+    was, is_now = (("..." if start else "") + text[start:] for text in (before, now))
+    was, is_now = (text if len(text) <= length else f"{text[:length]}..." for text in (was, is_now))
+    return f"{name} was {was} and is {is_now}"
 
 
 def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
@@ -317,4 +331,4 @@ def _is_cuda(device: Any) -> bool:
     return device is not None and torch.device(device).type == "cuda"
 
 
-__all__ = ["Checkpoint", "restore", "state_of"]
+__all__ = ["Checkpoint", "CheckpointKeeper", "restore", "state_of"]

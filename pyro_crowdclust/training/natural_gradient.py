@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
@@ -93,26 +92,11 @@ class NaturalGradient(torch.optim.Optimizer):
             group["lr"] = step_size
 
     @torch.no_grad()
-    def is_legal(
-        self, gradients: Sequence[Tensor | None], step_size: float | Tensor
-    ) -> Bool[Tensor, ""]:
-        """Whether a step with these natural gradients, a posterior each, needs no guard."""
-        legal = [
-            group["family"].in_domain(group["params"][0] - step_size * gradient).all()
-            for group, gradient in zip(self.param_groups, gradients, strict=True)
-            if gradient is not None
-        ]
-        return torch.stack(legal).all()
-
-    @torch.no_grad()
-    def step(self, closure: None = None, *, is_legal: bool = False) -> None:
-        """Step every posterior, with the guard unless ``is_legal`` says that it is not needed."""
+    def step(self, closure: None = None) -> None:
+        """Step every posterior, with the guard."""
         for group in self.param_groups:
             (eta,) = group["params"]
             if eta.grad is None:
-                continue
-            if is_legal:
-                eta.sub_(eta.grad, alpha=group["lr"])
                 continue
             proposal = torch.sub(eta, eta.grad, alpha=group["lr"])
             legal = group["family"].in_domain(proposal)

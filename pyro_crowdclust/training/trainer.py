@@ -19,13 +19,13 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
-from pyro_crowdclust.inference.loss_terms import add_term
-from pyro_crowdclust.minibatches.batch import Batch, item_batches
+from pyro_crowdclust.inference.loss_terms import LossTerms
+from pyro_crowdclust.minibatches.batch import Batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
-from pyro_crowdclust.training.checks import find_not_finite
-from pyro_crowdclust.training.compiled_step import CompiledStep, Compiler, Gradients, by_inductor
+from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import named_tensors
+from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 
 # Rows that one pass through the networks holds when many items are predicted.
@@ -70,10 +70,29 @@ class Trainer:
         The run's own copies; trained in place.
     data
         What to learn from.
-    batches
-        A ``MinibatchSampler``, or the batch of every step: ``full_batch(data)``.
-    optim, step_size, elbo, device, dtype, validate, ranks
-        As in ``fit``. ``trainer.ranks.is_first`` says whether a callback should print and write.
+    sampler
+        Draws the batches; None takes all data in every step.
+    optim, step_size, elbo, device, dtype
+        As in ``fit``.
+    validate
+        Keep Pyro's checks on after the first step.
+    ranks
+        The processes that share the work, from ``joined_ranks()``; every one calls ``fit`` with
+        the same arguments, and gets the same result. ``trainer.ranks.is_first`` says whether a
+        callback should print and write. Default: this process alone.
+
+    Attributes
+    ----------
+    history
+        A row for every epoch, to which a callback may add keys.
+    network_parameters
+        What ``optim`` steps: everything to learn that is not a natural parameter.
+
+    Raises
+    ------
+    ValueError
+        If the sites of model and guide do not fit together, or if the data cannot be divided among
+        processes.
     """
 
     def __init__(
@@ -81,22 +100,33 @@ class Trainer:
         model: Callable[[Batch], Any],
         guide: Callable[[Batch], Any],
         data: CrowdData,
-        batches: MinibatchSampler | Batch,
+        sampler: MinibatchSampler | None = None,
         *,
         optim: Optimizer,
         step_size: float | StepSize,
-        elbo: ELBO,
-        device: str | torch.device | None,
-        dtype: torch.dtype,
-        validate: bool,
+        elbo: ELBO | None = None,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype = torch.float32,
+        validate: bool = False,
         ranks: Ranks | None = None,
     ) -> None:
-        self.model, self.guide, self.data, self.elbo = model, guide, data, elbo
-        sampled = isinstance(batches, MinibatchSampler)
-        self.batches = batches if sampled else None
-        self._full = None if sampled else batches.to(device, dtype)
+        self.model, self.guide, self.data, self.batches = model, guide, data, sampler
         self.device, self.dtype, self.validate = device, dtype, validate
         self.ranks = ranks or Ranks()
+        if self.ranks.count > 1 and (data.known is not None or data.links is not None):
+            raise ValueError(
+                "known labels and links tie items together that may be in different processes: "
+                "fit these data in one process"
+            )
+        # The same in every process, which all see the same random numbers.
+        first = full_batch(data) if sampler is None else next(iter(sampler))
+        first = first.to(device, dtype)
+        self._full = first if sampler is None else None
+        if sampler is None and self.ranks.count > 1:
+            self._full = full_batch(data, self.ranks).to(device, dtype)
+        # Autoguides create their parameters at the first call.
+        enumerates = check_sites(model, guide, first)
+        self.elbo = elbo or default_elbo(enumerates)
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
@@ -110,30 +140,10 @@ class Trainer:
             if isinstance(module, ConjugatePosterior)
         ]
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
-        parameters = self._parameters()
-        self.optim = optim(parameters) if parameters else None
+        self.network_parameters = self._parameters()
+        self.optim = optim(self.network_parameters) if self.network_parameters else None
         natural = [] if self.natural is None else self.natural.param_groups
-        self._stepped = [*(group["params"][0] for group in natural), *parameters]
-        self._compiled: CompiledStep | None = None
-
-    def compile(self, batch: Batch, compiler: Compiler = by_inductor) -> None:
-        """Compile the step on batches like this one, for all steps but the first of the run.
-
-        Parameters
-        ----------
-        batch
-            A batch as they will come.
-        compiler
-            As of ``CompiledStep``.
-
-        Raises
-        ------
-        ValueError
-            If it cannot be compiled.
-        """
-        parts = self.model, self.guide, self.elbo
-        self._compiled = CompiledStep(*parts, self._stepped, self.natural, compiler)
-        self._compiled.prepare(batch)
+        self._stepped = [*(group["params"][0] for group in natural), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
         """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
@@ -167,7 +177,7 @@ class Trainer:
         for parameter in self._stepped:
             parameter.grad = None
         try:
-            elbo, is_legal = self._backward(batch, step_size)
+            elbo = self.backward(batch)
         except NotFinite:
             self.ranks.average(self._stepped, math.nan)  # the others wait for a number
             raise
@@ -178,47 +188,35 @@ class Trainer:
             self.optim.step()
         # The next step begins with what this one ends with, factorizations in float64.
         if self.natural is not None:
-            self.natural.step(is_legal=is_legal)
+            self.natural.step()
         self.steps_done += 1
         return elbo
 
-    def _backward(self, batch: Batch, step_size: float) -> tuple[float, bool]:
-        """The ELBO of the batch; leaves the gradients of the loss.
+    def backward(self, batch: Batch) -> float:
+        """Leave the gradients of the loss, and return the ELBO of the batch.
 
-        Also whether the natural step is known to need no guard.
+        The loss is the negative ELBO and what model and guide add to it by ``add_loss_term``. To
+        change what a step does with its gradients, override this and pass the class to ``fit``.
+
+        Raises
+        ------
+        NotFinite
+            If the loss is not finite.
         """
-        compiled = self._compiled_gradients(batch, step_size)
-        if compiled is None:
-            elbo = -self._loss(batch)
-            loss = add_term(getattr(self.guide, "auxiliary_loss", None), -elbo)
-            is_legal = torch.zeros_like(elbo)
-        else:
-            elbo, loss, is_legal, gradients = compiled
+        with LossTerms() as terms:
+            negative_elbo = self._negative_elbo(batch)
+        loss = negative_elbo + terms.total()
         # The one time in a step that a GPU is waited for.
-        numbers = torch.stack([elbo.detach(), loss.detach(), is_legal])
-        reported, total, legal = numbers.tolist()
+        reported, total = torch.stack([-negative_elbo.detach(), loss.detach()]).tolist()
         if not math.isfinite(total):
-            if compiled is not None:
-                self._loss(batch)  # which may know more of why
             raise NotFinite(
                 find_not_finite(self.model, self.guide, batch)
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
             )
-        if compiled is None:
-            loss.backward()
-        else:
-            for parameter, gradient in zip(self._stepped, gradients, strict=True):
-                parameter.grad = gradient
-        return reported, bool(legal)
+        loss.backward()
+        return reported
 
-    def _compiled_gradients(self, batch: Batch, step_size: float) -> Gradients | None:
-        """None where the step is not compiled; the first is checked by Pyro."""
-        if self._compiled is None or self.steps_done == 0:
-            return None
-        return self._compiled(batch, step_size)
-
-    def _loss(self, batch: Batch) -> Tensor:
-        """The negative ELBO of the batch."""
+    def _negative_elbo(self, batch: Batch) -> Tensor:
         validate = self.validate or self.steps_done == 0
         try:
             with pyro.validation_enabled(validate):
@@ -301,9 +299,6 @@ class Trainer:
         except NotFinite:
             self.set_tensors(position.before)
             raise
-        finally:
-            if hasattr(self.guide, "auxiliary_loss"):
-                self.guide.auxiliary_loss = None  # its graph could be neither copied nor saved
         self.position = None
         self.epochs_done += 1
         row = {
@@ -317,12 +312,10 @@ class Trainer:
             row["clusters_in_use"] = int((weights >= 0.01).sum())
         self.history.append(row)
 
-    def has_converged(self, tolerance: float | None, patience: int) -> bool:
-        """Whether the last ``patience`` epochs brought less than ``tolerance`` nats per item."""
-        if tolerance is None or len(self.history) <= patience:
-            return False
-        elbos = [row["elbo"] / self.data.num_items for row in self.history]
-        return max(elbos[-patience:]) - max(elbos[:-patience]) < tolerance
+    @property
+    def elbos_per_item(self) -> list[float]:
+        """The ELBO of every epoch so far, over the number of items."""
+        return [row["elbo"] / self.data.num_items for row in self.history]
 
     @torch.no_grad()
     def predict_proba(self, features: Any) -> Tensor:

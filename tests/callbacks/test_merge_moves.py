@@ -247,9 +247,8 @@ def test_clusters_that_the_answers_call_one_are_merged():
 
 def test_clusters_that_the_answers_call_different_are_not_merged():
     clouds = four_clouds()[1]
-    moves = MergeMoves()
-    result = fit_plain(*clouds_pair(), answers_about(clouds), epochs=5, callbacks=[moves])
-    assert moves.moves == []
+    result = fit_plain(*clouds_pair(), answers_about(clouds), epochs=5, callbacks=[MergeMoves()])
+    assert result.callbacks[0].moves == []
     assert (result.history["merges"] == 0).all()
     assert clustering_accuracy(clouds, result.assignments) > 0.95
 
@@ -308,10 +307,9 @@ def test_the_weight_of_the_recognition_term_speaks_for_the_answers():
     pairs = {"left": [0, 1, 2], "right": [20, 21, 22], "worker": [0, 1, 2], "label": [1, 1, 1]}
     data = CrowdData(features, pairs)
     for weight, merges in ((1.0, 0), (1000.0, 1)):
-        moves = MergeMoves()
         pair = clouds_pair(50.0, recognition_term=RecognitionTerm(weight))
-        result = fit_plain(*pair, data, epochs=3, callbacks=[moves])
-        assert len(moves.moves) == merges
+        result = fit_plain(*pair, data, epochs=3, callbacks=[MergeMoves()])
+        assert len(result.callbacks[0].moves) == merges
         assert clustering_accuracy(np.maximum(clouds, merges), result.assignments) > 0.95
 
 

@@ -19,6 +19,7 @@ from pyro_crowdclust.data import (
 )
 from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.training import Checkpoint
 
 from ..crowds import NUM_FEATURES, crowd, message_passing_pair, plain_mixture, plain_pair, quiet_fit
 
@@ -156,7 +157,7 @@ def test_a_fit_of_all_data_is_that_of_the_array(kind, store):
 def test_minibatches_learn_from_stored_features(kind, store, tmp_path):
     data = crowd()
     elsewhere = CrowdData(store(kind, data.features), data.pairs)
-    options = {"checkpoint": tmp_path / "fit.safetensors", "resume": True}
+    options = {"checkpoint": Checkpoint(tmp_path / "fit.safetensors", resume=True)}
     half = quiet_fit(*message_passing_pair(), elsewhere, epochs=2, **options)
     torch.manual_seed(0)
     assert half.predict(elsewhere.features).shape == (60,)

@@ -28,7 +28,7 @@ from pyro_crowdclust.minibatches import Batch, MinibatchSampler, SinglePairs, fu
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 
-from ..crowds import amortized_pair, crowd, quiet_fit
+from ..crowds import added_to_loss, amortized_pair, crowd, quiet_fit
 from ..oracles import is_conjugate_prior, log_density, random_covariance, random_natural
 from ..problems import (
     DIM,
@@ -375,8 +375,7 @@ def has_gradient(*modules: nn.Module) -> bool:
 )
 def test_the_recognition_term_reaches_the_recognition_network_alone(make, options):
     guide, batch = make(recognition_term=RecognitionTerm(2.0), **options)
-    guide(batch)
-    guide.auxiliary_loss.backward()
+    added_to_loss(guide, batch).backward()
     assert has_gradient(guide.recognition)
     assert not has_gradient(guide.model)
     assert not has_gradient(guide.points if make is problem else guide.posteriors)
@@ -385,14 +384,14 @@ def test_the_recognition_term_reaches_the_recognition_network_alone(make, option
 def test_the_recognition_term_is_the_answers_under_message_free_assignments():
     guide, batch = problem(recognition_term=RecognitionTerm(7.0))
     batch = weighted(batch)
-    guide(batch)
+    loss = added_to_loss(guide, batch)
     expected = answers_term(guide, batch)
     # The term leaves out what does not depend on q: the log-likelihood of "different" for all.
     expected -= sum(
         weight * log_answer(guide, worker, label, same=False)
         for _, _, worker, label, weight in answers(batch)
     )
-    assert guide.auxiliary_loss.item() == pytest.approx(-7 * expected, rel=1e-10)
+    assert loss.item() == pytest.approx(-7 * expected, rel=1e-10)
 
 
 def test_the_weight_of_the_recognition_term_follows_the_epoch():
@@ -400,11 +399,9 @@ def test_the_weight_of_the_recognition_term_follows_the_epoch():
     losses = []
     for epoch in (0, 1, 2.0, 10):
         guide.set_epoch(epoch)
-        guide(batch)
-        losses.append(guide.auxiliary_loss.item())
+        losses.append(added_to_loss(guide, batch).item())
     assert [loss / losses[-1] for loss in losses] == pytest.approx([8, 4, 2, 1])
-    guide(without_answers(batch))
-    assert guide.auxiliary_loss is None
+    assert added_to_loss(guide, without_answers(batch)) == 0
 
 
 def test_answers_do_not_change_what_the_networks_infer():

@@ -16,11 +16,11 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.minibatches import MinibatchSampler, PageBlocks
+from pyro_crowdclust.minibatches import AnswerSampling, MinibatchSampler, PageBlocks
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import Stopping, robbins_monro
 
 from ..crowds import (
     DIM,
@@ -106,11 +106,20 @@ def test_data_in_no_container(data):
         fit(*plain_pair(), data)
 
 
-@pytest.mark.parametrize("name", ["epochs", "steps", "batch_size", "answers_per_step", "patience"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_counts_below_one(name, value):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("epochs", lambda value: {"epochs": value}),
+        ("batch_size", lambda value: {"batch_size": value}),
+        ("steps", lambda value: {"stopping": Stopping(steps=value)}),
+        ("patience", lambda value: {"stopping": Stopping(patience=value)}),
+        ("answers_per_step", lambda value: {"answer_sampling": AnswerSampling(value)}),
+    ],
+)
+def test_counts_below_one(name, options, value):
     with refuses(f"{name} is {value}.* must be at least 1"):
-        quiet_fit(*plain_pair(), crowd(), **{name: value})
+        quiet_fit(*plain_pair(), crowd(), **options(value))
 
 
 @pytest.mark.parametrize("step_size", [0, -0.1, 1.5, float("nan")])
@@ -316,7 +325,7 @@ def test_a_network_with_one_size():
 def test_pages_where_there_are_none():
     data = CrowdData(crowd().features, crowd().pairs.drop(columns="page").drop_duplicates())
     with refuses("the answers have no pages; add a column 'page' to pairs or use ConnectedBlocks"):
-        quiet_fit(*plain_pair(), data, blocks=PageBlocks())
+        quiet_fit(*plain_pair(), data, answer_sampling=AnswerSampling(blocks=PageBlocks()))
 
 
 def test_natural_parameters_outside_their_domain():

@@ -15,6 +15,7 @@ import torch
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch
+from pyro_crowdclust.training import Checkpoint, Trainer
 
 from ..crowds import plain_pair
 from ..ranks_fit import FITS, _die, crowd_of_pages, run, values
@@ -74,7 +75,7 @@ def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
     assert "RankLost: another process of this fit has ended" in said
     path = folder / "two processes.safetensors"
     moves = [MergeMoves(), partial(_die, 1, 0)]
-    resumed = run("message passing", checkpoint=path, resume=True, callbacks=moves)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True), callbacks=moves)
     assert_same(values(resumed), values(run("message passing")))
 
 
@@ -145,4 +146,4 @@ def test_noise_of_parts_is_that_of_the_batch():
 def test_known_labels_are_for_one_process():
     data = CrowdData(np.zeros((4, 4)), known=[0, 1, None, None])
     with pytest.raises(ValueError, match="fit these data in one process"):
-        fit(*plain_pair(), data, ranks=Rank(0, 2))
+        fit(*plain_pair(), data, trainer=partial(Trainer, ranks=Rank(0, 2)))

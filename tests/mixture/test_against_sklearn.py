@@ -132,7 +132,7 @@ def test_fit_on_the_full_data_is_the_same_ascent():
         guide.model,
         guide,
         CrowdData(x),
-        steps=20,
+        epochs=20,
         batch_size=None,
         step_size=1.0,
         initialize=None,

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.callbacks.sort_moves import SortMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import full_batch
@@ -133,7 +132,7 @@ def test_more_concentration_and_more_discount_give_more_clusters():
 
 @every_weights
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(range(CLUSTERS), 2)][::3])
-def test_merged_emptied_and_reordered_posteriors_are_those_of_their_counts(make, first, second):
+def test_merged_and_emptied_posteriors_are_those_of_their_counts(make, first, second):
     weights = make()
     prior, counts = weights.prior.natural_parameters, 20 * torch.rand(CLUSTERS)
     eta = prior + weights.count_statistics(counts)
@@ -146,8 +145,6 @@ def test_merged_emptied_and_reordered_posteriors_are_those_of_their_counts(make,
     left = counts.clone()
     left[first] = 0
     same(weights.emptied(eta, first), prior + weights.count_statistics(left))
-    order = torch.randperm(CLUSTERS)
-    same(weights.reordered(eta, order), prior + weights.count_statistics(counts[order]))
 
 
 def test_sticks_like_large_clusters_first_and_empty_ones_last():
@@ -185,38 +182,6 @@ def test_moves_in_a_guide_with_sticks(name):
     expected.start_at(MixtureStart(observed, q, 1.0))
     for site, posterior in guide.posteriors.items():
         same(posterior.natural_parameters, expected.posteriors[site].natural_parameters)
-
-
-def test_sort_moves_only_ever_raise_the_bound():
-    """From a start with the largest cluster last, sorting is found to pay, once."""
-    clusters = torch.tensor([0] * 4 + [1] * 10 + [2] * 40)
-    centers = torch.tensor([[-6.0, 0.0], [0.0, 6.0], [6.0, 0.0]])
-    data = CrowdData(centers[clusters] + torch.randn(54, 2))
-    model = SemiCrowdsourcedMixture(StickBreakingWeights(3), GaussianComponents(3, 2), Identity())
-
-    def start(model, guide, data, generator):
-        one_hot = torch.eye(3)[clusters]
-        guide.start_at(MixtureStart(model.components.observe(data.features), one_hot, 1.0))
-
-    moves = SortMoves()
-    options = {"epochs": 4, "initialize": start}
-    unsorted = fit_plain(model, MessagePassingGuide(model), data, **options)
-    result = fit_plain(model, MessagePassingGuide(model), data, callbacks=[moves], **options)
-    assert result.history["sorted"].tolist() == [1, 0, 0, 0]
-    assert moves.moves == [(1, pytest.approx(result.elbo - unsorted.elbo, rel=1e-3))]
-    assert result.elbo > unsorted.elbo
-    assert (result.assignments == 2 - unsorted.assignments).all()
-    ours, theirs = result.components.to_numpy(), unsorted.components.to_numpy()
-    assert ours == pytest.approx(theirs, abs=1e-4)
-
-
-def test_sort_moves_leave_dirichlet_weights_alone():
-    model = mixture("dirichlet", "gaussian")
-    moves = SortMoves()
-    data = CrowdData(torch.randn(20, 2))
-    result = fit_plain(model, MessagePassingGuide(model), data, epochs=2, callbacks=[moves])
-    assert moves.moves == []
-    assert (result.history["sorted"] == 0).all()
 
 
 @pytest.mark.parametrize(

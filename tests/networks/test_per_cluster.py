@@ -65,15 +65,6 @@ def test_rows_add_up_to_items():
 
 
 @every_network
-def test_reordering_clusters_reorders_what_rows_get(make):
-    network, order = randomized(make(SIZES, K)), torch.tensor([2, 3, 1, 0])
-    x = torch.randn(K, 3)
-    before = network(x[order], Rows.of(torch.eye(K)[order]))
-    network.reorder(order)
-    torch.testing.assert_close(network(x[order], Rows.of(torch.eye(K))), before)
-
-
-@every_network
 def test_a_linear_start_holds_for_every_cluster(make):
     network = make(SIZES, K)
     weight, bias = torch.randn(2, 2), torch.randn(2)

@@ -37,6 +37,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.results import class_probabilities, cluster_classes
 from pyro_crowdclust.results.saving import data_fields, structure_of
+from pyro_crowdclust.training import Checkpoint
 from pyro_crowdclust.training.fingerprint import digest
 
 from ..crowds import (
@@ -440,7 +441,7 @@ def test_a_checkpoint_is_no_result(saved, path, tmp_path):
     with refuses(
         "is no checkpoint but a pyro_crowdclust result: read it with pyro_crowdclust.load"
     ):
-        quiet_fit(*plain_pair(), crowd(), checkpoint=path, resume=True)
+        quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, resume=True))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.files.safetensors_file import partial_path, read_file
-from pyro_crowdclust.minibatches import Batch, SinglePairs
+from pyro_crowdclust.minibatches import AnswerSampling, Batch, SinglePairs
+from pyro_crowdclust.training import Checkpoint, Stopping
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..killed_fit import FITS, Draws, in_step, location_guide, location_model, run
@@ -69,10 +70,10 @@ def path(tmp_path) -> Path:
     return tmp_path / "fit.safetensors"
 
 
-def stopped(kind: str, path: Path, step: int, **options) -> None:
+def stopped(kind: str, path: Path, step: int, every=timedelta(minutes=5), **options) -> None:
     """Run until the middle of a step."""
     with pytest.raises(Stop):
-        run(kind, step, stop, checkpoint=path, **options)
+        run(kind, step, stop, checkpoint=Checkpoint(path, every), **options)
 
 
 def steps_in(path: Path) -> int:
@@ -104,7 +105,7 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path):
         found = read_file(tmp_path / kind, "checkpoint")["trainer"]
         assert found["steps_done"] == per_epoch(kind) + 2
         assert len(found["position"]["elbos"]) == 2
-        resumed = run(kind, checkpoint=tmp_path / kind, resume=True)
+        resumed = run(kind, checkpoint=Checkpoint(tmp_path / kind, resume=True))
         assert same(resumed, uninterrupted(kind))
 
 
@@ -113,25 +114,27 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path):
 def test_stopped_anywhere(kind, where, path):
     length = per_epoch(kind)
     step = {"first epoch": 1, "end of an epoch": 2 * length, "last step": 3 * length - 1}[where]
-    stopped(kind, path, step, checkpoint_every=1)
+    stopped(kind, path, step, every=1)
     assert steps_in(path) == step
-    resumed = run(kind, checkpoint=path, resume=True)
+    resumed = run(kind, checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted(kind))
 
 
 @pytest.mark.parametrize("every", [None, timedelta(hours=1)])
 def test_stopped_with_checkpoints_of_whole_epochs(every, path):
     length = per_epoch("message passing")
-    stopped("message passing", path, 2 * length - 1, checkpoint_every=every)
+    stopped("message passing", path, 2 * length - 1, every=every)
     assert steps_in(path) == length
-    resumed = run("message passing", checkpoint=path, resume=True)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
 
 
 def test_stopped_before_the_first_checkpoint(path):
     stopped("full batch", path, 0)
     assert not path.exists()
-    assert same(run("full batch", checkpoint=path, resume=True), uninterrupted("full batch"))
+    assert same(
+        run("full batch", checkpoint=Checkpoint(path, resume=True)), uninterrupted("full batch")
+    )
 
 
 def test_stopped_again_and_again(path):
@@ -141,43 +144,41 @@ def test_stopped_again_and_again(path):
                 "message passing",
                 step,
                 stop,
-                checkpoint=path,
-                checkpoint_every=2,
-                resume=True,
+                checkpoint=Checkpoint(path, every=2, resume=True),
             )
-    resumed = run("message passing", checkpoint=path, resume=True)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
 
 
 def test_checkpoints_after_some_time(path):
-    stopped("message passing", path, 3, checkpoint_every=timedelta(microseconds=1))
+    stopped("message passing", path, 3, every=timedelta(microseconds=1))
     assert steps_in(path) == 3
 
 
 def test_a_checkpoint_changes_no_answer(path):
-    result = run("message passing", checkpoint=path, checkpoint_every=1)
+    result = run("message passing", checkpoint=Checkpoint(path, every=1))
     assert same(result, uninterrupted("message passing"))
     assert not partial_path(path).exists()
 
 
 def test_a_finished_fit_is_read_from_its_checkpoint(path):
     first = run("message passing", checkpoint=path)
-    again = run("message passing", 0, stop, checkpoint=path, resume=True)
+    again = run("message passing", 0, stop, checkpoint=Checkpoint(path, resume=True))
     assert same(again, first)
     assert again.seconds >= first.history["seconds"].sum()
     assert (again.history["seconds"] == first.history["seconds"]).all()
 
 
 def test_a_converged_fit_stays_so(path):
-    train = partial(run, "full batch", tolerance=1e-3, epochs=100, checkpoint=path)
-    first = train()
+    train = partial(run, "full batch", stopping=Stopping(1e-3), epochs=100)
+    first = train(checkpoint=path)
     assert first.stop_reason.startswith("converged")
-    assert same(train(0, stop, resume=True), first)
+    assert same(train(0, stop, checkpoint=Checkpoint(path, resume=True)), first)
 
 
 def test_a_larger_budget_goes_on(path):
     run("message passing", checkpoint=path, epochs=1)
-    resumed = run("message passing", checkpoint=path, resume=True)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
 
 
@@ -189,12 +190,12 @@ def test_without_resume_the_fit_starts_anew(path):
 def test_moves_of_callbacks_are_kept(path):
     merges = MergeMoves()
     merges.moves.append((1, 0, 2, 3.5))
-    train = partial(quiet_fit, *plain_pair(), crowd(), checkpoint=path)
-    train(callbacks=[merges])
-    moves = list(merges.moves)
-    other = MergeMoves()
-    train(callbacks=[other], resume=True)
-    assert other.moves == moves
+    train = partial(quiet_fit, *plain_pair(), crowd())
+    (own,) = train(callbacks=[merges], checkpoint=path).callbacks
+    resumed = train(callbacks=[MergeMoves()], checkpoint=Checkpoint(path, resume=True))
+    assert resumed.callbacks[0].moves == own.moves
+    moves = own.moves
+    assert merges.moves == [(1, 0, 2, 3.5)]
     assert moves[0] == (1, 0, 2, 3.5)
 
 
@@ -212,11 +213,11 @@ def test_a_fit_that_goes_bad_after_it_was_resumed(path):
 
     outcomes = []
     length = per_epoch("pyro.param")
-    for options in ({}, {"checkpoint": path, "resume": True}):
+    for options in ({}, {"checkpoint": Checkpoint(path, resume=True)}):
         if options:
             spoiled.clear()
             with pytest.raises(Stop):
-                train(length + 1, stop, checkpoint=path, checkpoint_every=1)
+                train(length + 1, stop, checkpoint=Checkpoint(path, every=1))
             assert steps_in(path) == length + 1
         with pytest.warns(UserWarning, match="not finite after 6 steps: .*'penalty'.*kept"):
             outcomes.append(train(length + 1, lambda: spoiled.append(True), **options))
@@ -229,7 +230,7 @@ def test_ctrl_c_waits_for_the_end_of_the_step(path):
     assert result.stop_reason == "interrupted by the user after 6 steps"
     assert steps_in(path) == 6
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    resumed = run("message passing", checkpoint=path, resume=True)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
 
 
@@ -241,7 +242,7 @@ def test_a_second_ctrl_c_does_not_wait(path):
     result = run("message passing", 5, press_twice, checkpoint=path)
     assert result.stop_reason == "interrupted by the user after 6 steps"
     assert steps_in(path) == per_epoch("message passing")
-    resumed = run("message passing", checkpoint=path, resume=True)
+    resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
 
 
@@ -250,10 +251,11 @@ def test_ctrl_c_while_callbacks_run(path):
         if trainer.epochs_done == 2:
             signal.raise_signal(signal.SIGINT)
 
-    train = partial(run, "full batch", checkpoint=path, callbacks=[press])
-    assert train().stop_reason == "interrupted by the user after 2 steps"
+    train = partial(run, "full batch", callbacks=[press])
+    assert train(checkpoint=path).stop_reason == "interrupted by the user after 2 steps"
     assert steps_in(path) == 2
-    assert train(resume=True).stop_reason == uninterrupted("full batch").stop_reason
+    resumed = train(checkpoint=Checkpoint(path, resume=True))
+    assert resumed.stop_reason == uninterrupted("full batch").stop_reason
 
 
 def test_sigterm_reaches_whoever_heard_it_before(path):
@@ -271,7 +273,9 @@ def test_sigterm_reaches_whoever_heard_it_before(path):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert steps_in(path) == 2
-    assert same(run("full batch", checkpoint=path, resume=True), uninterrupted("full batch"))
+    assert same(
+        run("full batch", checkpoint=Checkpoint(path, resume=True)), uninterrupted("full batch")
+    )
 
 
 def test_a_fit_in_another_thread_has_checkpoints_too(path):
@@ -296,15 +300,18 @@ def test_a_fit_in_another_thread_has_checkpoints_too(path):
         ({"step_size": 0.2}, "step_size was 0.3 and is 0.2"),
         ({"callbacks": []}, "callbacks was .*MergeMoves.* and is"),
         ({"optim": torch.optim.SGD}, "optim was .*Adam.*lr.* and is torch.optim.sgd.SGD"),
-        ({"blocks": SinglePairs()}, "blocks was null and is .*SinglePairs"),
+        (
+            {"answer_sampling": AnswerSampling(30, SinglePairs())},
+            "answer_sampling was .* and is .*blocks.*part",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_other_settings(options, named, path):
-    stopped("message passing", path, 1, checkpoint_every=1)
+    stopped("message passing", path, 1, every=1)
     with refuses(f"of other settings: {named}.*resume=False to start anew"):
         quiet = {"callbacks": [MergeMoves(), Draws()], "batch_size": 10, "step_size": 0.3}
-        options = quiet | options | {"checkpoint": path, "resume": True}
+        options = quiet | options | {"checkpoint": Checkpoint(path, resume=True)}
         quiet_fit(*message_passing_pair(), crowd(), epochs=3, **options)
 
 
@@ -322,17 +329,17 @@ def test_other_data(path):
         CrowdData(data.features, pairs.drop(columns="page").drop_duplicates()),
     ):
         with refuses("of other data: give fit the data that it was made with"):
-            run("full batch", data=other, checkpoint=path, resume=True)
+            run("full batch", data=other, checkpoint=Checkpoint(path, resume=True))
     copied = CrowdData(data.features.copy(), pairs.copy())
-    run("full batch", data=copied, checkpoint=path, resume=True)
+    run("full batch", data=copied, checkpoint=Checkpoint(path, resume=True))
 
 
 def test_another_model(path, monkeypatch):
-    stopped("pyro.param", path, 2, checkpoint_every=1)
+    stopped("pyro.param", path, 2, every=1)
     with monkeypatch.context() as patch:
         patch.setattr(location_guide, "__qualname__", "other_guide")
         with refuses("guide was tests.killed_fit.location_guide and is tests.*other_guide"):
-            run("pyro.param", checkpoint=path, resume=True)
+            run("pyro.param", checkpoint=Checkpoint(path, resume=True))
 
     def location_guide_of_another_size(batch: Batch) -> None:
         loc = pyro.param("loc", torch.zeros(2))
@@ -344,26 +351,21 @@ def test_another_model(path, monkeypatch):
     with refuses(r"does not fit this fit \(store.scale is only in the file .*remove it"):
         quiet_fit(
             *(location_model, location_guide_of_another_size, crowd()),
-            **(options | {"checkpoint": path, "resume": True}),
+            **(options | {"checkpoint": Checkpoint(path, resume=True)}),
         )
-
-
-def test_resume_needs_a_file():
-    with refuses("resume=True needs checkpoint="):
-        quiet_fit(*plain_pair(), crowd(), resume=True)
 
 
 @pytest.mark.parametrize("every", [0, 2.5, True, timedelta(0), "5 minutes"])
 def test_intervals(every, path):
-    with refuses("checkpoint_every is .* must be a number of steps, at least 1, or a time"):
-        quiet_fit(*plain_pair(), crowd(), checkpoint=path, checkpoint_every=every)
+    with refuses("Checkpoint.every is .* must be a number of steps, at least 1, or a time"):
+        quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, every=every))
 
 
 def test_files_that_are_something_else_are_not_written_over(path):
     path.write_text("item,worker\n")
     for resume in (False, True):
         with refuses("is there already and is no checkpoint.*remove it, or name another file"):
-            run("full batch", 0, stop, checkpoint=path, resume=resume)
+            run("full batch", 0, stop, checkpoint=Checkpoint(path, resume=resume))
     assert path.read_text() == "item,worker\n"
 
 
