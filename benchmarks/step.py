@@ -40,7 +40,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.fit import adam
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.guides import AmortizedGuide, AtMean, MessagePassingGuide, Sampled
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -78,7 +78,7 @@ def build(
     hidden: int = HIDDEN,
     num_workers: int = WORKERS,
     amortized: bool = False,
-    num_summed: int | None = None,
+    assignments: AtMean | Sampled = AtMean(),  # noqa: B008, frozen
 ) -> tuple[SemiCrowdsourcedMixture, AmortizedGuide | MessagePassingGuide]:
     """BayesSCDC, or SCDC, on MNIST shapes."""
     model = SemiCrowdsourcedMixture(
@@ -90,7 +90,8 @@ def build(
     term = RecognitionTerm(10.0)
     if amortized:
         networks = AmortizedRecognition((PIXELS, hidden, hidden), dim, num_clusters)
-        return model, AmortizedGuide(model, networks, recognition_term=term, num_summed=num_summed)
+        guide = AmortizedGuide(model, networks, recognition_term=term, assignments=assignments)
+        return model, guide
     networks = GaussianRecognition(SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim)
     return model, MessagePassingGuide(model, networks, recognition_term=term)
 
@@ -190,7 +191,7 @@ def measure_scdc(
         "scdc_rows_per_item": sum(rows) / sum(len(batch.items) for batch in batches),
         "scdc_at_start_over_bayes": at_start,
         "scdc_drawn_over_bayes": over_bayes(
-            make_trainer(data, amortized=True, num_summed=SUMMED), share=5
+            make_trainer(data, amortized=True, assignments=Sampled(SUMMED)), share=5
         ),
     }
 

@@ -34,8 +34,8 @@ from torch import nn
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.distributions import (
     Assignment,
-    AtMean,
     ComponentObservation,
+    ConjugateAtMean,
     ConjugatePosterior,
     ConjugatePrior,
     TwoCoinAnswer,
@@ -96,7 +96,7 @@ class Guide(nn.Module):
     def forward(self, batch):
         values = global_sites(self.posteriors)
         with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
-            pyro.sample("z", AtMean(Categorical(K), self.logits(batch, values)))
+            pyro.sample("z", ConjugateAtMean(Categorical(K), self.logits(batch, values)))
 
     @torch.no_grad()
     def logits(self, batch, values, rounds=20):

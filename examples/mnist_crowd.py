@@ -34,7 +34,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import BernoulliEmission
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.guides import AmortizedGuide, AtMean, MessagePassingGuide, Sampled
 from pyro_crowdclust.inference import ConsistencyTerm, RandomAffine, RecognitionTerm
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.minibatches import joined_ranks
@@ -131,8 +131,8 @@ def build(
         clusters,
         assignment_network=ConvolutionalEncoder(IMAGE_SHAPE, clusters),
     )
-    num_summed = options.num_summed or None
-    return model, AmortizedGuide(model, recognition, num_summed=num_summed, **terms)
+    assignments = Sampled(options.num_summed) if options.num_summed else AtMean()
+    return model, AmortizedGuide(model, recognition, assignments=assignments, **terms)
 
 
 def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:

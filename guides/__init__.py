@@ -1,6 +1,7 @@
 """The posterior side: one file per guide."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
+from pyro_crowdclust.guides.assignments import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
@@ -8,8 +9,11 @@ from pyro_crowdclust.guides.two_way import TwoWayGuide
 
 __all__ = [
     "AmortizedGuide",
+    "AtMean",
     "ClassLabelGuide",
+    "Enumerated",
     "MessagePassingGuide",
+    "Sampled",
     "StructuredGuide",
     "TwoWayGuide",
 ]

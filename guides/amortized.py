@@ -1,10 +1,9 @@
 """The amortized guide of SCDC; Luo et al. 2018, section 2.3.
 
 Global sites are points (maximum likelihood, or maximum a posteriori under the model's priors).
-``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is enumerated in the guide, so that
-Pyro's ``TraceEnum_ELBO`` sums it out exactly: in one value, its mean, in which the bound is linear.
-Whether the ends of a pair agree is a site of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``:
-the term ``L_rel`` is linear in it.
+``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is summed out, by Pyro's own
+enumeration (``Enumerated``) or at its mean (``AtMean``). Whether the ends of a pair agree is a site
+of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
 """
 
 from __future__ import annotations
@@ -20,18 +19,16 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import RateSummary, summarize_point
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
-    Assignment,
     FullPlate,
     GaussianAtMean,
     OfItems,
     PointEstimate,
     Rows,
     SameCluster,
-    SparseAssignment,
-    SummedAssignment,
 )
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
+from pyro_crowdclust.guides.assignments import AssignmentSum, AtMean
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LocalPosterior,
@@ -68,12 +65,9 @@ class AmortizedGuide(nn.Module):
         ``RecognitionTerm``.
     consistency_term
         What q(z | o) also learns from views of the items; see ``ConsistencyTerm``.
-    num_summed
-        Sum z over so many most probable clusters of an item, and estimate what the others add by
-        one of them, drawn (``SparseAssignment``): bound and gradients are unbiased, and a step
-        decodes ``num_summed + 1`` latents of an item in place of K. None: the exact sum, up to the
-        rounding of the networks' numbers (``SummedAssignment``); a step decodes one latent for
-        every cluster that an item may be in, all K at first and fewer as q(z | o) becomes sure.
+    assignments
+        How z is summed out: ``Enumerated()`` by Pyro under ``TraceEnum_ELBO``, ``AtMean()`` to the
+        same number in less time, ``Sampled(m)`` by an unbiased estimate in still less.
 
     Examples
     --------
@@ -102,11 +96,9 @@ class AmortizedGuide(nn.Module):
         initial_rate: float = 0.8,
         recognition_term: RecognitionTerm | None = None,
         consistency_term: ConsistencyTerm | None = None,
-        num_summed: int | None = None,
+        assignments: AssignmentSum = AtMean(),  # noqa: B008, frozen
     ) -> None:
         super().__init__()
-        if num_summed is not None and num_summed < 1:
-            raise ValueError(f"num_summed is {num_summed}, but must be at least 1, or None for all")
         if model.emission.observes_latent:
             raise ValueError(
                 "the model's features are its latents, so there is nothing to amortize: use "
@@ -121,7 +113,7 @@ class AmortizedGuide(nn.Module):
         self.recognition = recognition
         self.recognition_term = recognition_term
         self.consistency_term = consistency_term
-        self.num_summed = num_summed
+        self.assignments = assignments
         self.points = nn.ModuleDict(
             {
                 name: PointEstimate(prior, maximum_a_posteriori and name != "weights")
@@ -138,23 +130,11 @@ class AmortizedGuide(nn.Module):
         logits, trunk = self.recognition.assignment_logits(features)
         return self.outputs(logits.double().log_softmax(-1)), trunk
 
-    def _assignment(self, log_probabilities: Tensor, batch: Batch) -> Assignment:
-        """q(z | o), with all of its values or with some."""
-        if self.num_summed is None:
-            # What is left out is lost in the rounding of what networks make of the features.
-            rounding = torch.finfo(batch.features.dtype).eps / 2
-            return SummedAssignment(log_probabilities, rounding)
-        if self.num_summed >= self.model.num_clusters - 1:
-            return Assignment(log_probabilities)
-        noise = batch.noise(log_probabilities.detach()[:, :1])
-        uniform = torch.special.ndtr(noise).squeeze(-1)
-        return SparseAssignment(log_probabilities, self.num_summed, uniform)
-
     def _latent(self, features: Tensor, trunk: Tensor, z: Tensor) -> GaussianAtMean | OfItems:
         """q(x | z, o)."""
-        if self.num_summed is not None or z.dim() == 2:
+        if not z.is_sparse:
             return GaussianAtMean(self.recognition.latent(features, trunk, z))
-        rows = Rows.of(z.flatten(0, -2))
+        rows = Rows.of(z)
         latent = self.recognition.latent_of_rows(features, trunk, rows)
         return OfItems(GaussianAtMean(latent), rows)
 
@@ -175,8 +155,7 @@ class AmortizedGuide(nn.Module):
 
         log_probabilities, trunk = self._log_probabilities(batch.features)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
-            assignment = self._assignment(log_probabilities, batch)
-            z = pyro.sample("z", assignment, infer={"enumerate": "parallel"})
+            z = self.assignments.sample(log_probabilities, batch)
             pyro.sample("x", self._latent(batch.features, trunk, z))
         if batch.num_pairs:
             probabilities = softmax_without_denormals(log_probabilities)

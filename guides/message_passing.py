@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import AtMean, FullPlate, GaussianAtMean, SameCluster
+from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, SameCluster
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
@@ -95,7 +95,7 @@ class MessagePassingGuide(ConjugateGuide):
         local = self._local(batch, weights, theta, rates, labels)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
-            z = pyro.sample("z", AtMean(family, local.logits))
+            z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
         if rates and batch.num_pairs:

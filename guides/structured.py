@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
-    AtMean,
+    ConjugateAtMean,
     FullPlate,
     OfItems,
     RowNormalAtMean,
@@ -121,7 +121,7 @@ class StructuredGuide(ConjugateGuide):
         seen = self.recognition.trunk(batch.features.flatten(1))
         logits = self._logits(batch, seen, *(_detached(part) for part in sites))
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
-            z = pyro.sample("z", AtMean(Categorical(self.model.num_clusters), logits))
+            z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
             latents = self.recognition.latents(seen, rows)
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
@@ -168,7 +168,7 @@ class StructuredGuide(ConjugateGuide):
             total = total + distribution.log_prob(values[name])
             return values[name]
 
-        self.model.generate(theta, rows, seen.dtype, sample)
+        self.model.generate(theta, rows, sample)
         return total
 
     @torch.no_grad()

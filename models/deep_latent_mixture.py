@@ -11,7 +11,6 @@ emission and networks are objects; with sticks it is the model of the paper.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,34 +20,33 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
     FullPlate,
-    OfItems,
+    NamedDraws,
     RowComponent,
     RowNormal,
     Rows,
-    sample_sites,
+    RowSites,
+    SiteDraws,
+    emitted_rows,
 )
 from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
-from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     GaussianComponents,
     Weights,
-    check_num_clusters,
+    check_features_of_clusters,
+    check_parts,
     describe_mixture,
     mixture_priors,
+    sample_mixture,
 )
 from pyro_crowdclust.supervision import Supervision
-
-# Features are read in parts of so many rows, so that a memory map is never loaded whole.
-_CHECKED_ROWS = 4096
 
 
 @described
@@ -107,7 +105,7 @@ class DeepLatentMixture(nn.Module):
     ) -> None:
         super().__init__()
         self.supervision = Supervision() if supervision is None else supervision
-        check_num_clusters(weights, components, self.supervision)
+        check_parts(weights, components, self.supervision)
         self.weights = weights
         self.components = components
         self.emission = emission
@@ -127,49 +125,32 @@ class DeepLatentMixture(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return mixture_priors(self)
 
-    def describe(
-        self, draws: dict[str, diagnostics.SiteDraws]
-    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of weights and components under the names that diagnostics give them."""
-        return describe_mixture(self, draws)
+        return describe_mixture(self.weights, draws)
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
         """Features among the values of a simulation's sites."""
         return values["o"]
 
-    @torch.no_grad()
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_workers(self.annotators, data)
         self.supervision.check(data)
-        if data.features is None:
-            raise ValueError("the data have no features, which this model is of: pass features")
-        network = self.emission.network
-        made, given = network.num_outputs, math.prod(data.features.shape[1:])
-        if made != given:
-            raise ValueError(
-                f"the emission makes {made} features, but every item has {given}: change the "
-                "output size of its network"
-            )
-        for row, features in data.parts(_CHECKED_ROWS):
-            self.emission.check(features, first_row=row)
+        check_features_of_clusters(self.emission, data)
 
-    def generate(
-        self, theta: Tensor, rows: Rows, dtype: torch.dtype, sample: Callable[[str, Any], Tensor]
-    ) -> None:
+    def generate(self, theta: Tensor, rows: Rows, sample: Callable[[str, Any], Tensor]) -> None:
         """Go through latents and features of some rows, from the top down.
 
         ``sample(name, distribution)`` is told the distribution of rows of each and returns its
-        value: a run of the model's sites, or of a guide that only wants their log-densities.
+        value: ``RowSites``, or of a guide that only wants their log-densities.
         """
-        family = self.components.latent_family
         statistics = self.components.latent_statistics(theta)
         top, *others = self.latent_names()
-        value = sample(top, RowComponent(family, statistics, rows))
+        h = sample(top, RowComponent(self.components.latent_family, statistics, rows))
         for name, layer in zip(others, self.layers, strict=True):
-            draw = rows.draw(IndependentMoments.of(value)).to(dtype)
-            value = sample(name, RowNormal.of(layer(draw, rows)))
-        sample("o", self.emission(rows.draw(IndependentMoments.of(value)).to(dtype), rows))
+            h = sample(name, RowNormal.of(emitted_rows(layer, h, rows)))
+        sample("o", emitted_rows(self.emission, h, rows))
 
     @torch.no_grad()
     def features_of(
@@ -193,25 +174,14 @@ class DeepLatentMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the assignments z."""
-        mixture = {"weights": self.weights.prior, "components": self.components.prior}
-        labels = sample_sites(mixture | self.supervision.priors())
-        weights, theta = labels.pop("weights"), labels.pop("components")
-
+        log_weights, theta, labels = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
-            log_weights = self.weights.log_weights(weights)
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             rows = Rows.of(z)
-
-            def sample(name: str, distribution: Any) -> Tensor:
-                observed = batch.features if name == "o" else None
-                site = OfItems(distribution, rows, shared=name == "o")
-                return pyro.sample(name, site, obs=observed)
-
-            self.generate(theta, rows, next(self.emission.parameters()).dtype, sample)
+            self.generate(theta, rows, RowSites(rows, batch.features))
             self.supervision.item_sites(z, labels, batch)
         self.supervision.joint_sites(z, batch)
-        if self.annotators is not None:
-            sample_answers(self.annotators, z, batch)
+        sample_answers(self.annotators, z, batch)
         return z
 
 

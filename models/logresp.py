@@ -12,19 +12,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import (
     ClassAnnotators,
     check_class_labels,
     check_features,
+    describe_annotators,
     sample_labels,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ConjugatePrior,
+    FullPlate,
+    NamedDraws,
+    SiteDraws,
+)
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import SoftmaxRegression
@@ -66,18 +71,16 @@ class LogResp(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return {"coefficients": self.regression.prior, **self.annotators.priors()}
 
-    def describe(
-        self, draws: dict[str, diagnostics.SiteDraws]
-    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
         phi = draws["coefficients"].value
         coefficients = {
-            "coefficients": diagnostics.NamedDraws(phi[..., :-1], ("class", "feature")),
-            "intercept": diagnostics.NamedDraws(phi[..., -1], ("class",)),
+            "coefficients": NamedDraws(phi[..., :-1], ("class", "feature")),
+            "intercept": NamedDraws(phi[..., -1], ("class",)),
         }
         return {
             "coefficients": coefficients,
-            **diagnostics.of_annotators(self.annotators, draws),
+            **describe_annotators(self.annotators, draws),
         }
 
     def check(self, data: CrowdData) -> None:
@@ -86,23 +89,14 @@ class LogResp(nn.Module):
         check_features(data, self.regression.num_features)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself.
-
-        The class of an item without labels is a leaf: ``q(y_i | phi) = p(y_i | x_i, phi)`` is
-        exact, and its term in the ELBO is zero. The bound of a free q(y_i) would be negative
-        there, the more so the wider q(phi) is, and many such items would shrink phi to nothing.
-        """
-        joint = self.regression.log_classes(values["coefficients"], batch.features)
-        prediction = joint.detach().log_softmax(-1)
-        if batch.class_labels is None:
-            return prediction
-        return torch.where(batch.class_labels.counts.unsqueeze(-1) > 0, joint, prediction)
+        """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself."""
+        labels = batch.class_labels
+        is_labelled = None if labels is None else labels.counts > 0
+        return self.regression.log_joint(values["coefficients"], batch.features, is_labelled)
 
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
-        with FullPlate("coefficients_plate", self.num_clusters):
-            values = {"coefficients": pyro.sample("coefficients", self.regression.distribution())}
-        values |= self.annotators.sample()
+        values = self.regression.sample() | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
             sample_labels(self.annotators, values, y, batch)

@@ -12,28 +12,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust import diagnostics
 from pyro_crowdclust.annotators import (
     ClassAnnotators,
     check_class_labels,
     check_features,
+    describe_annotators,
     sample_labels,
 )
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
-    ComponentObservation,
     ConjugatePrior,
     FullPlate,
+    NamedDraws,
+    SiteDraws,
     sample_sites,
 )
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import Components, DirichletWeights, Weights
+from pyro_crowdclust.mixture import (
+    Components,
+    DirichletWeights,
+    Weights,
+    check_support,
+    describe_mixture,
+)
 
 
 @described
@@ -84,21 +90,10 @@ class MomResp(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return self._of_classes() | self.annotators.priors()
 
-    def describe(
-        self, draws: dict[str, diagnostics.SiteDraws]
-    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
-        log_weights = [self.weights.log_weights(site) for site in draws["weights"].statistics]
-        components = diagnostics.by_site(
-            "component", draws["components"], ("dim", "dim_other"), plates=("class",)
-        )
-        return {
-            "weights": {
-                "weights": diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("class",))
-            },
-            "components": components,
-            **diagnostics.of_annotators(self.annotators, draws),
-        }
+        mixture = describe_mixture(self.weights, draws, "class")
+        return mixture | describe_annotators(self.annotators, draws)
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
         """Features among the values of a simulation's sites."""
@@ -108,8 +103,7 @@ class MomResp(nn.Module):
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
         check_features(data, self.components.num_features)
-        for row, features in data.parts(4096):
-            self.components.check(features.flatten(1), first_row=row)
+        check_support(self.components, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """``E[log p(y_i = k) + log p(x_i | k)]`` up to a constant of the item."""
@@ -122,14 +116,8 @@ class MomResp(nn.Module):
         values = sample_sites(self._of_classes()) | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
-            family = self.components.family
-            given_class = ComponentObservation(
-                family, values["components"], y, family.observation_size
-            )
-            observed = None
-            if batch.features is not None:
-                observed = self.components.observe(batch.features)
-            pyro.sample("x", given_class, obs=observed)
+            observed = None if batch.features is None else self.components.observe(batch.features)
+            pyro.sample("x", self.components.given(values["components"], y), obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y
 

@@ -144,6 +144,19 @@ class TwoWayMixture(nn.Module):
         """Statistics of the Gaussian of every cell."""
         return self.family.component(effects, self.regressors)
 
+    def given(
+        self, cell: Float[Tensor, "item cell"], effects: Float[Tensor, " size"]
+    ) -> ComponentObservation:
+        """``p(x | z, u)``."""
+        family = self.family.component_family
+        return ComponentObservation(family, self.components(effects), cell, family.observation_size)
+
+    def observe(self, batch: Batch) -> Float[Tensor, "item observation"] | None:
+        """The value of the site ``x`` that the features are; None where there are none, to draw."""
+        if batch.features is None:
+            return None
+        return self.family.component_family.observed(batch.features.double())
+
     def of_clusters(self, cells: Float[Tensor, "*batch cell"]) -> Float[Tensor, "*batch cluster"]:
         """z, or q(z): cells summed over styles."""
         return cells.unflatten(-1, (self.num_clusters, self.num_styles)).sum(-1)
@@ -152,10 +165,7 @@ class TwoWayMixture(nn.Module):
         """``log p(x, cell | Theta)``, up to a constant of the item."""
         family = self.family.component_family
         # The full batch keeps its statistics, which are the same in every epoch.
-        statistics = batch.once(
-            family,
-            lambda: family.observation_statistics(family.observed(batch.features.double())),
-        )
+        statistics = batch.once(family, lambda: family.observation_statistics(self.observe(batch)))
         log_cells = self.log_cells(sites["weights"], sites["styles"])
         return torch.addmm(log_cells, statistics, self.components(sites["effects"]).mT)
 
@@ -189,18 +199,10 @@ class TwoWayMixture(nn.Module):
         """Run the model on a batch; returns the cells (z, u)."""
         values = sample_sites(self.priors())
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
-            cell = pyro.sample(
-                "cell", Assignment(self.log_cells(values["weights"], values["styles"]))
-            )
-            family = self.family.component_family
-            observed = None
-            if batch.features is not None:
-                observed = family.observed(batch.features.double())
-            of_cells = self.components(values["effects"])
-            observation = ComponentObservation(family, of_cells, cell, family.observation_size)
-            pyro.sample("x", observation, obs=observed)
-        if self.annotators is not None:
-            sample_answers(self.annotators, self.of_clusters(cell), batch)
+            log_cells = self.log_cells(values["weights"], values["styles"])
+            cell = pyro.sample("cell", Assignment(log_cells))
+            pyro.sample("x", self.given(cell, values["effects"]), obs=self.observe(batch))
+        sample_answers(self.annotators, self.of_clusters(cell), batch)
         return cell
 
 

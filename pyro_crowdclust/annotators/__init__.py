@@ -11,6 +11,7 @@ from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
     check_features,
+    describe_annotators,
     sample_evidence,
     sample_labels,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "check_class_labels",
     "check_features",
     "check_workers",
+    "describe_annotators",
     "sample_answers",
     "sample_evidence",
     "sample_labels",

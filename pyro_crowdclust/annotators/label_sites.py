@@ -14,7 +14,17 @@ from pyro_crowdclust.annotators.confusion import ClassAnnotators
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
 from pyro_crowdclust.minibatches.batch import Batch
+
+# What the entries of a site of annotators are.
+ENTRIES_OF_SITE = {
+    "communities": ("community_number",),
+    "community": ("community_number",),
+    "sources": ("source",),
+    "habit": ("label",),
+    "states": ("state",),
+}
 
 
 class LabelLikelihood:
@@ -111,3 +121,26 @@ def check_features(data: CrowdData, num_features: int) -> None:
             f"the model is of {num_features} features, but every item has {found}: build it with "
             "the number of the data"
         )
+
+
+def describe_annotators(
+    annotators: ClassAnnotators, draws: Mapping[str, SiteDraws]
+) -> dict[str, dict[str, NamedDraws]]:
+    """Draws of the workers' sites by name, and their ``confusion`` matrices, which all models have.
+
+    ``confusion`` is p(label | class) of every worker, whatever sites it is made of; these follow
+    under their own names.
+    """
+    sites = {name: draws[name] for name in annotators.priors()}
+    every = {name: site.statistics for name, site in sites.items()}
+    (num_draws,) = {len(statistics) for statistics in every.values()}
+    confusion = [
+        LabelLikelihood(annotators, {name: values[draw] for name, values in every.items()})
+        .log_confusion()
+        .exp()
+        .mT
+        for draw in range(num_draws)
+    ]
+    named = NamedDraws(torch.stack(confusion), ("worker", "class", "label"))
+    others = {name: by_site(name, site, ENTRIES_OF_SITE.get(name)) for name, site in sites.items()}
+    return others | {"confusion": {"confusion": named}}

@@ -14,9 +14,14 @@ from pyro_crowdclust.minibatches.batch import Batch
 
 
 def sample_answers(
-    annotators: TwoCoin, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
+    annotators: TwoCoin | None, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
 ) -> None:
-    """Run the sites of the workers' rates, and ``same`` and ``label`` of every pair."""
+    """Run the sites of the workers' rates, if there are any, and of every pair.
+
+    These are ``same`` and ``label``.
+    """
+    if annotators is None:
+        return
     with FullPlate("workers", annotators.num_workers):
         rates = {
             name: pyro.sample(name, prior.distribution())

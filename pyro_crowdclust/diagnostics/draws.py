@@ -19,6 +19,7 @@ from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
 from pyro_crowdclust.distributions.statistics import Point
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
 
@@ -46,31 +47,6 @@ class GivenValues(Messenger):
 
 
 @dataclass(frozen=True)
-class SiteDraws:
-    """Draws of one global site; the first axis counts the draws.
-
-    Attributes
-    ----------
-    value
-        theta: a tensor, or a named tuple of tensors.
-    statistics
-        The site's value in the model at each draw: t(theta), or theta for ordinary sites.
-    plates
-        Names of the plates that the site is in, in the order of its axes.
-    is_random
-        False for a point estimate.
-    reruns
-        Whether the guide had to run for every draw.
-    """
-
-    value: Any
-    statistics: Float[Tensor, "draw ..."]
-    plates: tuple[str, ...]
-    is_random: bool
-    reruns: bool = False
-
-
-@dataclass(frozen=True)
 class GlobalDraws:
     """Draws of all global sites from q.
 
@@ -93,6 +69,17 @@ class GlobalDraws:
     def at(self, draw: int) -> dict[str, Tensor]:
         """The values of the model's sites at one draw."""
         return {name: site.statistics[draw] for name, site in self.sites.items()}
+
+
+def described(model: Any, draws: dict[str, SiteDraws]) -> dict[str, NamedDraws]:
+    """Every variable of the posterior, by name.
+
+    A model may have a method ``describe(draws) -> {site: {variable: NamedDraws}}`` for sites that
+    deserve better names than those of ``by_site``, and for functions of several sites.
+    """
+    own = model.describe(draws) if hasattr(model, "describe") else {}
+    plain = {name: by_site(name, site) for name, site in draws.items() if name not in own}
+    return {name: drawn for part in (plain | own).values() for name, drawn in part.items()}
 
 
 def batch_of_items(result: Fitted, items: Int[Tensor, " item"]) -> Batch:

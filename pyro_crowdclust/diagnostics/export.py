@@ -15,13 +15,12 @@ from torch import Tensor
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
 from pyro_crowdclust.diagnostics.class_labels import label_draws
-from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws
+from pyro_crowdclust.diagnostics.draws import GlobalDraws, described, global_draws
 from pyro_crowdclust.diagnostics.likelihood import (
     answer_log_likelihoods,
     item_log_likelihood,
     left_out_answers,
 )
-from pyro_crowdclust.diagnostics.naming import described
 from pyro_crowdclust.diagnostics.predictive import (
     replicated_answers,
     replicated_features,

@@ -81,7 +81,7 @@ def item_log_likelihood(
     ]
     copies = latent_draws if continuous else 1
     batch = batch_of_items(result, items.repeat(copies))
-    proposals = sample_sites(run(result.guide, batch, {})) if continuous else {}
+    proposals = _proposals(result, batch, discrete) if continuous else {}
     first_dim = enumeration_dim(result, batch)
     values, log_proposal = _drawn([proposals[name] for name in continuous])
     rows = []
@@ -92,6 +92,15 @@ def item_log_likelihood(
         weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
     return torch.stack(rows).cpu()
+
+
+def _proposals(
+    result: Fitted, batch: Batch, discrete: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Sites of the guide given draws of its discrete ones, on which others may depend."""
+    sites = sample_sites(run(result.guide, batch, {}))
+    given, _ = _drawn([sites[name] for name in discrete if name in sites])
+    return sample_sites(run(result.guide, batch, given)) if given else sites
 
 
 def _by_guide(

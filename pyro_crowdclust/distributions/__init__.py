@@ -1,7 +1,8 @@
 """Pyro distributions whose values are sufficient statistics, priors, posteriors and points."""
 
-from pyro_crowdclust.distributions.assignments import SparseAssignment, SummedAssignment
+from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseAtMean
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
 from pyro_crowdclust.distributions.pairs import SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
@@ -11,33 +12,40 @@ from pyro_crowdclust.distributions.row_sites import (
     RowComponent,
     RowNormal,
     RowNormalAtMean,
+    RowSites,
+    emitted_rows,
 )
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.distributions.statistics import (
     Assignment,
-    AtMean,
     ComponentObservation,
+    ConjugateAtMean,
     GaussianAtMean,
 )
 
 __all__ = [
     "Assignment",
     "AssignmentAtMean",
-    "AtMean",
+    "ConjugateAtMean",
     "ComponentObservation",
     "ConjugatePosterior",
     "ConjugatePrior",
     "FullPlate",
     "GaussianAtMean",
+    "NamedDraws",
     "OfItems",
     "PointEstimate",
     "RowComponent",
     "RowNormal",
     "RowNormalAtMean",
+    "RowSites",
     "Rows",
     "SameCluster",
-    "SparseAssignment",
-    "SummedAssignment",
+    "SampledAssignment",
+    "SiteDraws",
+    "SparseAtMean",
     "TwoCoinAnswer",
+    "by_site",
+    "emitted_rows",
     "sample_sites",
 ]

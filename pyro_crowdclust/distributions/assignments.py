@@ -1,9 +1,10 @@
-"""Sums ``sum_k q_k f_k`` over an enumerated z of which not all values are computed.
+"""Posteriors q(z) under which latents differ from cluster to cluster, and not all are computed.
 
-Log-densities are linear in z, so that at its mean q they are their sum over all values, in which
-improbable ones can be left out up to a given error: ``SummedAssignment``.
+All log-densities are linear in z, so that at its mean q they are their sums over all values,
+``sum_k q_k f_k``. ``SparseAtMean`` returns that mean as a sparse matrix: entries that are together
+too improbable to matter are not stored, and their f_k not computed.
 
-Or one draw stands for all improbable values: ``SparseAssignment``. With q_1 >= q_2 >= ... of an
+Or one draw stands for all improbable values: ``SampledAssignment``. With q_1 >= q_2 >= ... of an
 item in falling order, R = sum_{k>m} q_k, and j > m drawn from q_k / R,
 
     sum_k q_k f_k  =  E_j[ sum_{k<=m} q_k f_k + R f_j ],
@@ -15,15 +16,18 @@ second factor held fixed: its derivative then has the mean ``sum_{k>m} (q_k' f_k
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from pyro.distributions.score_parts import ScoreParts
 from torch import Tensor
 
-from pyro_crowdclust.distributions.statistics import Assignment
+from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.distributions.statistics import Assignment, RealDraws, StatisticValued
 
 
-class SparseAssignment(Assignment):
+class SampledAssignment(Assignment):
     """``Assignment`` whose enumeration has the most probable z of every item, and one of the rest.
 
     In a guide under ``TraceEnum_ELBO``, which weights every enumerated value by the score function
@@ -31,7 +35,7 @@ class SparseAssignment(Assignment):
 
     Parameters
     ----------
-    log_weights
+    log_probabilities
         log q(z), normalized, shape ``[item, K]``.
     num_summed
         m, below K.
@@ -41,12 +45,12 @@ class SparseAssignment(Assignment):
 
     def __init__(
         self,
-        log_weights: Float[Tensor, "item cluster"],
+        log_probabilities: Float[Tensor, "item cluster"],
         num_summed: int,
         uniform: Float[Tensor, " item"],
     ) -> None:
-        super().__init__(log_weights)
-        fixed = log_weights.detach()
+        super().__init__(log_probabilities)
+        fixed = log_probabilities.detach()
         summed = fixed.topk(num_summed, -1).indices
         rest = fixed.scatter(-1, summed, -torch.inf)
         log_rest = rest.logsumexp(-1, keepdim=True)
@@ -71,39 +75,61 @@ class SparseAssignment(Assignment):
         return ScoreParts(log_prob, log_prob + log_scale, log_prob)
 
 
-class SummedAssignment(Assignment):
-    """``Assignment`` that is enumerated by one value, its mean ``E[z] = q``, with weight 1.
+class SparseAtMean(StatisticValued):
+    """q(z), whose site returns the probabilities, as a sparse matrix, in place of a draw.
 
-    All log-densities are linear in z, so that at the mean they are their sums over all values:
-    ``sum_k q_k f_k``. Latents that differ between the values of z have a row (``Rows``) for every
-    entry of the mean that is not zero. Values that are together less probable than ``left_out``
-    are zero: what the sum lacks is then at most ``left_out`` times the largest ``|f_k|``.
+    Latents that differ between the values of z have a row (``Rows``) for every stored entry. Values
+    that are together less probable than ``left_out`` are not stored: what ``sum_k q_k f_k`` lacks
+    is then at most ``left_out`` times the largest ``|f_k|``.
 
     Parameters
     ----------
-    log_weights
+    log_probabilities
         log q(z), normalized, shape ``[item, K]``.
     left_out
         A probability below 1.
+
+    Examples
+    --------
+    >>> site = SparseAtMean(torch.tensor([[0.7, 0.3], [1.0, 0.0]]).log())
+    >>> Rows.of(site.sample()).cluster.tolist()
+    [0, 1, 0]
     """
 
-    def __init__(self, log_weights: Float[Tensor, "item cluster"], left_out: float = 0.0) -> None:
-        super().__init__(log_weights)
-        probabilities = log_weights.exp()
+    def __init__(
+        self, log_probabilities: Float[Tensor, "item cluster"], left_out: float = 0.0
+    ) -> None:
+        self._log_probabilities = log_probabilities
+        probabilities = log_probabilities.exp()
         ascending, order = probabilities.detach().sort(-1)
-        kept = torch.empty_like(ascending).scatter_(
-            -1, order, (ascending.cumsum(-1) > left_out).to(ascending.dtype)
+        is_stored = torch.empty_like(ascending, dtype=torch.bool)
+        is_stored.scatter_(-1, order, ascending.cumsum(-1) > left_out)
+        entries = is_stored.nonzero(as_tuple=True)
+        self._value = torch.sparse_coo_tensor(
+            torch.stack(entries),
+            probabilities[entries],
+            probabilities.shape,
+            is_coalesced=True,
+            check_invariants=False,
         )
-        self._mean = probabilities * kept
+        super().__init__(log_probabilities.shape[:-1], log_probabilities.shape[-1:])
 
-    def enumerate_support(self, expand: bool = True) -> Float[Tensor, "1 item cluster"]:
-        return self._mean.unsqueeze(0)
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "item cluster"]:
+        self._one_draw(sample_shape)
+        return self._value
 
-    def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
-        log_prob = self.log_prob(x)
-        if x.dim() == 2:
-            return ScoreParts(log_prob, log_prob, 0)
-        return ScoreParts(log_prob, torch.zeros_like(log_prob), 0)
+    def log_prob(self, value: Float[Tensor, "item cluster"]) -> Float[Tensor, " item"]:
+        # A value that cannot occur, log q = -inf, has no row.
+        rows = Rows.of(value)
+        return rows.total(self._log_probabilities[rows.item, rows.cluster])
+
+    def real_draws(self, num_draws: int) -> RealDraws:
+        """One-hot z from q, instead of its mean."""
+        shape = num_draws, *self._log_probabilities.shape
+        drawn = torch.distributions.OneHotCategorical(
+            logits=self._log_probabilities.expand(shape), validate_args=False
+        ).sample()
+        return RealDraws(drawn, drawn)
 
 
-__all__ = ["SparseAssignment", "SummedAssignment"]
+__all__ = ["SampledAssignment", "SparseAtMean"]

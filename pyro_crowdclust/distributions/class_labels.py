@@ -101,8 +101,8 @@ class ItemLabels(StatisticValued):
 class AssignmentAtMean(StatisticValued):
     """q(z) of many items: its site returns the probabilities, ``log q`` is minus the entropy.
 
-    The same as ``AtMean`` of a categorical family, for logits through which no gradient is to flow,
-    in half the passes over memory.
+    The same as ``ConjugateAtMean`` of a categorical family, for logits through which no gradient is
+    to flow, in half the passes over memory.
 
     Parameters
     ----------

@@ -77,9 +77,12 @@ class SameCluster(StatisticValued):
         if self._assignments.dim() > 2:
             raise ValueError(
                 "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
-                "must sample the site 'same' with pair_distributions.SameCluster(q_z, ...)"
+                "must sample the site 'same' with distributions.SameCluster(q_z, ...)"
             )
-        return agreement(self._assignments[: self._num_paired], *self._ends)
+        assignments = self._assignments
+        if assignments.is_sparse:
+            assignments = assignments.to_dense()
+        return agreement(assignments[: self._num_paired], *self._ends)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
         return torch.zeros_like(value)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.plates import FullPlate
-from pyro_crowdclust.distributions.statistics import AtMean, Conjugate
+from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
 from pyro_crowdclust.families import ExponentialFamily
 
 
@@ -77,9 +77,9 @@ class ConjugatePosterior(nn.Module):
         self.family = prior.family
         self.natural_parameters = nn.Parameter(prior.natural_parameters.clone())
 
-    def distribution(self) -> AtMean:
+    def distribution(self) -> ConjugateAtMean:
         """The statistic-valued Pyro distribution of the guide's site."""
-        return AtMean(self.family, self.natural_parameters, natural_gradient=True)
+        return ConjugateAtMean(self.family, self.natural_parameters, natural_gradient=True)
 
     @torch.no_grad()
     def mean(self) -> Float[Tensor, "*plate size"]:

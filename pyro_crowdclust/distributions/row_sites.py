@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pyro
 import pyro.distributions as dist
 import torch
 from jaxtyping import Float
@@ -55,6 +56,33 @@ class OfItems(StatisticValued):
         if self.shared:
             value = value.index_select(0, self.rows.item)
         return self.rows.total(self.of_rows.log_prob(value))
+
+
+class RowSites:
+    """Runs Pyro sites of rows, each as a site of the items whose the rows are.
+
+    Parameters
+    ----------
+    rows
+        The latents of items, one for every cluster that an item may be in.
+    features
+        What the site ``o`` observes; None draws it.
+    """
+
+    def __init__(self, rows: Rows, features: Float[Tensor, "item ..."] | None) -> None:
+        self._rows, self._features = rows, features
+
+    def __call__(self, name: str, of_rows: Any) -> Tensor:
+        """Run the site ``name``, given the distribution of its rows; returns its value."""
+        if name == "o":
+            return pyro.sample(name, OfItems(of_rows, self._rows, True), obs=self._features)
+        return pyro.sample(name, OfItems(of_rows, self._rows))
+
+
+def emitted_rows(emission: Any, latent: Float[Tensor, "row moments"], rows: Rows) -> Any:
+    """What an emission with a network for every cluster makes of one draw of every latent."""
+    dtype = next(emission.parameters()).dtype
+    return emission(rows.draw(IndependentMoments.of(latent)).to(dtype), rows)
 
 
 class RowComponent(StatisticValued):

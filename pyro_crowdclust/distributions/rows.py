@@ -3,6 +3,7 @@
 Whatever an item has once for every cluster that it may be in (its latents, what a network makes of
 them) has a row for each such pair. Under a one-hot z there is a row per item; under probabilities
 with zeros only as many as are not zero, so that work follows the clusters that matter and not all.
+A sparse matrix of assignments has the rows that it stores.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Rows:
 
     @staticmethod
     def of(assignments: Float[Tensor, "item cluster"]) -> Rows:
-        """The rows of all assignments that are not zero.
+        """The rows of all assignments that are not zero, or of all that a sparse matrix stores.
 
         Raises
         ------
@@ -61,20 +62,11 @@ class Rows:
                 "z is enumerated, but latents here depend on the cluster and have rows for one z "
                 "at a time: for diagnostics use to_arviz(log_likelihood=False)"
             )
+        if assignments.is_sparse:
+            item, cluster = assignments.indices()
+            return Rows(item, cluster, assignments.values(), *assignments.shape)
         item, cluster = assignments.nonzero(as_tuple=True)
         return Rows(item, cluster, assignments[item, cluster], *assignments.shape)
-
-    @staticmethod
-    def of_value(assignments: Float[Tensor, "*value item cluster"], value: Tensor) -> Rows | None:
-        """The rows of which a latent's value has an entry each; None if it has one per item.
-
-        It has rows where z is enumerated by its mean alone (``SummedAssignment``).
-        """
-        enumerated = assignments.shape[:-2]
-        if not enumerated or enumerated.numel() > 1 or value.dim() > 2:
-            return None
-        rows = Rows.of(assignments.flatten(0, -2))
-        return rows if rows.item.shape == value.shape[:1] else None
 
     @staticmethod
     def every(num_items: int, num_clusters: int, like: Tensor) -> Rows:

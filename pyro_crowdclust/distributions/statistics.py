@@ -5,9 +5,13 @@ log-densities of the library are then multilinear in the site values, so that ev
 the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact. Three kinds:
 
 - priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
-- posteriors (``AtMean``, ``GaussianAtMean``, ``Point``) return their mean instead of a draw;
-- likelihoods (``Assignment``, ``ComponentObservation``, and those of ``pair_distributions.py``) are
-  linear in every statistic that they are given.
+- posteriors (``ConjugateAtMean``, ``GaussianAtMean``, ``Point``) return their mean, not a draw;
+- likelihoods (``Assignment``, ``ComponentObservation``, and those of ``pairs.py``) are linear in
+  every statistic that they are given.
+
+A z is one-hot, or the probabilities of all clusters, or these as a sparse matrix. Under a dense z
+an item has one latent, whatever its cluster; under a sparse one it has a latent in every cluster
+that is stored, a row (``Rows``) each.
 """
 
 from __future__ import annotations
@@ -112,7 +116,7 @@ class RealDraws(NamedTuple):
     statistics: Float[Tensor, "draw *batch size"]
 
 
-class AtMean(_StatisticValued):
+class ConjugateAtMean(_StatisticValued):
     """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
 
     ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
@@ -299,6 +303,9 @@ class Assignment(_StatisticValued):
         ).sample()
 
     def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
+        if value.is_sparse:
+            rows = Rows.of(value)
+            return rows.total(self.log_weights[rows.item, rows.cluster])
         shared = self._shared
         if shared is not None and value.shape[:-1] == self.batch_shape:
             # A matrix-vector product, in less than half the passes over memory.
@@ -319,8 +326,8 @@ class Assignment(_StatisticValued):
 class ComponentObservation(_StatisticValued):
     """``log p(x | z, theta) = sum_k z_k <t(theta_k), u(x)> + log h(x)`` of a mixture.
 
-    All clusters are scored by one matrix product. A value may have rows (``Rows.of_value``), one
-    for every cluster that its item may be in: ``sum_k z_k (<t(theta_k), u(x_k)> + log h(x_k))``.
+    All clusters are scored by one matrix product. Under a sparse z the value has a row for every
+    stored entry, and ``log p = sum_k z_k (<t(theta_k), u(x_k)> + log h(x_k))``.
 
     Parameters
     ----------
@@ -329,7 +336,7 @@ class ComponentObservation(_StatisticValued):
     statistics
         t(theta_k) of every component or their expectations, shape ``[K, size]``.
     assignments
-        One-hot z or probabilities, shape ``[..., K]``.
+        One-hot z or probabilities, shape ``[..., K]``, dense or sparse.
     observation_size
         Length of a value x: ``family.observation_size``.
     """
@@ -358,11 +365,11 @@ class ComponentObservation(_StatisticValued):
 
     def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
         statistics = self.statistics.to(value.dtype)
-        rows = Rows.of_value(self.assignments, value)
-        if rows is None:
-            scores = self.family.log_likelihoods(statistics, value)
-            return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
-        return rows.total(log_density_of_rows(self.family, statistics, rows, value))
+        if self.assignments.is_sparse:
+            rows = Rows.of(self.assignments)
+            return rows.total(log_density_of_rows(self.family, statistics, rows, value))
+        scores = self.family.log_likelihoods(statistics, value)
+        return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
 
 
 def log_density_of_rows(

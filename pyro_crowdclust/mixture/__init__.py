@@ -1,6 +1,12 @@
 """Weights and components of a mixture, and what is read from them."""
 
-from pyro_crowdclust.mixture.collapsed import Design, MixtureObservation
+from pyro_crowdclust.mixture.checks import (
+    check_features,
+    check_features_of_clusters,
+    check_parts,
+    check_support,
+)
+from pyro_crowdclust.mixture.collapsed import sample_summed_out
 from pyro_crowdclust.mixture.components import Components, ComponentSummary
 from pyro_crowdclust.mixture.discrete import (
     BernoulliComponents,
@@ -10,7 +16,13 @@ from pyro_crowdclust.mixture.discrete import (
 )
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.mixture.mixed import MixedComponents
-from pyro_crowdclust.mixture.sites import check_num_clusters, describe_mixture, mixture_priors
+from pyro_crowdclust.mixture.sites import (
+    describe_mixture,
+    emitted,
+    mixture_priors,
+    observed_latent,
+    sample_mixture,
+)
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
 from pyro_crowdclust.mixture.summary import MixtureSummary
 from pyro_crowdclust.mixture.weights import (
@@ -25,12 +37,10 @@ __all__ = [
     "CategoricalComponents",
     "ComponentSummary",
     "Components",
-    "Design",
     "DiagonalGaussianComponents",
     "DirichletWeights",
     "GaussianComponents",
     "MixedComponents",
-    "MixtureObservation",
     "MixtureSummary",
     "MultinomialComponents",
     "PitmanYorWeights",
@@ -38,7 +48,14 @@ __all__ = [
     "SoftmaxRegression",
     "StickBreakingWeights",
     "Weights",
-    "check_num_clusters",
+    "check_features",
+    "check_features_of_clusters",
+    "check_parts",
+    "check_support",
     "describe_mixture",
+    "emitted",
     "mixture_priors",
+    "observed_latent",
+    "sample_mixture",
+    "sample_summed_out",
 ]

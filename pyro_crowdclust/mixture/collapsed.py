@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pyro
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.distributions.statistics import _StatisticValued
+from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.mixture.components import Components
 
 # So many rows at a time stay in the processor's cache from the product to the softmax.
@@ -111,7 +113,7 @@ class _LogSumExpOfProduct(torch.autograd.Function):
         return None, result.mT.to(rows.dtype), None
 
 
-class MixtureObservation(_StatisticValued):
+class MixtureObservation(StatisticValued):
     """``log p(x | pi, theta) = log sum_k exp(log pi_k + <t(theta_k), u(x)>) + log h(x)``.
 
     At expectations in place of log pi and t(theta) this is the bound at the best q(z). The value of
@@ -153,3 +155,37 @@ class MixtureObservation(_StatisticValued):
         result = _LogSumExpOfProduct.apply(value, self.parameters, parts)
         result = result + self.design.log_base_measure
         return result if self.design.place is None else result[self.design.place]
+
+
+def sample_summed_out(
+    model: Any,
+    log_weights: Float[Tensor, " cluster"],
+    statistics: Float[Tensor, "cluster size"],
+    labels: dict[str, Tensor],
+    batch: Batch,
+) -> None:
+    """Run the site ``x`` of items without a site for z, inside their plate.
+
+    Parameters
+    ----------
+    model
+        A ``SemiCrowdsourcedMixture``.
+    log_weights, statistics, labels
+        What ``sample_mixture`` returns.
+    batch
+        The items.
+    """
+    precision, supervision = model.sum_out_assignments, model.supervision
+    offsets = supervision.grouped_log_weights(log_weights, labels)
+    groups = supervision.groups(batch)
+    if groups is None:
+        offsets = offsets[:1]
+
+    def design_of_batch() -> Design:
+        features = model.emission.latent(batch.features)
+        return Design.of(model.components, features, precision, groups, len(offsets))
+
+    # The batch keeps its design, which the full data are prepared for once.
+    design = batch.once((model.components.family, precision), design_of_batch)
+    observation = MixtureObservation(model.components, statistics, offsets, design)
+    pyro.sample("x", observation, obs=design.rows)

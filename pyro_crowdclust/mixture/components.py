@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.distributions.statistics import ComponentObservation
 from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart
 from pyro_crowdclust.mixture.weights import check_num_clusters
 
@@ -90,6 +91,21 @@ class Components(nn.Module, ABC):
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         """Statistics of a component in the layout of ``latent_family``."""
         raise NotImplementedError(f"{type(self).__name__} cannot be on latents")
+
+    def given(
+        self, statistics: Float[Tensor, "cluster size"], assignments: Float[Tensor, "*item cluster"]
+    ) -> ComponentObservation:
+        """``p(x | z)`` of observed features."""
+        family = self.family
+        return ComponentObservation(family, statistics, assignments, family.observation_size)
+
+    def latent(
+        self, statistics: Float[Tensor, "cluster size"], assignments: Float[Tensor, "*item cluster"]
+    ) -> ComponentObservation:
+        """``p(x | z)`` of latents, whose values are ``Moments``."""
+        family = self.latent_family
+        layout = self.latent_statistics(statistics)
+        return ComponentObservation(family, layout, assignments, family.observation_size)
 
     def observe(self, features: Float[Tensor, "item feature"]) -> Tensor:
         """The value of the site ``x`` that known features are, ``[item, observation]``."""

@@ -1,16 +1,24 @@
-"""What all mixtures of parts share about their global sites."""
+"""What all mixtures of parts share about their sites."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from pyro.distributions import TorchDistribution
+from torch import Tensor
 
-from pyro_crowdclust import diagnostics
-from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
+from pyro_crowdclust.distributions.priors import ConjugatePrior, sample_sites
+from pyro_crowdclust.distributions.row_sites import OfItems
+from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.families import Moments
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.weights import Weights
-from pyro_crowdclust.supervision.supervision import Supervision
 
 
 def mixture_priors(model: Any) -> dict[str, ConjugatePrior]:
@@ -20,26 +28,65 @@ def mixture_priors(model: Any) -> dict[str, ConjugatePrior]:
     return {**mixture, **workers, **model.supervision.priors()}
 
 
+def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Run the sites of a mixture's globals.
+
+    Returns
+    -------
+    ``log pi``, ``t(theta)`` of the components, and the values of the supervision's sites by name.
+    """
+    mixture = {"weights": model.weights.prior, "components": model.components.prior}
+    labels = sample_sites(mixture | model.supervision.priors())
+    return model.weights.log_weights(labels.pop("weights")), labels.pop("components"), labels
+
+
+def observed_latent(
+    components: Components, emission: Emission, batch: Batch
+) -> Float[Tensor, "item observation"] | None:
+    """The value of ``x`` where features are the latents; None where there are none, to draw."""
+    if batch.features is None:
+        return None
+    return components.observe(emission.latent(batch.features))
+
+
+def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDistribution:
+    """``p(o | x)`` of the items of a batch, by one draw from the moments of every latent.
+
+    All latents that an item has, one in every cluster that it may be in, are drawn by one noise:
+    what they differ in is the clusters', and a sum over z has less of it.
+
+    Parameters
+    ----------
+    emission
+        p(o | x).
+    x
+        ``Moments`` of the latents: a row for every stored entry of a sparse z, else one for every
+        item (and every value of an enumerated z).
+    z
+        Assignments of the items.
+    batch
+        The items.
+    """
+    moments = Moments.of(x)
+    noise = batch.noise(moments.mean.new_empty(len(batch.items), moments.mean.shape[-1]))
+    rows = Rows.of(z) if z.is_sparse else None
+    draw = moments.draw(noise if rows is None else noise.index_select(0, rows.item))
+    # A simulation has no features, but networks of their precision.
+    like = next(emission.parameters(), batch.features)
+    if like is not None:
+        draw = draw.to(like.dtype)
+    features = emission(draw)
+    return features if rows is None else OfItems(features, rows, shared=True)
+
+
 def describe_mixture(
-    model: Any, draws: dict[str, diagnostics.SiteDraws]
-) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+    weights: Weights, draws: Mapping[str, SiteDraws], dim: str = "cluster"
+) -> dict[str, dict[str, NamedDraws]]:
     """Draws of weights and components under the names that diagnostics give them."""
-    log_weights = [model.weights.log_weights(site) for site in draws["weights"].statistics]
-    weights = diagnostics.NamedDraws(torch.stack(log_weights).exp(), ("cluster",))
-    components = diagnostics.by_site("component", draws["components"], ("dim", "dim_other"))
-    return {"weights": {"weights": weights}, "components": components}
-
-
-def check_num_clusters(weights: Weights, components: Components, supervision: Supervision) -> None:
-    """Raise a ``ValueError`` unless the parts are of one number of clusters."""
-    if weights.num_clusters != components.num_clusters:
-        raise ValueError(
-            f"weights have {weights.num_clusters} clusters, components "
-            f"{components.num_clusters}: give both the same number"
-        )
-    of_clusters = getattr(supervision, "num_clusters", weights.num_clusters)
-    if of_clusters != weights.num_clusters:
-        raise ValueError(
-            f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
-            "give both the same number"
-        )
+    log_weights = [weights.log_weights(site) for site in draws["weights"].statistics]
+    return {
+        "weights": {"weights": NamedDraws(torch.stack(log_weights).exp(), (dim,))},
+        "components": by_site(
+            "component", draws["components"], ("dim", "dim_other"), plates=(dim,)
+        ),
+    }

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 
+import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Gaussian
@@ -130,6 +132,29 @@ class SoftmaxRegression(nn.Module):
     def distribution(self) -> StatisticValued:
         """The prior of the site ``coefficients``."""
         return _ZeroMeanPrior(self.precision(), self.num_classes, self.family)
+
+    def sample(self) -> dict[str, Tensor]:
+        """Run the site ``coefficients`` of a model; returns its value by name."""
+        with FullPlate("coefficients_plate", self.num_classes):
+            return {"coefficients": pyro.sample("coefficients", self.distribution())}
+
+    def log_joint(
+        self,
+        statistics: Float[Tensor, "class size"],
+        features: Float[Tensor, "item feature"],
+        is_labelled: Bool[Tensor, " item"] | None,
+    ) -> Float[Tensor, "item class"]:
+        """``log_classes`` of labelled items, and of all others the prediction itself.
+
+        The class of an item without labels is a leaf: ``q(y_i | phi) = p(y_i | x_i, phi)`` is
+        exact, and its term in the ELBO is zero. The bound of a free q(y_i) would be negative
+        there, the more so the wider q(phi) is, and many such items would shrink phi to nothing.
+        """
+        joint = self.log_classes(statistics, features)
+        prediction = joint.detach().log_softmax(-1)
+        if is_labelled is None:
+            return prediction
+        return torch.where(is_labelled.unsqueeze(-1), joint, prediction)
 
     def log_classes(
         self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]

@@ -16,7 +16,7 @@ from pyro.poutine.runtime import Message
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from pyro_crowdclust.distributions.statistics import AtMean, Conjugate
+from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
 
 
 class PlainELBO(Trace_ELBO):
@@ -80,7 +80,11 @@ def _divergence(of_guide: Message, of_model: Message | None) -> Tensor | None:
     if of_model is None or not (_is_plain(of_guide) and _is_plain(of_model)):
         return None
     q, p = of_guide["fn"], of_model["fn"]
-    if isinstance(q, AtMean) and isinstance(p, Conjugate) and q.statistics is of_model["value"]:
+    if (
+        isinstance(q, ConjugateAtMean)
+        and isinstance(p, Conjugate)
+        and q.statistics is of_model["value"]
+    ):
         return q.divergence(p)
     return None
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from unittest import mock
 
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from pyro.infer import TraceEnum_ELBO
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO
+from pyro.infer.elbo import ELBO
 
-from pyro_crowdclust.distributions import Assignment, Rows, SparseAssignment, SummedAssignment
-from pyro_crowdclust.guides import AmortizedGuide
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.distributions import Assignment, SampledAssignment, SparseAtMean
+from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated, Sampled
+from pyro_crowdclust.guides.assignments import AssignmentSum
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.networks import AmortizedRecognition
+from pyro_crowdclust.training import PlainELBO
 
-from ..crowds import DIM, NUM_CLUSTERS, NUM_FEATURES, crowd, deep_mixture, quiet_fit
+from ..crowds import DIM, NUM_CLUSTERS, NUM_FEATURES, blobs, crowd, deep_mixture, quiet_fit
+from ..problems import weighted
 
 CLUSTERS, WEIGHT = 6, 2.5
 
@@ -52,7 +58,7 @@ def test_the_mean_over_draws_is_the_whole_sum(num_summed):
         middle = bounds[cluster : cluster + 2].mean().unsqueeze(0)
 
         def site(log_weights, uniform=middle):
-            return SparseAssignment(log_weights, num_summed, uniform)
+            return SampledAssignment(log_weights, num_summed, uniform)
 
         for mean, part in zip(means, loss_and_gradients(site, logits, locations), strict=True):
             mean += rest[cluster] * part
@@ -60,30 +66,71 @@ def test_the_mean_over_draws_is_the_whole_sum(num_summed):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-def bound_and_gradients(guide: AmortizedGuide, batch: Batch) -> list[torch.Tensor]:
-    """Of a guide whose latents are at their means."""
-    with mock.patch.object(Batch, "noise", lambda self, value: torch.zeros_like(value)):
-        bound = TraceEnum_ELBO(max_plate_nesting=1)
-        loss = bound.differentiable_loss(guide.model, guide, batch)
-    parameters = [*guide.points.parameters(), *guide.recognition.parameters()]
+def guide_with(assignments: AssignmentSum) -> AmortizedGuide:
+    """The same guide at every call, but for how it sums over z."""
+    torch.manual_seed(0)
+    model = deep_mixture()
+    recognition = AmortizedRecognition((NUM_FEATURES, 5, 5), DIM, NUM_CLUSTERS)
+    torch.nn.init.normal_(recognition.moments.weight)
+    return AmortizedGuide(model, recognition, assignments=assignments).double()
+
+
+def same_noise(batch: Batch, value: torch.Tensor) -> torch.Tensor:
+    """The same normal numbers for every tensor of a shape."""
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(value.shape, generator=generator, dtype=value.dtype)
+
+
+def bound_and_gradients(guide: AmortizedGuide, batch: Batch, elbo: ELBO) -> list[torch.Tensor]:
+    """Of a guide whose latents are drawn by the same noise at every call."""
+    with mock.patch.object(Batch, "noise", same_noise):
+        loss = elbo.differentiable_loss(guide.model, guide, batch)
+    modules = guide.points, guide.recognition, guide.model.emission
+    parameters = [parameter for module in modules for parameter in module.parameters()]
     return [loss, *torch.autograd.grad(loss, parameters)]
 
 
-def test_at_the_mean_is_the_whole_sum():
-    batch = full_batch(crowd()).to(None, torch.float64)
-    found, expected = (
-        bound_and_gradients(guide_with(num_summed).double(), batch)
-        for num_summed in (None, NUM_CLUSTERS)
-    )
+@pytest.mark.parametrize(
+    "elbo", [PlainELBO(), Trace_ELBO(), TraceEnum_ELBO(strict_enumeration_warning=False)]
+)
+def test_at_the_mean_is_what_pyro_enumerates(elbo):
+    batch = weighted(full_batch(crowd()).to(None, torch.float64))
+    stock = TraceEnum_ELBO(max_plate_nesting=1)
+    elbo.max_plate_nesting = 1
+    expected = bound_and_gradients(guide_with(Enumerated()), batch, stock)
+    found = bound_and_gradients(guide_with(AtMean()), batch, elbo)
     for some, whole in zip(found, expected, strict=True):
         torch.testing.assert_close(some, whole, rtol=1e-10, atol=1e-10)
+
+
+def test_the_mean_over_drawn_clusters_is_what_pyro_enumerates():
+    """Every cluster of an item that is not the likeliest, as often as it is drawn."""
+    batch = full_batch(CrowdData(blobs(4)[0])).to(None, torch.float64)
+    stock = TraceEnum_ELBO(max_plate_nesting=1)
+    expected = bound_and_gradients(guide_with(Enumerated()), batch, stock)
+    guide = guide_with(Sampled(1))
+    probabilities = guide.infer(batch).assignments
+    likeliest = probabilities.argmax(-1, keepdim=True)
+    rest = probabilities.scatter(-1, likeliest, 0.0)
+    rest = rest / rest.sum(-1, keepdim=True)
+    means = [torch.zeros_like(part) for part in expected]
+    drawn_twice = itertools.product((0, 1), repeat=len(batch.items))
+    for choice in drawn_twice:
+        others = rest.topk(NUM_CLUSTERS - 1).indices.sort(-1).values
+        chosen = others.gather(-1, torch.tensor(choice).unsqueeze(-1))
+        before = rest.cumsum(-1).gather(-1, chosen) - rest.gather(-1, chosen) / 2
+        with mock.patch.object(torch.special, "ndtr", lambda noise, value=before: value):
+            found = bound_and_gradients(guide, batch, stock)
+        for mean, part in zip(means, found, strict=True):
+            mean += rest.gather(-1, chosen).prod() * part
+    for found, wanted in zip(means, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("left_out", [0.0, 1e-6, 0.3])
 def test_the_mean_lacks_values_that_are_improbable_together(left_out):
     logits = (4 * torch.randn(50, CLUSTERS)).log_softmax(-1)
-    site = SummedAssignment(logits, left_out)
-    (mean,) = site.enumerate_support()
+    mean = SparseAtMean(logits, left_out).sample().to_dense()
     kept = mean > 0
     assert torch.equal(mean[kept], logits.exp()[kept])
     missing = torch.where(kept, 0.0, logits.exp())
@@ -95,30 +142,37 @@ def test_the_mean_lacks_values_that_are_improbable_together(left_out):
     assert bool(kept.all()) == (left_out == 0.0)
 
 
-def test_values_have_rows_only_where_there_is_one_for_each():
-    mean = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
-    rows = Rows.of_value(mean, torch.zeros(3, 7))
-    assert rows.item.tolist() == [0, 0, 1]
-    assert rows.cluster.tolist() == [0, 1, 2]
-    of_items = torch.zeros(2, 7)
-    assert Rows.of_value(mean[0], of_items) is None  # not enumerated
-    assert Rows.of_value(torch.eye(3).unsqueeze(1), of_items) is None  # value by value
-    assert Rows.of_value(torch.ones(1, 1, 1), of_items) is None  # the one value of one cluster
+def test_the_log_density_at_the_mean_is_minus_the_entropy():
+    logits = (4 * torch.randn(50, CLUSTERS)).log_softmax(-1)
+    logits[0] = torch.tensor([0.0] + [-torch.inf] * (CLUSTERS - 1))
+    site = SparseAtMean(logits)
+    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    torch.testing.assert_close(site.log_prob(site.sample()), -entropy)
+    shared = Assignment(torch.randn(CLUSTERS)).expand([50])
+    dense = site.sample().to_dense()
+    torch.testing.assert_close(shared.log_prob(site.sample()), shared.log_prob(dense))
+
+
+def test_a_sparse_mean_is_drawn_as_it_says():
+    logits = torch.randn(3, CLUSTERS).log_softmax(-1)
+    drawn = SparseAtMean(logits).real_draws(20_000).statistics
+    assert bool((drawn.sum(-1) == 1).all())
+    torch.testing.assert_close(drawn.mean(0), logits.exp(), rtol=0, atol=0.02)
 
 
 def test_improbable_clusters_have_no_latents():
-    guide, batch = guide_with(None).double(), full_batch(crowd())
+    guide, batch = guide_with(AtMean()), full_batch(crowd())
     guide.recognition.logits.bias.data = torch.tensor([0.0, -1.0, -50.0])
     decoded = []
     guide.model.emission.register_forward_hook(lambda _, args, __: decoded.append(len(args[0])))
-    TraceEnum_ELBO(max_plate_nesting=1).loss(guide.model, guide, batch.to(None, torch.float64))
+    PlainELBO().loss(guide.model, guide, batch.to(None, torch.float64))
     assert decoded == [2 * len(batch.items)]
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.3, 1.0])
 def test_draws_are_of_the_rest(uniform):
     logits = (10 * torch.randn(50, CLUSTERS)).log_softmax(-1)
-    site = SparseAssignment(logits, 2, torch.full((50,), uniform))
+    site = SampledAssignment(logits, 2, torch.full((50,), uniform))
     values = site.enumerate_support()
     assert values.shape == (3, 50, CLUSTERS)
     assert bool((values.sum(0).amax(-1) == 1).all())
@@ -127,30 +181,19 @@ def test_draws_are_of_the_rest(uniform):
     )
 
 
-def guide_with(num_summed: int | None) -> AmortizedGuide:
-    torch.manual_seed(0)
-    model = deep_mixture()
-    recognition = AmortizedRecognition((NUM_FEATURES, 5, 5), DIM, NUM_CLUSTERS)
-    return AmortizedGuide(model, recognition, num_summed=num_summed)
-
-
 def test_certain_items_have_the_exact_bound():
     """Where q(z) has no mass beyond two clusters, two and a draw give the bound of all three."""
     batch, losses = full_batch(crowd()).to(None, torch.float64), []
-    for num_summed in (None, 1):
-        guide = guide_with(num_summed)
-        guide.double()
+    for assignments in (Enumerated(), Sampled(1)):
+        guide = guide_with(assignments)
         guide.recognition.logits.bias.data = torch.tensor([0.0, -800.0, -900.0])
         with mock.patch.object(Batch, "noise", lambda self, value: torch.zeros_like(value)):
-            loss = TraceEnum_ELBO(max_plate_nesting=1).differentiable_loss(
-                guide.model, guide, batch
-            )
-        losses.append(loss.item())
+            losses.append(TraceEnum_ELBO(max_plate_nesting=1).loss(guide.model, guide, batch))
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
 def test_a_fit_learns_with_sums_over_some():
-    guide = guide_with(1)
+    guide = guide_with(Sampled(1))
     result = quiet_fit(guide.model, guide, crowd(), epochs=30)
     elbo = result.history["elbo"]
     assert elbo[-5:].mean() > elbo[:5].mean()
@@ -158,4 +201,4 @@ def test_a_fit_learns_with_sums_over_some():
 
 def test_at_least_one_cluster_is_summed():
     with pytest.raises(ValueError, match="num_summed is 0"):
-        guide_with(0)
+        Sampled(0)

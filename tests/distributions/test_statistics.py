@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions import (
     Assignment,
-    AtMean,
     ComponentObservation,
+    ConjugateAtMean,
     GaussianAtMean,
     SameCluster,
     TwoCoinAnswer,
@@ -88,7 +88,7 @@ def test_conjugate_draws_lie_where_statistics_can_lie():
 
 
 @every_family
-@pytest.mark.parametrize("make", [Conjugate, AtMean])
+@pytest.mark.parametrize("make", [Conjugate, ConjugateAtMean])
 def test_log_prob_at_a_real_value_is_that_of_scipy(family, make):
     eta = random_natural(family, 4)
     theta = [family.sample(row) for row in eta]
@@ -101,7 +101,7 @@ def test_log_prob_at_a_real_value_is_that_of_scipy(family, make):
 @every_family
 def test_posterior_at_its_mean(family):
     eta, prior = random_natural(family, 4), random_natural(family, 4)
-    posterior = AtMean(family, eta)
+    posterior = ConjugateAtMean(family, eta)
     mean = posterior.rsample()
     same(mean, family.expected_statistics(eta))
     same(posterior.log_prob(mean), -family.entropy(eta))
@@ -338,7 +338,7 @@ def every_distribution() -> list:
     rates = worker_rates(0.8, 0.8, 0.8, 0.8)
     return [
         Conjugate(family, eta),
-        AtMean(family, eta),
+        ConjugateAtMean(family, eta),
         GaussianAtMean(family.moments(eta)),
         Point(torch.randn(4, 2)),
         Assignment(torch.randn(4, 3)),

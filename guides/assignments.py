@@ -1,0 +1,104 @@
+"""How a guide sums over z, for latents that differ from cluster to cluster.
+
+With f_k what the bound is given z = k, it needs ``sum_k q(z = k | o) f_k`` of every item, and
+
+- ``Enumerated`` leaves that to Pyro, which runs the model on all K values at once;
+- ``AtMean`` evaluates the model at ``E[z] = q``, in which it is linear: the same number;
+- ``Sampled`` draws some of the values: a number with that mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyro
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.distributions import Assignment, SampledAssignment, SparseAtMean
+from pyro_crowdclust.minibatches import Batch
+
+
+class AssignmentSum(Protocol):
+    """The one verb of ``Enumerated``, ``AtMean``, ``Sampled`` and your own."""
+
+    def sample(
+        self, log_probabilities: Float[Tensor, "item cluster"], batch: Batch
+    ) -> Float[Tensor, "*value item cluster"]:
+        """Run the guide's site ``z`` inside the plate of the items.
+
+        Parameters
+        ----------
+        log_probabilities
+            log q(z | o), normalized.
+        batch
+            The items.
+
+        Returns
+        -------
+        Tensor
+            One-hot z, all at once where they are enumerated; or a sparse matrix of probabilities,
+            which has a latent for every stored entry.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """Pyro's own enumeration of z over all K one-hot values, under its ``TraceEnum_ELBO``."""
+
+    def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        site = Assignment(log_probabilities)
+        return pyro.sample("z", site, infer={"enumerate": "parallel"})
+
+
+@dataclass(frozen=True)
+class AtMean:
+    """z at its mean, with a latent for every cluster that an item may be in.
+
+    Values of z that are together less probable than half a unit in the last place of the features
+    are left out: what networks make of the features is known no better. So a step decodes K latents
+    of an item at first, and fewer as q(z | o) becomes sure. No site is enumerated.
+    """
+
+    def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        rounding = torch.finfo(batch.features.dtype).eps / 2
+        return pyro.sample("z", SparseAtMean(log_probabilities, rounding))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Pyro's enumeration over the most probable clusters of an item, and one of the others, drawn.
+
+    Bound and gradients are unbiased (``SampledAssignment``), and a step decodes ``num_summed + 1``
+    latents of an item in place of K.
+
+    Parameters
+    ----------
+    num_summed
+        Over how many of its most probable clusters z is summed.
+
+    Raises
+    ------
+    ValueError
+        If that is none.
+    """
+
+    num_summed: int
+
+    def __post_init__(self) -> None:
+        if self.num_summed < 1:
+            raise ValueError(f"num_summed is {self.num_summed}, but must be at least 1")
+
+    def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        if self.num_summed >= log_probabilities.shape[-1] - 1:
+            return Enumerated().sample(log_probabilities, batch)
+        noise = batch.noise(log_probabilities.detach()[:, :1])
+        uniform = torch.special.ndtr(noise).squeeze(-1)
+        site = SampledAssignment(log_probabilities, self.num_summed, uniform)
+        return pyro.sample("z", site, infer={"enumerate": "parallel"})
+
+
+__all__ = ["AssignmentSum", "AtMean", "Enumerated", "Sampled"]

@@ -1,0 +1,127 @@
+"""What mixtures refuse: parts that do not fit together, and data that do not fit the parts."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
+from pyro_crowdclust.mixture.components import Components
+from pyro_crowdclust.mixture.weights import Weights
+from pyro_crowdclust.supervision.supervision import Supervision
+
+# Features are read in parts of so many rows, so that a memory map is never loaded whole.
+_CHECKED_ROWS = 4096
+
+
+def check_parts(
+    weights: Weights,
+    components: Components,
+    supervision: Supervision,
+    emission: Emission | None = None,
+    sums_out: bool = False,
+) -> None:
+    """Raise a ``ValueError`` unless the parts of a mixture fit together.
+
+    Parameters
+    ----------
+    weights, components, supervision
+        They must be of one number of clusters.
+    emission
+        Of any components, which must be continuous behind a network.
+    sums_out
+        Whether z is summed out, which asks for observed features of items on their own.
+    """
+    if weights.num_clusters != components.num_clusters:
+        raise ValueError(
+            f"weights have {weights.num_clusters} clusters, components "
+            f"{components.num_clusters}: give both the same number"
+        )
+    of_clusters = getattr(supervision, "num_clusters", weights.num_clusters)
+    if of_clusters != weights.num_clusters:
+        raise ValueError(
+            f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
+            "give both the same number"
+        )
+    on_latents = emission is not None and not emission.observes_latent
+    if on_latents and components.latent_family is None:
+        raise ValueError(
+            f"{type(components).__name__} are on the features themselves, but with this "
+            "emission the components are on latents, which must be continuous, since the "
+            "emission's network learns from reparameterized draws of them: use "
+            "GaussianComponents or DiagonalGaussianComponents, or the emission Identity()"
+        )
+    if sums_out and (on_latents or supervision.couples_items):
+        raise ValueError(
+            "assignments can be summed out only of mixtures on observed features whose "
+            "supervision does not couple items: use the emission Identity() and e.g. "
+            "ClassTable, or leave out sum_out_assignments"
+        )
+
+
+@torch.no_grad()
+def check_features(components: Components, emission: Emission, data: CrowdData) -> None:
+    """Raise a ``ValueError`` unless the features are such as components and emission make."""
+    _check_given(data)
+    shape, size = tuple(data.features.shape[1:]), components.num_features
+    if not shape:
+        raise ValueError("features have no second axis: pass a column, features[:, None]")
+    given = math.prod(shape)
+    if emission.observes_latent and given != size:
+        raise ValueError(
+            f"the components have dimension {size}, but every item has {given} features, which "
+            f"they are on: build {type(components).__name__} for {given} features"
+        )
+    parameter = next(emission.parameters(), None)
+    if parameter is not None:
+        _check_emitted_shape(emission, torch.zeros(2, size).to(parameter), shape)
+    for row, features in data.parts(_CHECKED_ROWS):
+        emission.check(features, first_row=row)
+        if emission.observes_latent:
+            components.check(emission.latent(features), first_row=row)
+
+
+def _check_emitted_shape(emission: Emission, latent: Tensor, shape: tuple[int, ...]) -> None:
+    try:
+        emitted = tuple(emission(latent).event_shape)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the emission does not take latents of dimension {latent.shape[1]}, which the "
+            f"components have: {error}"
+        ) from error
+    if emitted != shape:
+        raise ValueError(
+            f"the emission makes features of shape {list(emitted)}, but those of the data "
+            f"have shape {list(shape)}: change its output size or event_shape (of your own "
+            "distribution: to_event)"
+        )
+
+
+@torch.no_grad()
+def check_features_of_clusters(
+    emission: BernoulliEmission | NormalEmission, data: CrowdData
+) -> None:
+    """Raise a ``ValueError`` unless the features are such as an emission with clusters makes."""
+    _check_given(data)
+    made, given = emission.network.num_outputs, math.prod(data.features.shape[1:])
+    if made != given:
+        raise ValueError(
+            f"the emission makes {made} features, but every item has {given}: change the "
+            "output size of its network"
+        )
+    for row, features in data.parts(_CHECKED_ROWS):
+        emission.check(features, first_row=row)
+
+
+def check_support(components: Components, data: CrowdData) -> None:
+    """Raise a ``ValueError`` unless the features lie in the support of components on them."""
+    for row, features in data.parts(_CHECKED_ROWS):
+        components.check(features.flatten(1), first_row=row)
+
+
+def _check_given(data: CrowdData) -> None:
+    if data.features is None:
+        raise ValueError("the data have no features, which this model is of: pass features")
