@@ -225,6 +225,12 @@ def test_nothing_below_the_interface_imports_it(folder):
             assert lies_in(("interface",), names) == [], file
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "models").glob("*.py")), ids=lambda file: file.stem)
+def test_models_import_no_diagnostics(file):
+    names = imported_names(file.read_text(encoding="utf-8"), "models")
+    assert lies_in(("diagnostics", "results", "training", "plots"), names) == []
+
+
 @pytest.mark.parametrize(
     ("source", "package"),
     [

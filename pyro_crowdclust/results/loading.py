@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 import pyro
 import torch
-from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -22,6 +21,7 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.saving import data_fields
 from pyro_crowdclust.training.checks import check_callable, check_sites
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
+from pyro_crowdclust.training.elbo import elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
 from pyro_crowdclust.training.isolation import isolated
 
@@ -112,9 +112,6 @@ def _result(
                 # Autoguides create their parameters at the first call.
                 check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
         _set_parameters(path, model, guide, content["parameters"], device)
-        kinds = {"Trace_ELBO": Trace_ELBO, "TraceEnum_ELBO": TraceEnum_ELBO}
-        # Another bound was a user's; its value is kept.
-        kind = kinds.get(content["elbo_objective"], Trace_ELBO)
         result = Fitted(
             model=model,
             guide=guide,
@@ -128,7 +125,7 @@ def _result(
             stop_reason=content["stop_reason"],
             seconds=content["seconds"],
             seed=content["seed"],
-            elbo_objective=kind(max_plate_nesting=1),
+            elbo_objective=elbo_of_fields(content["elbo_objective"]),
             parameter_store=store,
             dtype=content["dtype"],
             device=device,

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.files.description import NotDescribable, build, describe
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
+from pyro_crowdclust.training.elbo import elbo_fields
 
 if TYPE_CHECKING:
     from pyro_crowdclust.results.fitted import Fitted
@@ -32,7 +33,7 @@ def content_of(result: Fitted) -> dict[str, Any]:
         "probabilities": probabilities,
         "latent_means": latent_means,
         "elbo": result.elbo,
-        "elbo_objective": type(result.elbo_objective).__name__,
+        "elbo_objective": elbo_fields(result.elbo_objective),
         "history": columns_of(result.history),
         "stop_reason": result.stop_reason,
         "seconds": result.seconds,

@@ -268,11 +268,44 @@ def test_plain_pyro_models(make_guide, path):
         load(path, location_model, make_guide())
     loaded = load(path, location_model, make_guide(), data)
     assert loaded.elbo == result.elbo
+    assert type(loaded.elbo_objective) is Trace_ELBO
+    assert loaded.elbo_objective.num_particles == 3
     stores = [one.parameter_store["params"] for one in (loaded, result)]
     assert equal(*stores)
     pd.testing.assert_frame_equal(loaded.history, result.history)
     with refuses(r"has no infer\(\)"):
         _ = loaded.probabilities
+
+
+class DoubledELBO(Trace_ELBO):
+    """A bound of a user's."""
+
+    def loss(self, *args, **kwargs):
+        return 2 * super().loss(*args, **kwargs)
+
+
+@pytest.mark.parametrize("kind", ["plain", "amortized"])
+def test_a_bound_stays_what_it_was(kind, path):
+    result = fitted(kind)
+    result.save(path)
+    loaded = load(path)
+    assert type(loaded.elbo_objective) is type(result.elbo_objective)
+    loaded.save(path)
+    assert type(load(path).elbo_objective) is type(result.elbo_objective)
+    batch = full_batch(result.data)
+    assert loaded.elbo_of(batch) == result.elbo_of(batch) == result.elbo
+
+
+def test_another_bound_does_not_stand_in_for_a_users_own(path):
+    model, guide = plain_pair()
+    result = quiet_fit(model, guide, crowd(), elbo=DoubledELBO(max_plate_nesting=1))
+    result.save(path)
+    loaded = load(path)
+    loaded.save(path)
+    for one in (loaded, load(path)):
+        assert one.elbo == result.elbo
+        with refuses("DoubledELBO, which its file does not hold"):
+            one.elbo_of(full_batch(crowd()))
 
 
 def test_data_of_another_fit(path):

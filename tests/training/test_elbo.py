@@ -13,7 +13,7 @@ from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.distributions import FullPlate
 from pyro_crowdclust.training import PlainELBO
-from pyro_crowdclust.training.elbo import default_elbo
+from pyro_crowdclust.training.elbo import default_elbo, elbo_fields, elbo_of_fields
 
 from ..test_gpu import PAIRS, loss_of, started
 
@@ -103,6 +103,21 @@ def test_with_checks_on_it_is_as_strict_as_pyro():
 def test_which_bound_a_fit_takes():
     assert type(default_elbo(enumerates=False)) is PlainELBO
     assert type(default_elbo(enumerates=True)) is TraceEnum_ELBO
+
+
+@pytest.mark.parametrize(
+    "elbo",
+    [
+        PlainELBO(max_plate_nesting=2),
+        Trace_ELBO(num_particles=3, vectorize_particles=True, max_plate_nesting=1),
+        TraceEnum_ELBO(),
+    ],
+    ids=["plain", "particles", "enumerated"],
+)
+def test_a_bound_can_be_kept_in_a_file(elbo):
+    again = elbo_of_fields(elbo_fields(elbo))
+    assert type(again) is type(elbo)
+    assert vars(again) == vars(elbo)
 
 
 def test_a_full_plate_is_a_plate_of_pyro():
