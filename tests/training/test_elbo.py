@@ -25,8 +25,7 @@ def loss_and_gradients(elbo, model, guide, *batch) -> list[torch.Tensor | None]:
     return [loss, *torch.autograd.grad(loss, leaves, allow_unused=True)]
 
 
-# The amortized guide enumerates z, which is not for either.
-@pytest.mark.parametrize("kind", sorted(set(PAIRS) - {"amortized"}))
+@pytest.mark.parametrize("kind", sorted(PAIRS))
 def test_it_is_the_bound_of_pyro(kind):
     model, guide, batch = started(kind, torch.float64)
     kinds = Trace_ELBO(max_plate_nesting=1), PlainELBO(max_plate_nesting=1)
