@@ -122,7 +122,7 @@ def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
     model_trace, guide_trace = _traces(model, guide, batch)
     for role, trace in (("guide", guide_trace), ("model", model_trace)):
         for name, site in _sample_sites(trace).items():
-            if not torch.isfinite(site["value"]).all():
+            if not torch.isfinite(site["value"].to_dense()).all():
                 return f"the value of site {name!r} in the {role} is not finite"
             if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
                 return f"the log-density of site {name!r} in the {role} is not finite"
