@@ -103,7 +103,8 @@ class SparseAtMean(StatisticValued):
         probabilities = log_probabilities.exp()
         ascending, order = probabilities.detach().sort(-1)
         is_stored = torch.empty_like(ascending, dtype=torch.bool)
-        is_stored.scatter_(-1, order, ascending.cumsum(-1) > left_out)
+        # Asked so, what is no number is stored, and not lost in silence.
+        is_stored.scatter_(-1, order, ~(ascending.cumsum(-1) <= left_out))
         entries = is_stored.nonzero(as_tuple=True)
         self._value = torch.sparse_coo_tensor(
             torch.stack(entries),
