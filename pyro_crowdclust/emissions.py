@@ -277,3 +277,14 @@ class Standardized(Identity):
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
         return self.location + self.scale * latent
+
+
+__all__ = [
+    "BernoulliEmission",
+    "Emission",
+    "Identity",
+    "NormalEmission",
+    "SoftBernoulli",
+    "Standardized",
+    "as_emission",
+]

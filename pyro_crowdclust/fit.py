@@ -63,7 +63,9 @@ def fit(
     Every step takes a minibatch, evaluates Pyro's ELBO, steps the natural parameters of all
     ``ConjugatePosterior`` modules by natural gradients and everything else by ``optim``. The
     arguments ``model`` and ``guide`` are copied and left untouched, and so are callbacks that have
-    a ``state_dict``; nothing is shared with other fits in the process.
+    a ``state_dict``, the process's random numbers and Pyro's parameter store. Pyro has one of each,
+    and one stack of handlers, for all threads: a fit, and whatever is computed from a result, waits
+    until that of another thread is done. Fits at the same time are for several processes.
 
     Parameters
     ----------

@@ -5,6 +5,8 @@ from pyro_crowdclust.annotators.confusion import (
     CommunityConfusion,
     ConfusionMatrices,
     ConfusionSummary,
+    OneCoin,
+    TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.label_sites import (
@@ -34,9 +36,11 @@ __all__ = [
     "ConfusionSummary",
     "Habit",
     "LabelLikelihood",
+    "OneCoin",
     "RateSummary",
     "Truth",
     "TwoCoin",
+    "TwoCoinClasses",
     "check_class_labels",
     "check_features",
     "check_workers",

@@ -147,7 +147,7 @@ class LabelMatrix:
         """S by rows."""
         shape = self.num_items, self.num_workers * self.num_classes
         # Narrow indices are read faster.
-        integer = scipy.sparse.get_index_dtype(maxval=max(len(self), *shape))
+        integer = np.int32 if max(len(self), *shape) < 2**31 else np.int64
         starts = np.zeros(self.num_items + 1, dtype=integer)
         np.cumsum(self.counts.numpy(force=True), out=starts[1:])
         columns = self.cell.numpy(force=True).astype(integer)

@@ -2,8 +2,9 @@
 
 ``describe`` turns a tree of plain values, tensors, tables' indexes and parts of this library into
 JSON, which names the tensors in a table beside it. ``build`` inverts it. Parts of the library are
-described by the arguments of their constructors; only classes of this library that say so
-(``described``, or any of its dataclasses) are ever built, so that a file can name nothing else.
+described by the arguments of their constructors; only classes that a face of this library offers
+and that say so (``described``, or a dataclass) are ever built, so that a file can name nothing
+else. They are named by the face, so that where in the library they stand may change.
 
 In JSON a value that JSON does not know is an object with one key that starts with a dollar sign.
 """
@@ -15,6 +16,7 @@ import functools
 import importlib
 import inspect
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -54,13 +56,26 @@ def described(cls: _Class) -> _Class:
     return cls
 
 
+def public_name(cls: type) -> str:
+    """What files call a class: the face that offers it, and its name there.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.mixture import GaussianComponents
+    >>> public_name(GaussianComponents)
+    'pyro_crowdclust.mixture:GaussianComponents'
+    """
+    return f"{'.'.join(cls.__module__.split('.')[:2])}:{cls.__qualname__}"
+
+
 def _is_part(cls: type) -> bool:
     """Whether a file may name this class."""
-    is_own = cls.__module__.partition(".")[0] == _PACKAGE
+    if cls.__module__.partition(".")[0] != _PACKAGE:
+        return False
     # A subclass inherits the mark, but not the name in it.
     marked = getattr(cls, "is_described", None) == cls.__qualname__
     is_record = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.init
-    return is_own and (marked or is_record)
+    return (marked or is_record) and _offered(public_name(cls)) is cls
 
 
 def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
@@ -179,10 +194,8 @@ class _Writer:
             arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(cls) if f.init}
         else:
             arguments = value.constructor_arguments
-        name = f"{cls.__module__}:{cls.__qualname__}"
-        return {
-            "$part": {"class": name, "number": number, "arguments": self._dict(arguments, where)}
-        }
+        described = {"class": public_name(cls), "number": number}
+        return {"$part": described | {"arguments": self._dict(arguments, where)}}
 
 
 def _name(value: Any) -> str:
@@ -242,7 +255,10 @@ class _Reader:
         return readers[kind](content)
 
     def _array(self, described: dict[str, str]) -> np.ndarray:
-        return self.tensors[described["tensor"]].numpy().view(np.dtype(described["dtype"]))
+        dtype = np.dtype(described["dtype"])
+        if dtype.kind not in "biuf":
+            raise ValueError(f"no numbers are of dtype {dtype}")
+        return self.tensors[described["tensor"]].numpy().view(dtype)
 
     def _index(self, described: dict[str, Any]) -> pd.Index:
         name = self.read(described["name"])
@@ -251,7 +267,10 @@ class _Reader:
         dtype = described["dtype"]
         if "texts" in described:
             joined = self.tensors[described["texts"]].numpy().tobytes()
-            ends = self.tensors[described["lengths"]].cumsum(0).tolist()
+            lengths = self.tensors[described["lengths"]]
+            if bool((lengths < 0).any()) or int(lengths.sum()) != len(joined):
+                raise ValueError("the lengths of its texts are not those of the texts")
+            ends = lengths.cumsum(0).tolist()
             starts = [0, *ends[:-1]]
             values = [
                 joined[start:end].decode("utf-8", "surrogatepass")
@@ -260,6 +279,8 @@ class _Reader:
         elif "numbers" in described:
             values = self._array(described["numbers"])
         elif "moments" in described:
+            if np.dtype(dtype).kind not in "mM":
+                raise ValueError(f"no times are of dtype {dtype}")
             values = self._array(described["moments"]).view(np.dtype(dtype))
         else:
             values = np.empty(len(described["values"]), dtype=object)
@@ -282,13 +303,21 @@ def _dtype(name: str) -> torch.dtype:
 
 def _part_class(name: str) -> type:
     """The class of this library with this name; nothing else is imported, let alone called."""
-    module, _, qualified = name.partition(":")
-    if module.split(".")[0] != _PACKAGE or not module.replace(".", "_").isidentifier():
+    if not re.fullmatch(rf"{_PACKAGE}\.[a-z_]+:\w+", name):
         raise ValueError(f"{name!r} is no part of {_PACKAGE}")
-    try:
-        cls = getattr(importlib.import_module(module), qualified)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"this version of {_PACKAGE} has no {name!r}") from error
+    cls = _offered(name)
+    if cls is None:
+        raise ValueError(f"this version of {_PACKAGE} has no {name!r}")
     if not isinstance(cls, type) or not _is_part(cls):
         raise ValueError(f"{name!r} is no part of a model or of a guide")
     return cls
+
+
+def _offered(name: str) -> Any:
+    """What a face offers under this name, or None."""
+    face, _, name = name.partition(":")
+    try:
+        module = importlib.import_module(face)
+    except ImportError:
+        return None
+    return getattr(module, name) if name in getattr(module, "__all__", ()) else None

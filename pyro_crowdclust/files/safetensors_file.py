@@ -26,11 +26,24 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 import pyro_crowdclust
+from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.description import build, describe
+from pyro_crowdclust.files.writing import replace_file
 
 VERSION = 1
 _NAME = "pyro_crowdclust"
 _MAX_HEADER = 100_000_000
+
+# What may be wrong with the content of a file that somebody else made.
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
@@ -57,62 +70,6 @@ def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
     replace_file(path, safetensors.torch.save(tensors, metadata))
 
 
-def replace_file(path: str | os.PathLike, content: bytes) -> None:
-    """Write a file beside ``path``, wait until it is on the disk, and put it in its place."""
-    partial = partial_path(path)
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":
-        # The new name, too, is to survive a loss of power.
-        folder = os.open(Path(path).parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def partial_path(path: str | os.PathLike) -> Path:
-    """Where a file is written before it takes its place: in the same folder, so that it can."""
-    path = Path(path)
-    return path.with_name(path.name + ".partial")
-
-
-def check_room(path: str | os.PathLike, num_bytes: int) -> None:
-    """Raise a ``ValueError`` unless a file of this size can be written at ``path``.
-
-    The bytes are really written, beside ``path``, and removed: quotas and permissions are known to
-    the file system alone.
-    """
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(
-            f"{path} is a folder: name a file in it, such as {path / 'fit.safetensors'}"
-        )
-    if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} to write {path.name} in: make it first")
-    partial = partial_path(path)
-    try:
-        try:
-            with partial.open("wb") as file:
-                zeros = bytes(2**20)
-                for start in range(0, num_bytes, len(zeros)):
-                    file.write(zeros[: num_bytes - start])
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"cannot write {num_bytes / 2**20:.1f} MB at {path} ({error.strerror or error}): make "
-            "room, or name a file in a folder that can be written"
-        ) from error
-
-
 def read_file(path: str | os.PathLike, kind: str) -> Any:
     """What ``write_file`` wrote.
 
@@ -133,22 +90,34 @@ def read_file(path: str | os.PathLike, kind: str) -> Any:
         tensors = safetensors.torch.load(data)
         if metadata["sha256"] != file_digest(metadata["content"], tensors):
             raise ValueError("its checksum is not that of its content")
-        return build(json.loads(metadata["content"]), tensors)
+        with limited_allocation(len(data)):
+            return build(json.loads(metadata["content"]), tensors)
     except SafetensorError as error:
         raise ValueError(f"{damaged} or cut short ({error}): get a whole copy of it") from error
-    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, MemoryError) as error:
+    except UNREADABLE as error:
         # Whatever a part's constructor or a table may find wrong in it.
         raise ValueError(f"{damaged} ({error}): get a whole copy of it") from error
 
 
-def is_own_file(path: str | os.PathLike) -> bool:
-    """Whether the file at ``path`` begins as a file of this library does."""
+def kind_of_file(path: str | os.PathLike) -> str | None:
+    """``"result"`` or ``"checkpoint"``, by how the file at ``path`` begins; None for others."""
     try:
         with Path(path).open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-            return size <= _MAX_HEADER and _own_metadata(file.read(size)) is not None
+            metadata = _own_metadata(file.read(size)) if size <= _MAX_HEADER else None
     except OSError:
-        return False
+        return None
+    return None if metadata is None else metadata["format"].removeprefix(f"{_NAME} ")
+
+
+def check_replaceable(path: str | os.PathLike, kind: str, remedy: str) -> None:
+    """Raise a ``ValueError`` where there is a file at ``path`` that is not of this kind.
+
+    An empty one may be of any kind.
+    """
+    path = Path(path)
+    if path.exists() and path.stat().st_size and kind_of_file(path) != kind:
+        raise ValueError(f"{path} is there already and is no {kind}, or a damaged one: {remedy}")
 
 
 def _own_metadata(header: bytes) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
+    ExponentialAnnealing,
     LabelTerm,
     LossTerms,
     RecognitionTerm,
@@ -19,6 +20,7 @@ from pyro_crowdclust.inference.views import RandomAffine
 
 __all__ = [
     "ConsistencyTerm",
+    "ExponentialAnnealing",
     "LabelTerm",
     "LocalConditionals",
     "LocalPosterior",

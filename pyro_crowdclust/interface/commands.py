@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, __version__, load
-from pyro_crowdclust.files.safetensors_file import check_room
+from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import mixed_columns

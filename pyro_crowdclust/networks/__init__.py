@@ -4,6 +4,7 @@ from pyro_crowdclust.networks.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.networks.convolutional import (
     ConvolutionalClassifier,
+    ConvolutionalDecoder,
     ConvolutionalEncoder,
     ResidualDecoder,
     ResidualEncoder,
@@ -23,6 +24,7 @@ __all__ = [
     "ClusterRecognition",
     "CodedMLP",
     "ConvolutionalClassifier",
+    "ConvolutionalDecoder",
     "ConvolutionalEncoder",
     "GaussianRecognition",
     "ResidualDecoder",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.plots.style import as_array, new_axes
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.training.isolation import own_random_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,8 +112,7 @@ def _sample_images(
     weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
     weights = weights[weights >= min(at_least, weights.max())]
     chosen = torch.tensor(weights.index.to_list())
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.no_grad(), own_random_numbers(seed):
         root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)

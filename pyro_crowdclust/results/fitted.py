@@ -19,10 +19,12 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.pairs import weight_factors
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.files.safetensors_file import check_room, write_file
+from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
+from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
+from pyro_crowdclust.training.isolation import own_random_numbers
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
 
@@ -69,6 +71,8 @@ class Fitted:
     def inside(self, seed: int | None = None) -> Iterator[None]:
         """The fit's own parameter store, random numbers that repeat, and no gradients.
 
+        Threads that fit or read results meanwhile wait until the block ends.
+
         Parameters
         ----------
         seed
@@ -76,10 +80,9 @@ class Fitted:
         """
         with (
             torch.no_grad(),
-            torch.random.fork_rng(),
+            own_random_numbers(self.seed if seed is None else seed),
             pyro.get_param_store().scope(self.parameter_store),
         ):
-            torch.manual_seed(self.seed if seed is None else seed)
             yield
 
     def _guide_verb(self, name: str) -> Any:
@@ -95,7 +98,7 @@ class Fitted:
             # A frozen dataclass is written once, here.
             self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Write the result to one file, from which ``pyro_crowdclust.load`` makes it again.
 
         The file is in the safetensors format, with JSON in its header: nothing in it can be run,
@@ -103,12 +106,22 @@ class Fitted:
         is replaced as a whole and its parts cannot be parted. It holds the parameters, ids,
         answers, probabilities, latent means, ELBO and history; not the features.
 
+        Parameters
+        ----------
+        path
+            The file. If it is there, it keeps its permissions; a symbolic link is followed.
+        overwrite
+            Replace a file, too, that is no result.
+
         Raises
         ------
         ValueError
-            If the file cannot be written, or if the history or the ids hold what no file can.
+            If the file cannot be written, if one is there that is no result, or if the history or
+            the ids hold what no file can.
         """
         check_room(path, 1)
+        if not overwrite:
+            check_replaceable(path, "result", "name another file, or save(path, overwrite=True)")
         try:
             write_file(path, "result", content_of(self))
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -14,11 +13,19 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.files.allocation import limited_allocation
+from pyro_crowdclust.files.checks import (
+    check_count,
+    check_kind,
+    check_number,
+    check_shape,
+    check_tensors,
+)
 from pyro_crowdclust.files.description import build
-from pyro_crowdclust.files.safetensors_file import read_file
+from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.saving import data_fields
+from pyro_crowdclust.results.saved_data import data_fields, data_of
 from pyro_crowdclust.training.checks import check_callable, check_sites
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
 from pyro_crowdclust.training.elbo import elbo_of_fields
@@ -84,20 +91,61 @@ def load(
     """
     content = read_file(path, "result")
     try:
-        return _result(path, content, model, guide, data, device)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: it lacks {error}") from error
+        known = _checked(content)
+    except UNREADABLE as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} is damaged ({what}): get a whole copy of it") from error
+    return _result(path, content, known, model, guide, data, device)
+
+
+def _checked(content: Any) -> CrowdData:
+    """The data in a file whose content is of the right types and sizes."""
+    check_kind("its content", content, dict)
+    data = data_of(content["data"])
+    if content["structure"] is not None:
+        check_kind("structure.text", content["structure"]["text"], str)
+        check_tensors("structure.tensors", content["structure"]["tensors"])
+    check_tensors("parameters", content["parameters"])
+    if content["feature_shape"] is not None:
+        for length in check_kind("feature_shape", content["feature_shape"], tuple):
+            check_count("a length in feature_shape", length)
+    if content["probabilities"] is not None:
+        probabilities = check_shape(
+            "probabilities", content["probabilities"], torch.float64, (data.num_items, None)
+        )
+        if not bool(((probabilities >= 0) & (probabilities <= 1 + 1e-6)).all()):
+            raise ValueError("probabilities lie outside of [0, 1]")
+    if content["latent_means"] is not None:
+        latent = check_kind("latent_means", content["latent_means"], Tensor)
+        check_shape("latent_means", latent, latent.dtype, (data.num_items, None))
+    check_number("elbo", content["elbo"])
+    check_number("seconds", content["seconds"])
+    for name in ("stop_reason", "reason"):
+        check_kind(name, content[name], str)
+    bound = check_kind("elbo_objective", content["elbo_objective"], dict)
+    check_kind("elbo_objective.kind", bound["kind"], str)
+    if len(bound) > 1:  # of a bound that can be made again
+        check_count("elbo_objective.num_particles", bound["num_particles"], most=10**6)
+        check_number("elbo_objective.max_plate_nesting", bound["max_plate_nesting"])
+        check_kind("elbo_objective.vectorize_particles", bound["vectorize_particles"], bool)
+        check_number("elbo_objective.tail_adaptive_beta", bound["tail_adaptive_beta"])
+    check_count("seed", abs(check_kind("seed", content["seed"], int)), most=2**63 - 1)
+    check_kind("dtype", content["dtype"], torch.dtype)
+    for name, column in check_kind("history", content["history"], dict).items():
+        check_kind(f"history.{name}.dtype", column["dtype"], str)
+        check_kind(f"history.{name}.values", column["values"], list)
+    return data
 
 
 def _result(
     path: str | os.PathLike,
     content: dict[str, Any],
+    known: CrowdData,
     model: Callable[..., Any] | None,
     guide: Callable[..., Any] | None,
     data: CrowdData | None,
     device: Any,
 ) -> Fitted:
-    known = _data_without_features(content["data"])
     if data is not None:
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
@@ -138,13 +186,6 @@ def _result(
     return result
 
 
-def _data_without_features(fields: dict[str, Any]) -> CrowdData:
-    names = {field.name for field in dataclasses.fields(CrowdData)}
-    data = object.__new__(CrowdData)
-    data.__dict__.update(dict.fromkeys(names), **{name: fields[name] for name in names & {*fields}})
-    return data
-
-
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:
     if not isinstance(data, CrowdData):
         raise ValueError(f"data is a {type(data).__name__}, but must be the CrowdData of the fit")
@@ -162,9 +203,11 @@ def _built(path: str | os.PathLike, content: dict[str, Any]) -> tuple[Callable, 
         raise ValueError(
             f"the file cannot tell how model and guide are built ({content['reason']}): {remedy}"
         )
+    num_bytes = sum(tensor.nbytes for tensor in content["parameters"].values())
     try:
-        model, guide = build(json.loads(structure["text"]), structure["tensors"])
-    except (ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:
+        with limited_allocation(num_bytes + len(structure["text"])):
+            model, guide = build(json.loads(structure["text"]), structure["tensors"])
+    except UNREADABLE as error:
         raise ValueError(f"model and guide cannot be built here ({error}): {remedy}") from error
     return model, guide
 

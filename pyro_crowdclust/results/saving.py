@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import torch
 from torch import Tensor
 
-from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.files.description import NotDescribable, build, describe
+from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import elbo_fields
+from pyro_crowdclust.training.isolation import own_random_numbers
 
 if TYPE_CHECKING:
     from pyro_crowdclust.results.fitted import Fitted
@@ -48,7 +47,7 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
     try:
         description = describe([model, guide], tensors)
         # Parts may have been exchanged since they were constructed.
-        with torch.random.fork_rng():
+        with own_random_numbers():
             rebuilt = named_tensors(*build(description, tensors), {})
         check_same_tensors(rebuilt, named_tensors(model, guide, {}))
     except NotDescribable as error:
@@ -57,15 +56,6 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
         return None, f"its parts are not those that it was constructed with: {error}"
     # As a text of its own it is built only where it is needed.
     return {"text": json.dumps(description), "tensors": tensors}, ""
-
-
-def data_fields(data: CrowdData) -> dict[str, Any]:
-    """All of the data but the features."""
-    return {
-        field.name: getattr(data, field.name)
-        for field in dataclasses.fields(data)
-        if field.name != "features"
-    }
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, Any]:

@@ -19,10 +19,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from pyro_crowdclust.files.checks import (
+    check_count,
+    check_kind,
+    check_number,
+    check_shape,
+    check_tensors,
+)
 from pyro_crowdclust.files.description import NotDescribable, describe
-from pyro_crowdclust.files.safetensors_file import check_room, is_own_file, read_file, write_file
+from pyro_crowdclust.files.safetensors_file import (
+    UNREADABLE,
+    check_replaceable,
+    kind_of_file,
+    read_file,
+    write_file,
+)
+from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.training.copies import check_same_tensors
 from pyro_crowdclust.training.trainer import Position, Trainer
+
+# What optimizers of torch keep of every number of a parameter.
+_LIKE_THE_PARAMETER = frozenset(
+    ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
+)
 
 Callback = Callable[[Trainer], None]
 
@@ -75,14 +94,19 @@ class CheckpointKeeper:
         self.fingerprint = fingerprint
         self.every = _checked_interval(checkpoint.every)
         check_room(self.path, 1)
-        if self.path.exists() and not is_own_file(self.path):
-            raise ValueError(
-                f"{self.path} is there already and is no checkpoint, or a damaged one: remove it, "
-                "or name another file"
-            )
+        if not checkpoint.resume or kind_of_file(self.path) is None:
+            check_replaceable(self.path, "checkpoint", "remove it, or name another file")
         self._state = None
         if checkpoint.resume and self.path.exists():
             self._state = read_file(self.path, "checkpoint")
+            try:
+                _check_state(self._state)
+            except UNREADABLE as error:
+                what = f"it lacks {error}" if isinstance(error, KeyError) else error
+                raise ValueError(
+                    f"the checkpoint {self.path} is damaged ({what}): remove it, or get a whole "
+                    "copy of it"
+                ) from error
             _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
 
     def begin(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
@@ -102,7 +126,7 @@ class CheckpointKeeper:
         if self._state is not None:
             try:
                 restore(trainer, callbacks, self._state["trainer"])
-            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            except UNREADABLE as error:
                 raise ValueError(
                     f"the checkpoint {self.path} does not fit this fit ({error}): remove it, or go "
                     "on with the model and guide that it was made with"
@@ -238,6 +262,32 @@ def _difference(name: str, before: str | None, now: str, length: int = 80) -> st
     return f"{name} was {was} and is {is_now}"
 
 
+def _check_state(state: Any) -> None:
+    """Raise a ``ValueError`` unless a training run may stand so, whatever its model."""
+    check_kind("its content", state, dict)
+    for name, text in check_kind("fingerprint", state["fingerprint"], dict).items():
+        check_kind(f"fingerprint.{name}", text, str)
+    check_number("seconds", state["seconds"])
+    of_run = check_kind("trainer", state["trainer"], dict)
+    steps = check_count("steps_done", of_run["steps_done"])
+    check_count("epochs_done", of_run["epochs_done"])
+    for row in check_kind("history", of_run["history"], list):
+        check_kind("a row of the history", row, dict)
+    check_tensors("parameters", of_run["parameters"])
+    if of_run["annealed_to"] is not None:
+        check_number("annealed_to", of_run["annealed_to"])
+    if of_run["position"] is not None:
+        position = check_kind("position", of_run["position"], dict)
+        check_same_tensors(check_tensors("before", position["before"]), of_run["parameters"])
+        elbos = check_kind("elbos", position["elbos"], list)
+        check_count("the number of steps of the epoch", len(elbos), most=steps)
+        for elbo in elbos:
+            check_number("an ELBO", elbo)
+        check_number("seconds", position["seconds"])
+    if of_run["halvings"] is not None:
+        check_count("halvings", of_run["halvings"])
+
+
 def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
     """Everything that the rest of a training run depends on."""
     position = trainer.position
@@ -303,6 +353,15 @@ def _restore_optimizer(
     if optimizer is None:
         return
     whole = optimizer.state_dict()
+    parameters = [part for group in optimizer.param_groups for part in group["params"]]
+    for number, of_parameter in check_kind("optim.state", state["state"], dict).items():
+        check_count("a parameter's number", number, most=len(parameters) - 1)
+        for name, value in check_kind(f"optim.state.{number}", of_parameter, dict).items():
+            if name in _LIKE_THE_PARAMETER and value is not None:
+                parameter = parameters[number]
+                check_shape(
+                    f"{name} of parameter {number}", value, parameter.dtype, parameter.shape
+                )
     whole["state"] = state["state"]
     for group, options in zip(whole["param_groups"], state["groups"], strict=True):
         group.update(options)

@@ -67,3 +67,5 @@ def check_same_tensors(found: Mapping[str, Tensor], needed: Mapping[str, Tensor]
                 f"{name} has shape {list(found[name].shape)} in the file, but {list(tensor.shape)} "
                 "here"
             )
+        if found[name].is_floating_point() != tensor.is_floating_point():
+            raise ValueError(f"{name} is {found[name].dtype} in the file, but {tensor.dtype} here")

@@ -36,7 +36,8 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.results import class_probabilities, cluster_classes
-from pyro_crowdclust.results.saving import data_fields, structure_of
+from pyro_crowdclust.results.saved_data import data_fields
+from pyro_crowdclust.results.saving import structure_of
 from pyro_crowdclust.training import Checkpoint
 from pyro_crowdclust.training.fingerprint import digest
 
@@ -344,6 +345,38 @@ def test_results_that_cannot_be_saved(tmp_path):
     with refuses("is a folder: name a file in it"):
         fitted("plain").save(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_files_that_are_no_results_are_not_written_over(path):
+    result = fitted("plain")
+    path.write_text("item,worker\n")
+    with refuses(
+        r"is there already and is no result, .*: name another file, or save\(path, overwrite=True\)"
+    ):
+        result.save(path)
+    assert path.read_text() == "item,worker\n"
+    result.save(path, overwrite=True)
+    result.save(path)
+    quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(checkpoint := path.with_name("run")))
+    with refuses("run is there already and is no result"):
+        result.save(checkpoint)
+    with refuses("is there already and is no checkpoint"):
+        quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path))
+    # As a program leaves it that asked for a name of its own.
+    path.write_bytes(b"")
+    result.save(path)
+    check_same(load(path), result)
+
+
+def test_links_and_modes_are_kept(path):
+    target, result = path.with_name("target"), fitted("plain")
+    path.symlink_to(target)
+    result.save(path)
+    target.chmod(0o640)
+    result.save(path)
+    assert path.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    check_same(load(path), result)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,95 @@
+"""``CrowdData`` in a file, without its features: ids, answers, labels and links."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from pyro_crowdclust.data.class_labels import ClassLabels
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.known_labels import Links
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.files.checks import (
+    check_codes,
+    check_count,
+    check_ids,
+    check_kind,
+    check_shape,
+)
+
+_PARTS = {"answers": Answers, "links": Links, "class_labels": ClassLabels}
+_IDS = ("item_ids", "worker_ids", "page_ids", "known_ids", "class_ids")
+
+
+def data_fields(data: CrowdData) -> dict[str, Any]:
+    """All of the data but the features, as plain values, tensors and indexes."""
+    fields = {
+        field.name: getattr(data, field.name)
+        for field in dataclasses.fields(data)
+        if field.name != "features"
+    }
+    for name in _PARTS:
+        part = fields[name]
+        if part is not None:
+            fields[name] = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+    return fields
+
+
+def data_of(fields: Any) -> CrowdData:
+    """The data, without features, that ``data_fields`` told of.
+
+    Raises
+    ------
+    ValueError
+        If the fields are not those of any data: a code that is none of the ids, say.
+    """
+    given = dict(check_kind("data", fields, dict))
+    ids = {name: check_ids(name, given[name]) for name in _IDS}
+    check_count("num_contradictions", given["num_contradictions"])
+    if given["known"] is not None:
+        check_codes("known", given["known"], len(ids["item_ids"]), len(ids["known_ids"]), least=-1)
+    for name, check in (
+        ("answers", _check_answers),
+        ("links", _check_links),
+        ("class_labels", _check_class_labels),
+    ):
+        if given[name] is not None:
+            check(check_kind(name, given[name], dict), ids)
+            given[name] = _PARTS[name](**given[name])
+    for name, part in (("_pairs_index", "answers"), ("_labels_index", "class_labels")):
+        if given[part] is not None:
+            rows = given[part].left if part == "answers" else given[part].item
+            check_ids(name, given[name], len(rows))
+    data = object.__new__(CrowdData)
+    names = {field.name for field in dataclasses.fields(CrowdData)} - {"features"}
+    data.__dict__.update(features=None, **{name: given[name] for name in names})
+    return data
+
+
+def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:
+    left = check_codes("answers.left", answers["left"], None, len(ids["item_ids"]))
+    check_codes("answers.right", answers["right"], len(left), len(ids["item_ids"]))
+    check_codes("answers.worker", answers["worker"], len(left), len(ids["worker_ids"]))
+    label = check_shape("answers.label", answers["label"], torch.float64, (len(left),))
+    if not bool(((label == 0) | (label == 1)).all()):
+        raise ValueError("answers.label holds other numbers than 0 and 1")
+    if answers["page"] is not None:
+        check_codes("answers.page", answers["page"], len(left), len(ids["page_ids"]))
+
+
+def _check_links(links: dict[str, Any], ids: dict[str, Any]) -> None:
+    left = check_codes("links.left", links["left"], None, len(ids["item_ids"]))
+    check_codes("links.right", links["right"], len(left), len(ids["item_ids"]))
+    check_shape("links.must", links["must"], torch.bool, (len(left),))
+
+
+def _check_class_labels(labels: dict[str, Any], ids: dict[str, Any]) -> None:
+    sizes = {"num_workers": len(ids["worker_ids"]), "num_classes": len(ids["class_ids"])}
+    for name, size in sizes.items():
+        if check_count(f"class_labels.{name}", labels[name]) != size:
+            raise ValueError(f"class_labels.{name} is {labels[name]}, but there are {size} ids")
+    item = check_codes("class_labels.item", labels["item"], None, len(ids["item_ids"]))
+    check_codes("class_labels.worker", labels["worker"], len(item), sizes["num_workers"])
+    check_codes("class_labels.label", labels["label"], len(item), sizes["num_classes"])

@@ -1,0 +1,135 @@
+"""Fits in several threads of one process, and in processes that were forked meanwhile."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyro
+import pytest
+import torch
+
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.plots import plot_cluster_samples
+from pyro_crowdclust.training.isolation import isolated
+
+from ..crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
+from ..killed_fit import location_guide, location_model
+from ..test_fit import equal, parameters
+
+MAKERS = [plain_pair, message_passing_pair, amortized_pair]
+
+
+def trained(number: int, barrier: threading.Barrier | None = None):
+    torch.manual_seed(0)
+    pair = MAKERS[number % len(MAKERS)]()
+    if barrier is not None:
+        barrier.wait()
+    return quiet_fit(*pair, crowd(seed=number), seed=number, epochs=3)
+
+
+def test_fits_in_threads_are_those_of_one_thread():
+    alone = [trained(number) for number in range(3)]
+    pairs = [maker() for maker in MAKERS]
+    barrier = threading.Barrier(3)
+    store, state = pyro.get_param_store().get_state(), torch.get_rng_state()
+
+    def train(number: int):
+        barrier.wait()
+        one = alone[number]
+        result = quiet_fit(*pairs[number], crowd(seed=number), seed=number, epochs=3)
+        # The networks start elsewhere, but the plain mixture has none.
+        assert number or equal(parameters(result.guide), parameters(one.guide))
+        # Reading results, too, is done in turns.
+        return [one.elbo_of(full_batch(one.data)) for _ in range(3)]
+
+    with ThreadPoolExecutor(3) as pool:
+        read = list(pool.map(train, range(3)))
+    assert read == [[one.elbo] * 3 for one in alone]
+    assert pyro.get_param_store().get_state() == store
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not pyro.poutine.runtime.am_i_wrapped()
+    again = trained(0)
+    assert equal(parameters(again.guide), parameters(alone[0].guide))
+
+
+def test_stores_of_plain_pyro_fits_in_threads_are_their_own():
+    def train(seed: int):
+        return quiet_fit(location_model, location_guide, crowd(), seed=seed, epochs=2)
+
+    alone = [train(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(train, range(4)))
+    for one, other in zip(alone, together, strict=True):
+        assert equal(one.parameter_store["params"], other.parameter_store["params"])
+
+
+def test_a_failed_fit_gives_the_turn_back():
+    def fail(trainer) -> None:
+        raise KeyError("callback")
+
+    def train() -> None:
+        with pytest.raises(KeyError):
+            quiet_fit(*plain_pair(), crowd(), callbacks=[fail])
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(train).result()
+    assert quiet_fit(*plain_pair(), crowd()).stop_reason.startswith("budget")
+
+
+def test_a_callback_may_fit():
+    inner = []
+
+    def fit_another(trainer) -> None:
+        inner.append(quiet_fit(*plain_pair(), crowd(), epochs=1))
+
+    result = quiet_fit(*plain_pair(), crowd(), callbacks=[fit_another], epochs=2)
+    plain = quiet_fit(*plain_pair(), crowd(), epochs=2)
+    assert len(inner) == 2
+    assert equal(parameters(result.guide), parameters(plain.guide))
+
+
+def test_pictures_of_samples_wait_for_their_turn():
+    result = quiet_fit(*message_passing_pair(), crowd(), epochs=1)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with isolated(0):
+            entered.set()
+            leave.wait()
+
+    holder = threading.Thread(target=hold)
+    drawer = threading.Thread(target=plot_cluster_samples, args=(result, (2, 2)))
+    holder.start()
+    entered.wait()
+    drawer.start()
+    drawer.join(0.2)
+    assert drawer.is_alive()
+    leave.set()
+    holder.join()
+    drawer.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+def test_a_process_forked_during_a_fit_can_fit():
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with isolated(0):
+            entered.set()
+            leave.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        with isolated(1):
+            drawn = float(torch.rand(()))
+        os._exit(0 if np.isfinite(drawn) else 1)
+    leave.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
