@@ -44,6 +44,9 @@ from pyro_crowdclust.supervision import Supervision
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
+# Of an emptied cluster: a point estimate of weights has no zero.
+_SMALLEST_WEIGHT = 1e-6
+
 
 @described
 class AmortizedGuide(nn.Module):
@@ -265,22 +268,6 @@ class AmortizedGuide(nn.Module):
         """t of the workers' rates."""
         return {name: self.points[name].statistics() for name in self._rate_names()}
 
-    @torch.no_grad()
-    def merge_change(self, first: int, second: int, counts: Tensor) -> float:
-        """Change of the expected log-likelihood of z and x if two components were one.
-
-        At its maximum over weights and Gaussians it is ``sum_k N_k (log pi_k - log|Sigma_k| / 2)``
-        plus a constant, with N_k the expected ``counts``.
-        """
-        pair = [first, second]
-        sizes = counts[pair].clamp_min(1e-9)
-        _, covariance = self._pooled(first, second)
-        before = self._gaussians().covariance[pair]
-        log_determinants = torch.logdet(torch.cat([before, covariance.unsqueeze(0)]))
-        both = torch.cat([sizes, sizes.sum(0, keepdim=True)])
-        terms = both * (both.log() - log_determinants / 2)
-        return float(terms[2] - terms[0] - terms[1])
-
     def _pooled(self, first: int, second: int) -> GaussianParameters:
         """Mean and covariance of two components as one, weighted by pi."""
         pair = [first, second]
@@ -305,9 +292,16 @@ class AmortizedGuide(nn.Module):
         mean[first], covariance[first] = center, spread
         pooled = self.model.components.from_gaussian(GaussianParameters(mean, covariance))
         self.points["components"].set_value(pooled)
-        smallest = 1e-6
-        weights[first] += weights[second] - smallest
-        weights[second] = smallest
+        weights[first] += weights[second] - _SMALLEST_WEIGHT
+        weights[second] = _SMALLEST_WEIGHT
         self._set_weights(weights)
         self.outputs.merge(first, second)
         return second
+
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Take a cluster's weight, and its outputs of q(z | o); its Gaussian stays."""
+        weights = self._weights().clone()
+        weights[cluster] = _SMALLEST_WEIGHT
+        self._set_weights(weights / weights.sum())
+        self.outputs.empty(cluster)

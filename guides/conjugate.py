@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_rates
-from pyro_crowdclust.callbacks.merge_moves import evidence_change
 from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, sample_sites
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.starts import MixtureStart
@@ -48,8 +47,6 @@ class ConjugateGuide(nn.Module):
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
         supervision = self.model.supervision
         labels = sample_sites({name: self.posteriors[name] for name in supervision.priors()})
-        components = self.posteriors["components"]
-        supervision.refresh(components.family, components.natural_parameters)
         return weights, theta, rates, labels
 
     def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
@@ -81,23 +78,9 @@ class ConjugateGuide(nn.Module):
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
+        if self.model.annotators is None:
+            return {}
         return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
-
-    @torch.no_grad()
-    def merge_change(self, first: int, second: int, counts: Tensor) -> float:
-        """Change of the log evidence of components and weights if two components were one."""
-        priors = self.model.priors()
-        components = self.posteriors["components"]
-        change = evidence_change(
-            components.family,
-            priors["components"].natural_parameters,
-            components.natural_parameters,
-            first,
-            second,
-        )
-        weights = self.posteriors["weights"]
-        joined = self.model.weights.merged(weights.natural_parameters, first, second)
-        return change + self._weights_change(joined)
 
     def _weights_change(self, natural_parameters: Tensor) -> float:
         """Change of the log evidence of the weights at other natural parameters."""
@@ -108,25 +91,44 @@ class ConjugateGuide(nn.Module):
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
-        """Give the statistics of two components to the larger; returns the other, emptied."""
+        """Give the statistics of two clusters to the larger; returns the other, emptied.
+
+        Where clusters are known labels the one that may be a label is kept.
+        """
         weights = self.posteriors["weights"]
         counts = self.model.weights.posterior_counts(weights.natural_parameters)
-        if counts[second] > counts[first]:
+        names = self.model.supervision.names_clusters
+        if first > second if names else counts[second] > counts[first]:
             first, second = second, first
-        eta = self.posteriors["components"].natural_parameters
-        prior = self.model.components.prior.natural_parameters
-        # Natural parameters add up, less the prior that was counted twice.
-        eta[first] += eta[second] - prior[second]
-        eta[second] = prior[second]
+        for posterior, prior in self._of_clusters():
+            # Natural parameters add up, less the prior that was counted twice.
+            posterior[first] += posterior[second] - prior[second]
+            posterior[second] = prior[second]
         joined = self.model.weights.merged(weights.natural_parameters, first, second)
         weights.set_natural_parameters(joined)
+        self.model.supervision.merge(first, second)
         return second
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Return a component to its prior, and take its items from the weights."""
-        prior = self.model.components.prior.natural_parameters
-        self.posteriors["components"].natural_parameters[cluster] = prior[cluster]
+        """Return a cluster to its prior, and take its items from the weights."""
+        for posterior, prior in self._of_clusters():
+            posterior[cluster] = prior[cluster]
         weights = self.posteriors["weights"]
         left = self.model.weights.emptied(weights.natural_parameters, cluster)
         weights.set_natural_parameters(left)
+        self.model.supervision.empty(cluster)
+
+    def _of_clusters(self) -> list[tuple[Tensor, Tensor]]:
+        """Natural parameters with a row per cluster, of posteriors and of their priors."""
+        priors = self.model.priors()
+        return [
+            (self.posteriors[name].natural_parameters, priors[name].natural_parameters)
+            for name in ("components", *self.model.supervision.sites_of_clusters)
+        ]
+
+    def set_epoch(self, epoch: float) -> None:
+        """Tell the supervision how far training is, and where q(theta) stands."""
+        components = self.posteriors["components"]
+        self.model.supervision.set_epoch(epoch)
+        self.model.supervision.refresh(components.family, components.natural_parameters)

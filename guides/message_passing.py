@@ -92,7 +92,7 @@ class MessagePassingGuide(ConjugateGuide):
         if self.model.sums_out(batch):
             return
 
-        local = self._local(batch, weights, theta, rates, labels)
+        local = self._local(batch, weights, theta, rates, labels, learn=True)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
@@ -125,7 +125,10 @@ class MessagePassingGuide(ConjugateGuide):
         theta: Tensor,
         rates: dict[str, Tensor],
         labels: dict[str, Tensor],
+        *,
+        learn: bool = False,
     ) -> LocalPosterior:
+        """q of the local sites; to ``learn`` also adds the terms of the loss."""
         if not self.full_gradient:
             weights, theta = weights.detach(), theta.detach()
             rates = {name: statistics.detach() for name, statistics in rates.items()}
@@ -133,7 +136,8 @@ class MessagePassingGuide(ConjugateGuide):
         conditionals = self._conditionals(batch, weights, theta, labels)
         if not rates or not batch.num_pairs:
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
-            self._add_consistency(conditionals, heard, batch)
+            if learn:
+                self._add_consistency(conditionals, heard, batch)
             return heard
         annotators = self.model.annotators
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
@@ -142,6 +146,8 @@ class MessagePassingGuide(ConjugateGuide):
         field = self.model.supervision.coupling(batch)
         coupling = coupling if field is None else SumCoupling(coupling, field)
         alone, heard = self.solver.solve(conditionals, coupling)
+        if not learn:
+            return heard
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
@@ -153,7 +159,7 @@ class MessagePassingGuide(ConjugateGuide):
     def _add_consistency(
         self, conditionals: LocalConditionals, heard: LocalPosterior, batch: Batch
     ) -> None:
-        if self.consistency_term is None or not torch.is_grad_enabled():
+        if self.consistency_term is None:
             return
         potential = self.recognition(self.consistency_term.views(batch))
         viewed = replace(conditionals.with_fixed_globals(), potential=potential)
@@ -203,4 +209,4 @@ class MessagePassingGuide(ConjugateGuide):
         for term in (self.recognition_term, self.consistency_term):
             if term is not None:
                 term.epoch = epoch
-        self.model.supervision.set_epoch(epoch)
+        super().set_epoch(epoch)

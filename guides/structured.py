@@ -350,7 +350,7 @@ class StructuredGuide(ConjugateGuide):
         for term in (self.label_term, self.consistency_term):
             if term is not None:
                 term.epoch = epoch
-        self.model.supervision.set_epoch(epoch)
+        super().set_epoch(epoch)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
@@ -358,6 +358,12 @@ class StructuredGuide(ConjugateGuide):
         emptied = super().merge(first, second)
         self.outputs.merge(first + second - emptied, emptied)
         return emptied
+
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Return a cluster to its prior; a classifier that names it is not heard."""
+        super().empty(cluster)
+        self.outputs.empty(cluster)
 
 
 def _detached(part: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:

@@ -75,7 +75,7 @@ class TwoWayGuide(nn.Module):
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
         self.register_buffer("trusted", trusted)
-        self.epoch = 0.0
+        self.register_buffer("epoch", torch.zeros((), dtype=torch.float64))
         self._given: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
@@ -155,7 +155,7 @@ class TwoWayGuide(nn.Module):
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is; see ``trusting_epochs``."""
-        self.epoch = epoch
+        self.epoch.fill_(epoch)
 
     @torch.no_grad()
     def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
@@ -170,6 +170,41 @@ class TwoWayGuide(nn.Module):
         count, dim = self.model.num_clusters, self.model.num_features
         covariance = effects.scale / (effects.degrees - dim - 1)
         return MixtureSummary(weights, effects.location[:count], covariance.expand(count, dim, dim))
+
+    @torch.no_grad()
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """E[t] of the workers' rates."""
+        if self.model.annotators is None:
+            return {}
+        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Let items of two clusters be in the larger; returns the other, emptied."""
+        weights = self.posteriors["weights"].natural_parameters
+        counts = self.model.weights.posterior_counts(weights)
+        kept, emptied = (second, first) if counts[second] > counts[first] else (first, second)
+        self._redirect(emptied, kept)
+        weights.copy_(self.model.weights.merged(weights, kept, emptied))
+        return emptied
+
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Let items of a cluster be told by their style alone, and take them from the weights."""
+        self._redirect(cluster, None)
+        weights = self.posteriors["weights"].natural_parameters
+        weights.copy_(self.model.weights.emptied(weights, cluster))
+
+    def _redirect(self, cluster: int, to: int | None) -> None:
+        """The effects as if items had never been in a cluster, but in another or in none."""
+        effects, prior = self.posteriors["effects"], self.model.effects.natural_parameters
+        change = torch.eye(effects.family.num_regressors).to(prior)
+        change[cluster, cluster] = 0
+        if to is not None:
+            change[to, cluster] = 1
+        statistics = effects.natural_parameters - prior
+        changed = effects.family.with_regressors(statistics, change)
+        effects.set_natural_parameters(prior + changed)
 
 
 __all__ = ["TwoWayGuide"]

@@ -133,6 +133,11 @@ class TwoWayMixture(nn.Module):
                 f"the model is of {self.num_features} features per item, but the data have the "
                 f"shape {list(found)}: build it with num_features={found[-1] if found else 1}"
             )
+        if data.known is not None or data.links is not None:
+            raise ValueError(
+                "a two-way mixture does not use known labels, must-links and cannot-links: leave "
+                "them out, or use SemiCrowdsourcedMixture with a supervision"
+            )
         check_workers(self.annotators, data)
 
     def log_cells(self, weights: Tensor, styles: Tensor) -> Float[Tensor, " cell"]:

@@ -4,10 +4,14 @@ from pyro_crowdclust.callbacks.drop_moves import DropMoves
 from pyro_crowdclust.callbacks.linear_decay import LinearDecay
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
+from pyro_crowdclust.callbacks.structural_moves import Judge, MovableGuide, StructuralMoves
 
 __all__ = [
     "DropMoves",
+    "Judge",
     "LinearDecay",
     "MergeMoves",
+    "MovableGuide",
     "RateMoves",
+    "StructuralMoves",
 ]

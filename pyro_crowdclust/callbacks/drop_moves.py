@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.training.trainer import Trainer, assignments_by_features, spaced_items
 
@@ -33,13 +33,15 @@ def unsupported(
 
 
 @dataclass
-class DropMoves:
+class DropMoves(StructuralMoves):
     """A callback of ``fit``: after an epoch, empty components that the answers do not support.
 
     A broad component can collect what fits no other, of every human cluster a little. Workers
     put such items with the others of their kind, so once the answers are heard hardly an answered
-    item is left in it, while items that nobody was asked about stay. They are freed for the next
-    best cluster. The move assumes that the answered items were drawn at random from all items.
+    item is left in it, while items that nobody was asked about stay. Emptying it frees them for
+    the next best cluster. That assumes that the answered items were drawn at random from all items.
+    A proposal is made where the whole objective is higher once the other components have taken the
+    freed items in (two natural steps), than after the same steps without it.
 
     The guide must have the verbs ``infer`` and ``empty``.
 
@@ -47,46 +49,41 @@ class DropMoves:
     ----------
     first_epoch, last_epoch
         Moves are made at the ends of these epochs and all between.
+    sample_size
+        About so many items tell the share of every component, and, where steps take minibatches,
+        judge a move.
     support
         A supported component holds at least this fraction of the answered items expected in it.
-    sample_size
-        About this many items tell the share of every component.
     moves
-        ``(epoch, emptied component)`` of every move made.
+        ``(epoch, emptied component, gain)`` of every move made.
     """
 
     first_epoch: int = 2
-    last_epoch: float = math.inf
     support: float = 0.25
-    sample_size: int = 4096
-    moves: list[tuple[int, int]] = field(default_factory=list)
 
-    def state_dict(self) -> dict[str, list]:
-        """What a checkpoint keeps: the moves so far."""
-        return {"moves": list(self.moves)}
-
-    def load_state_dict(self, state: dict[str, list]) -> None:
-        """Go on after the moves of a checkpoint."""
-        self.moves[:] = state["moves"]
+    column = "drops"
+    refits = 2
 
     @torch.no_grad()
-    def __call__(self, trainer: Trainer) -> None:
-        """Judge and make the moves; the epoch's history row gets the key ``drops``."""
-        row, data, guide = trainer.history[-1], trainer.data, trainer.guide
-        row["drops"] = 0
-        in_time = self.first_epoch <= row["epoch"] <= self.last_epoch
-        if not in_time or data.answers is None:
-            return
+    def proposals(self, trainer: Trainer) -> list[Proposal]:
+        """Clusters that the answers do not support, the one with the largest shortfall first."""
+        data, guide = trainer.data, trainer.guide
         answered = answered_batch(data).to(trainer.device, trainer.dtype)
-        heard = guide.infer(answered).assignments.double().sum(0)
+        paired = guide.infer(answered).assignments.double()[: answered.num_paired]
+        heard = paired.sum(0)
         alone = assignments_by_features(trainer, data.annotated_items).sum(0)
         chosen = spaced_items(data.num_items, self.sample_size)
         share = assignments_by_features(trainer, chosen).mean(0)
-        expected = len(answered.items) * share
+        expected = len(paired) * share
         # Messages can carry a whole human cluster from one component to another for a moment;
         # by features alone its answered items are still where they belong.
         verdict = unsupported(heard, expected, self.support) & (alone < expected / 2)
-        for cluster in verdict.nonzero():
-            guide.empty(int(cluster))
-            self.moves.append((row["epoch"], int(cluster)))
-            row["drops"] += 1
+        shortfall = expected - heard
+        return sorted(
+            map(tuple, verdict.nonzero().tolist()), key=lambda cluster: -shortfall[cluster]
+        )
+
+    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+        """Empty the cluster."""
+        guide.empty(*proposal)
+        return proposal

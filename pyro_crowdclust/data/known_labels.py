@@ -65,6 +65,8 @@ class Neighbors:
     message_scale
         ``pair_weight`` over the weight of an item: what an item hears from the batch times this
         estimates what it hears from all data.
+    complete
+        Whether the batch holds every item of the data with a label or a link.
     """
 
     label_counts: Int[Tensor, " label"]
@@ -72,6 +74,7 @@ class Neighbors:
     links: Links | None
     pair_weight: float = 1.0
     message_scale: float = 1.0
+    complete: bool = True
 
     def to(self, device: torch.device | str | None) -> Neighbors:
         """The same on another device; itself where it is there already."""

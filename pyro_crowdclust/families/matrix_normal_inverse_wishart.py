@@ -185,6 +185,16 @@ class MatrixNormalInverseWishart(ExponentialFamily):
             -1,
         )
 
+    def with_regressors(
+        self, statistics: Tensor, change: Float[Tensor, "regressor regressor"]
+    ) -> Float[Tensor, "*batch size"]:
+        """What sums of u(x, h), as a posterior adds to its prior, are if every h is ``change h``.
+
+        ``u = (h x^T, h h^T, x x^T, 1)``, so that they are ``(A H, A V A^T, S, n)`` for change A.
+        """
+        linear, products, quadratic, last = self._unpack(statistics)
+        return self._pack(change @ linear, change @ products @ change.mT, quadratic, last)
+
 
 def _log_determinant(matrix: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch"]:
     return 2 * torch.linalg.cholesky(matrix).diagonal(dim1=-2, dim2=-1).log().sum(-1)

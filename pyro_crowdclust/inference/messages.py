@@ -301,6 +301,7 @@ class LocalSolver:
         """
         for _ in range(self.exchanges):
             target = alone + coupling.messages(assignments)
-            logits = torch.lerp(target, logits, self.damping)
+            # No lerp, which makes NaN of two -inf: a known label leaves one cluster possible.
+            logits = (1 - self.damping) * target + self.damping * logits
             assignments = softmax_without_denormals(logits)
         return logits, assignments

@@ -279,7 +279,9 @@ def with_supervision(
             linked[rows[rows >= 0]] = True
         inside = (left >= 0) & (right >= 0)
         links = Links(left[inside], right[inside], data.links.must[inside])
-    neighbors = Neighbors(counts, linked, links, pair_weight, message_scale)
+    supervised = linked if known is None else linked | (known >= 0)
+    complete = int(supervised.sum()) == len(data.supervised_items)
+    neighbors = Neighbors(counts, linked, links, pair_weight, message_scale, complete)
     return dataclasses.replace(batch, known=known, neighbors=neighbors)
 
 

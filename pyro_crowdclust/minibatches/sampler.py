@@ -9,6 +9,7 @@ carries the inverse of the rate at which it is drawn, so that
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Iterator
@@ -121,6 +122,20 @@ class MinibatchSampler:
             draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
         for part, drawn in zip(parts, draws, strict=False):
             yield self._step(blocks, drawn, part, ranks)
+
+    def sample(self, num_items: int, seed: int) -> list[Batch]:
+        """Minibatches as an epoch draws them, of about so many items together or of a whole epoch.
+
+        By random numbers of their own, so that training goes on as if nobody had asked.
+        """
+        own = copy.copy(self)
+        own.generator = torch.Generator().manual_seed(seed)
+        drawn: list[Batch] = []
+        for batch in own:
+            drawn.append(batch)
+            if sum(len(batch.items) for batch in drawn) >= num_items:
+                break
+        return drawn
 
     def _renew_blocks(self) -> None:
         answers = self.data.answers

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 
 class AssignmentOutputs(nn.Module):
-    """``q(z=k | o) = sum_{j: c_j = k} q_j(o)``: outputs j of a network, each of a cluster c_j.
+    """``q(z=k | o) prop. to sum_{j: c_j = k} q_j(o)``: outputs j of a network, of clusters c_j.
 
-    At first every output is a cluster.
+    At first every output is a cluster. Outputs of an emptied cluster are of none, and what they say
+    is left out.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ class AssignmentOutputs(nn.Module):
         members = self.cluster_of_output == self.clusters.unsqueeze(-1)
         # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
         nothing = torch.full_like(log_probabilities[0], -300.0)
-        return torch.where(members, log_probabilities.unsqueeze(-2), nothing).logsumexp(-1)
+        of_clusters = torch.where(members, log_probabilities.unsqueeze(-2), nothing).logsumexp(-1)
+        return of_clusters.log_softmax(-1)
 
     def _is_changed(self) -> bool:
         """Whether outputs are not simply the clusters; asked of the device after changes only."""
@@ -55,3 +57,7 @@ class AssignmentOutputs(nn.Module):
     def merge(self, kept: int, emptied: int) -> None:
         """Let the outputs of one cluster count for another."""
         self.cluster_of_output[self.cluster_of_output == emptied] = kept
+
+    def empty(self, cluster: int) -> None:
+        """Let the outputs of a cluster count for none."""
+        self.cluster_of_output[self.cluster_of_output == cluster] = -1

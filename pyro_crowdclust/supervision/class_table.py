@@ -100,6 +100,8 @@ class ClassTable(Supervision):
     tensor([0.0600, 0.0400], dtype=torch.float64)
     """
 
+    sites_of_clusters = ("class_table",)
+
     def __init__(
         self,
         num_clusters: int,

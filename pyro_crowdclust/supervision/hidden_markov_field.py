@@ -38,6 +38,9 @@ from pyro_crowdclust.supervision.supervision import Supervision
 # Sweeps of the Gibbs sampler that draws z in a simulation.
 _GIBBS_SWEEPS = 20
 
+# A cluster that has just been emptied keeps exp(-this) of an item, from where it may come back.
+_NEARLY_NOTHING = 50.0
+
 
 def pairwise_divergence(
     family: ExponentialFamily, natural_parameters: Float[Tensor, "cluster size"]
@@ -376,7 +379,7 @@ class HiddenMarkovField(Supervision):
         rows = self.has_neighbors(batch).nonzero().squeeze(1)
         if not len(rows):
             return None
-        if batch.num_paired and len(batch.items) < batch.num_items:
+        if batch.num_paired and not batch.neighbors.complete:
             raise ValueError(
                 "minibatches with workers' answers and a hidden Markov field are not possible, as "
                 "the two draw items differently: use fit(..., batch_size=None), or ClassTable"
@@ -425,3 +428,11 @@ class HiddenMarkovField(Supervision):
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
         if self.refresh_epochs is None or self.epoch < self.refresh_epochs:
             self.divergence.copy_(pairwise_divergence(family, natural_parameters.detach()))
+
+    def merge(self, kept: int, emptied: int) -> None:
+        together = self.settled[:, [kept, emptied]].logsumexp(1)
+        self.settled[:, kept] = together
+        self.settled[:, emptied] = together - _NEARLY_NOTHING
+
+    def empty(self, cluster: int) -> None:
+        self.settled[:, cluster] = self.settled.logsumexp(1) - _NEARLY_NOTHING

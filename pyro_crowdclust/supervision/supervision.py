@@ -54,10 +54,13 @@ class Supervision(nn.Module):
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     names_clusters
         Whether labels are numbers of clusters, which must then keep their order.
+    sites_of_clusters
+        Which of its global sites have a row per cluster.
     """
 
     couples_items = False
     names_clusters = False
+    sites_of_clusters: tuple[str, ...] = ()
 
     def __init__(self, unlabeled_weight: float = 1.0) -> None:
         super().__init__()
@@ -121,7 +124,13 @@ class Supervision(nn.Module):
         """Told how far training is."""
 
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
-        """Told of q(theta) before every step of a full pass through guide and model."""
+        """Told of q(theta) before every step of training."""
+
+    def merge(self, kept: int, emptied: int) -> None:
+        """Told that one cluster now also holds what another held, posteriors aside."""
+
+    def empty(self, cluster: int) -> None:
+        """Told that a cluster holds nothing now, posteriors aside."""
 
     def start_partition(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,9 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.starts import MixtureStart
 
 from ..crowds import quiet_fit
 
@@ -41,44 +44,90 @@ class FixedGuide:
     """A guide whose q(z) is a table by item, with and without the answers."""
 
     def __init__(self, alone: torch.Tensor, heard: torch.Tensor) -> None:
-        self.alone, self.heard, self.emptied = alone, heard, []
+        self.alone, self.heard = alone, heard
 
     def infer(self, batch) -> SimpleNamespace:
         table = self.heard if batch.num_pairs else self.alone
         return SimpleNamespace(assignments=table[batch.items])
 
-    def empty(self, cluster: int) -> None:
-        self.emptied.append(cluster)
 
-
-def run_moves(alone: torch.Tensor, heard: torch.Tensor, moves: DropMoves, epoch: int) -> FixedGuide:
-    labels = np.arange(400) % 2
-    pairs = simulate_pages(labels, [1.0], [1.0], pages_per_worker=6, seed=0)
+def proposals(alone: torch.Tensor, heard: torch.Tensor, data: CrowdData) -> list[tuple[int, ...]]:
     guide = FixedGuide(alone, heard)
-    row = {"epoch": epoch}
-    data = CrowdData(torch.zeros(400, 2), pairs)
-    moves(SimpleNamespace(history=[row], data=data, guide=guide, device=None, dtype=None))
-    assert row["drops"] == len(guide.emptied)
-    return guide
+    return DropMoves().proposals(SimpleNamespace(data=data, guide=guide, device=None, dtype=None))
 
 
-def test_a_component_without_answered_items_is_emptied():
+def test_a_component_without_answered_items_is_proposed():
     labels = np.arange(400) % 2
     pairs = simulate_pages(labels, [1.0], [1.0], pages_per_worker=6, seed=0)
-    answered = CrowdData(torch.zeros(400, 2), pairs).annotated_items
-    heard = torch.eye(3)[torch.arange(400) % 2]
+    data = CrowdData(torch.zeros(400, 2), pairs)
+    answered = data.annotated_items
+    heard = torch.eye(4)[torch.arange(400) % 2]
     everywhere = heard.clone()
-    everywhere[::2] = torch.tensor([0.0, 0.0, 1.0])
+    everywhere[::2] = torch.tensor([0.0, 0.0, 1.0, 0.0])
     elsewhere = everywhere.clone()
     elsewhere[answered] = heard[answered]
-    moves = DropMoves()
-    assert run_moves(elsewhere, heard, moves, epoch=2).emptied == [2]
-    assert moves.moves == [(2, 2)]
-    assert run_moves(elsewhere, heard, DropMoves(), epoch=1).emptied == []
-    assert run_moves(elsewhere, heard, DropMoves(last_epoch=2), epoch=3).emptied == []
+    assert proposals(elsewhere, heard, data) == [(2,)]
+    # The larger the shortfall, the earlier.
+    some = elsewhere.clone()
+    rest = torch.isin(torch.arange(400), answered, invert=True)
+    some[rest & (torch.arange(400) % 4 == 1)] = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    assert proposals(some, heard, data) == [(2,), (3,)]
     # Answered items that only the messages carry away are no reason.
-    assert run_moves(everywhere, heard, DropMoves(), epoch=2).emptied == []
-    assert run_moves(everywhere, everywhere, DropMoves(), epoch=2).emptied == []
+    assert proposals(everywhere, heard, data) == []
+    assert proposals(everywhere, everywhere, data) == []
+
+
+@dataclass
+class Always(DropMoves):
+    """Proposes the clusters that it is told."""
+
+    told: tuple[tuple[int, ...], ...] = ()
+
+    def proposals(self, trainer: object) -> list[tuple[int, ...]]:
+        return list(self.told)
+
+
+def crowded(told: tuple[tuple[int, ...], ...], **options: int) -> tuple[Fitted, Always]:
+    """Two far clouds in three clusters, the second cut in two; the answers are about a few."""
+    features = 8 * (np.arange(60) % 2)[:, None] + np.random.default_rng(0).normal(size=(60, 2))
+    pairs = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": [0, 0, 0], "label": [1, 0, 1]}
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3, 0.5), GaussianComponents(3, 2), Identity(), TwoCoin(1)
+    )
+    start = torch.where(torch.arange(60) % 4 == 1, 2, torch.arange(60) % 2)
+
+    def initialize(model, guide, data, generator):
+        observed = model.components.observe(torch.as_tensor(data.features))
+        guide.start_at(MixtureStart(observed, torch.eye(3)[start], 1.0))
+
+    moves = Always(told=told, **options)
+    result = quiet_fit(
+        model,
+        MessagePassingGuide(model),
+        CrowdData(features, pairs),
+        initialize=initialize,
+        epochs=3,
+        batch_size=None,
+        step_size=1.0,
+        callbacks=[moves],
+    )
+    return result, moves
+
+
+def test_a_drop_is_made_only_where_it_pays():
+    result, moves = crowded(told=((0,), (2,), (1,)))
+    # Half of a cloud is not missed, a whole one is.
+    assert [(epoch, cluster) for epoch, cluster, _ in moves.moves] == [(2, 2)]
+    assert moves.moves[0][2] > 1
+    assert result.history["drops"].tolist() == [0, 1, 0]
+    assert set(result.assignments) == {0, 1}
+    plain, _ = crowded(told=())
+    assert result.elbo > plain.elbo
+
+
+@pytest.mark.parametrize("options", [{"first_epoch": 9}, {"first_epoch": 1, "last_epoch": 0}])
+def test_drops_have_their_time(options):
+    assert crowded(told=((2,),), **options)[1].moves == []
 
 
 def test_empty_returns_a_component_to_its_prior_and_leaves_the_others():

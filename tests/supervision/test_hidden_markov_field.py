@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import warnings
 
@@ -444,6 +443,9 @@ def test_enumerated_assignments():
 def test_minibatches_with_answers():
     pairs = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
     data = CrowdData(torch.randn(6, 2), pairs, known=KNOWN)
-    batch = dataclasses.replace(full_batch(data), num_items=7)
+    generator = torch.Generator().manual_seed(0)
+    batch = next(iter(MinibatchSampler(data, batch_size=2, generator=generator)))
     with pytest.raises(ValueError, match="minibatches with workers' answers and a hidden Markov"):
         some_field().coupling(batch)
+    everything = some_field().coupling(full_batch(data))
+    assert everything.num_items == 6

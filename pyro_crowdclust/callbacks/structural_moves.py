@@ -1,0 +1,220 @@
+"""What all structural moves share: a change of the clusters is tried, and kept if it pays.
+
+A move proposes; the objective of training decides. The objective is Pyro's ELBO less the terms that
+model and guide add to the loss, so that without such terms it is the bound. It is computed before and after the
+change, by model and guide as they stand, with all that is in them: components, weights, class
+table, field, known clusters, points, outputs of networks, and the q(z) that these lead to.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.inference.loss_terms import LossTerms
+from pyro_crowdclust.inference.messages import LocalPosterior
+from pyro_crowdclust.minibatches.batch import Batch, full_batch
+from pyro_crowdclust.training.trainer import Trainer
+
+# So many proposals may lose before the others wait for the next epoch.
+_MOST_REJECTIONS = 10
+
+# The clusters that a proposal is about: two to merge, one to empty.
+Proposal = tuple[int, ...]
+
+
+@runtime_checkable
+class MovableGuide(Protocol):
+    """What structural moves ask of a guide.
+
+    A verb changes everything that has a row per cluster, of the guide and of its model, in place:
+    parameters and buffers, which is what a rejected move is undone by.
+    """
+
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch."""
+
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """E[t] of the workers' rates, by site."""
+
+    def merge(self, first: int, second: int) -> int:
+        """Give what one cluster holds to the other; returns the one that is now empty."""
+
+    def empty(self, cluster: int) -> None:
+        """Let a cluster hold nothing."""
+
+
+def _is_higher(gains: Float[Tensor, " batch"]) -> bool:
+    """Whether a gain is positive, and by more than chance where it is an estimate."""
+    error = float(gains.std()) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return float(gains.mean()) > 2 * error
+
+
+class Judge:
+    """Tries changes of a training run, and undoes those that lower the objective.
+
+    Where a step takes all data, or there are no more than ``sample_size`` items, the objective is
+    that of all data. Else it is estimated from minibatches as training draws them, of about
+    ``sample_size`` items together, by random numbers of their own: every one is an unbiased
+    estimate of the objective per epoch. The same batches and the same draws of latents serve before
+    and after, and a change counts only if it is over twice its standard error.
+
+    Parameters
+    ----------
+    trainer
+        The training run.
+    sample_size
+        About so many items judge.
+    """
+
+    def __init__(self, trainer: Trainer, sample_size: int) -> None:
+        self._trainer = trainer
+        if trainer.batches is None or trainer.data.num_items <= sample_size:
+            batches = [full_batch(trainer.data)]
+        else:
+            batches = trainer.batches.sample(sample_size, seed=trainer.epochs_done)
+        self._batches = [batch.to(trainer.device, trainer.dtype) for batch in batches]
+
+    def objective(self) -> Float[Tensor, " batch"]:
+        """The objective by every batch, with the same draws at every call."""
+        trainer, values = self._trainer, []
+        with torch.no_grad(), torch.random.fork_rng():
+            for seed, batch in enumerate(self._batches):
+                torch.manual_seed(seed)
+                with LossTerms() as terms:
+                    loss = trainer.elbo.loss(trainer.model, trainer.guide, batch)
+                values.append(-float(loss + terms.total()))
+        return torch.tensor(values, dtype=torch.float64)
+
+    def attempt(self, change: Callable[[], object], refits: int = 0) -> float | None:
+        """Make a change if the objective gains by it; returns the gain, or None if it loses.
+
+        Parameters
+        ----------
+        change
+            Changes the guide in place.
+        refits
+            After the change, and without it for comparison, so many natural steps of length 1:
+            conjugate posteriors follow the items that went elsewhere.
+        """
+        trainer = self._trainer
+        before = {name: tensor.detach().clone() for name, tensor in trainer.tensors().items()}
+        rivals = [self.objective()]
+        if refits:
+            self._refit(refits)
+            rivals.append(self.objective())
+            trainer.set_tensors(before)
+        with torch.no_grad():
+            change()
+        self._refit(refits)
+        after = self.objective()
+        if all(_is_higher(after - rival) for rival in rivals):
+            return float((after - rivals[0]).mean())
+        trainer.set_tensors(before)
+        return None
+
+    def _refit(self, steps: int) -> None:
+        """Natural steps of length 1 on the batches; networks and points stay where they are."""
+        trainer = self._trainer
+        if trainer.natural is None:
+            return
+        for _ in range(steps):
+            with torch.enable_grad(), torch.random.fork_rng():
+                for seed, batch in enumerate(self._batches):
+                    torch.manual_seed(seed)
+                    loss = trainer.elbo.differentiable_loss(trainer.model, trainer.guide, batch)
+                    (loss / len(self._batches)).backward()
+            trainer.natural.set_step_size(1.0)
+            trainer.natural.step()
+            for tensor in trainer.tensors().values():
+                tensor.grad = None
+
+
+@dataclass
+class StructuralMoves(ABC):
+    """A callback of ``fit`` that proposes changes of the clusters after an epoch.
+
+    Attributes
+    ----------
+    first_epoch, last_epoch
+        Moves are made at the ends of these epochs and all between.
+    sample_size
+        Where steps take minibatches, about so many items judge a move.
+    moves
+        ``(epoch, cluster, ..., gain)`` of every move made; the gain is that of the objective.
+    """
+
+    first_epoch: int = 1
+    last_epoch: float = math.inf
+    sample_size: int = 4096
+    moves: list[tuple[float, ...]] = field(default_factory=list)
+
+    # Key of the history that counts the moves of an epoch.
+    column = "moves"
+    # As of ``Judge.attempt``.
+    refits = 0
+
+    @abstractmethod
+    def proposals(self, trainer: Trainer) -> Sequence[Proposal]:
+        """Changes that may pay, the best first."""
+
+    @abstractmethod
+    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+        """Make a change; returns clusters for the record, the one that is now empty last."""
+
+    def state_dict(self) -> dict[str, list]:
+        """What a checkpoint keeps: the moves so far."""
+        return {"moves": list(self.moves)}
+
+    def load_state_dict(self, state: dict[str, list]) -> None:
+        """Go on after the moves of a checkpoint."""
+        self.moves[:] = state["moves"]
+
+    def __call__(self, trainer: Trainer) -> None:
+        """Propose and judge; the epoch's history row gets the key ``column``.
+
+        Raises
+        ------
+        ValueError
+            If the guide has not the verbs of ``MovableGuide``.
+        """
+        row = trainer.history[-1]
+        row[self.column] = 0
+        in_time = self.first_epoch <= row["epoch"] <= self.last_epoch
+        if not in_time or trainer.data.answers is None:
+            return
+        if not isinstance(trainer.guide, MovableGuide):
+            raise ValueError(
+                f"{type(self).__name__} changes clusters by the verbs infer, rate_statistics, "
+                f"merge and empty of a guide, and {type(trainer.guide).__name__} has not all of "
+                "them: leave the callback out, or see docs/own_model.md"
+            )
+        judge, rejected, emptied = None, set(), set()
+        proposals = self.proposals(trainer)
+        while len(rejected) < _MOST_REJECTIONS:
+            left = (p for p in proposals if p not in rejected and emptied.isdisjoint(p))
+            proposal = next(left, None)
+            if proposal is None:
+                return
+            judge = judge or Judge(trainer, self.sample_size)
+            record: Proposal = ()
+
+            def change(proposal: Proposal = proposal) -> None:
+                nonlocal record
+                record = self.change(trainer.guide, proposal)
+
+            gain = judge.attempt(change, self.refits)
+            if gain is None:
+                rejected.add(proposal)
+                continue
+            self.moves.append((row["epoch"], *record, gain))
+            row[self.column] += 1
+            emptied.add(record[-1])
+            proposals = self.proposals(trainer)
