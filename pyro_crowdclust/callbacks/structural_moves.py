@@ -1,9 +1,10 @@
 """What all structural moves share: a change of the clusters is tried, and kept if it pays.
 
 A move proposes; the objective of training decides. The objective is Pyro's ELBO less the terms that
-model and guide add to the loss, so that without such terms it is the bound. It is computed before and after the
-change, by model and guide as they stand, with all that is in them: components, weights, class
-table, field, known clusters, points, outputs of networks, and the q(z) that these lead to.
+model and guide add to the loss, so that without such terms it is the bound. It is computed before
+and after the change, by model and guide as they stand, with all that is in them: components,
+weights, class table, field, known clusters, points, outputs of networks, and the q(z) that these
+lead to.
 """
 
 from __future__ import annotations

@@ -100,7 +100,6 @@ def crowded(told: tuple[tuple[int, ...], ...], **options: int) -> tuple[Fitted, 
         observed = model.components.observe(torch.as_tensor(data.features))
         guide.start_at(MixtureStart(observed, torch.eye(3)[start], 1.0))
 
-    moves = Always(told=told, **options)
     result = quiet_fit(
         model,
         MessagePassingGuide(model),
@@ -109,9 +108,9 @@ def crowded(told: tuple[tuple[int, ...], ...], **options: int) -> tuple[Fitted, 
         epochs=3,
         batch_size=None,
         step_size=1.0,
-        callbacks=[moves],
+        callbacks=[Always(told=told, **options)],
     )
-    return result, moves
+    return result, result.callbacks[0]
 
 
 def test_a_drop_is_made_only_where_it_pays():

@@ -14,23 +14,22 @@ import torch
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
 from pyro_crowdclust.callbacks import Judge, MergeMoves
 from pyro_crowdclust.callbacks.merge_moves import answer_gain
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import GaussianParameters, Moments
 from pyro_crowdclust.fit import adam
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.guides import AmortizedGuide, ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.starts import MixtureStart
 from pyro_crowdclust.training import Trainer
-from pyro_crowdclust.training.elbo import default_elbo
 
 from ..crowds import amortized_pair, crowd, fit_plain, message_passing_pair, plain_pair, quiet_fit
 from ..looped_twin import Globals, LoopedTwin
@@ -84,18 +83,7 @@ def bound(guide: MessagePassingGuide, q: torch.Tensor, batch: Batch) -> float:
 
 def trainer_of(guide, data: CrowdData) -> Trainer:
     """A training run that stands where the guide is."""
-    return Trainer(
-        guide.model,
-        guide,
-        data,
-        full_batch(data),
-        optim=adam,
-        step_size=1.0,
-        elbo=default_elbo(enumerates=isinstance(guide, AmortizedGuide)),
-        device=None,
-        dtype=torch.float64,
-        validate=False,
-    )
+    return Trainer(guide.model, guide, data, optim=adam, step_size=1.0, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
@@ -320,3 +308,13 @@ def test_every_guide_of_the_library_can_be_merged(make):
     result = quiet_fit(*make(), crowd(), callbacks=[MergeMoves()])
     assert "merges" in result.history
     assert result.probabilities.sum(1) == pytest.approx(1)
+
+
+def test_a_guide_without_the_verbs_is_refused():
+    labels = {"item": [0, 1], "worker": [0, 0], "label": [0, 1]}
+    pairs = {"left": [0], "right": [1], "worker": [0], "label": [1]}
+    data = CrowdData(torch.randn(2, 2), pairs, labels=labels)
+    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(1, 2)))
+    trainer = SimpleNamespace(guide=guide, data=data, history=[{"epoch": 1}])
+    with pytest.raises(ValueError, match="MergeMoves changes clusters by the verbs .* ClassLabelG"):
+        MergeMoves()(trainer)
