@@ -90,6 +90,42 @@ def _beta_summary(successes: Tensor, failures: Tensor, interval: float) -> Confu
     return ConfusionSummary(beta.mean(), beta.std(), *beta.interval(interval))
 
 
+def summary_of_mixed_rows(
+    concentration: Float[np.ndarray, "... part"],
+    mean: Float[np.ndarray, "... label part"],
+    sd: Float[np.ndarray, "... label part"],
+    interval: float,
+) -> ConfusionSummary:
+    """What is known of ``sum_s theta_s gamma_s``, theta ~ Dir(a), of independent rows gamma_s.
+
+    ``E[(sum_s theta_s gamma_s)^2] = sum_st E[theta_s theta_t] E[gamma_s gamma_t]`` with
+    ``E[theta_s theta_t] = a_s (a_t + [s = t]) / (A (A + 1))``, A the sum of a. Means and deviations
+    are exact; intervals are those of Betas with these.
+
+    Parameters
+    ----------
+    concentration
+        a of every row.
+    mean, sd
+        Of the labels in every part.
+    interval
+        Mass of the intervals.
+    """
+    total = concentration.sum(-1, keepdims=True)
+    of_shares = concentration[..., :, None] * (
+        concentration[..., None, :] + np.eye(concentration.shape[-1])
+    )
+    of_shares = of_shares / (total * (total + 1))[..., None]
+    of_rows = mean[..., :, None] * mean[..., None, :]
+    of_rows = of_rows + (sd**2)[..., None] * np.eye(mean.shape[-1])
+    second = (of_rows * of_shares[..., None, :, :]).sum((-2, -1))
+    mean = (mean * (concentration / total)[..., None, :]).sum(-1)
+    variance = np.clip(second - mean**2, 1e-12, None)
+    size = mean * (1 - mean) / variance - 1
+    beta = scipy.stats.beta(mean * size, (1 - mean) * size)
+    return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))
+
+
 @described
 class ConfusionMatrices(nn.Module):
     """``gamma_jk ~ Dir(b_k)``: a full confusion matrix for every worker; Felt et al. 2015, sec. 3.

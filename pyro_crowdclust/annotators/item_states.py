@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import scipy.stats
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +20,7 @@ from pyro_crowdclust.annotators.confusion import (
     ConfusionSummary,
     check_sizes,
     diagonal_concentration,
+    summary_of_mixed_rows,
 )
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
@@ -128,15 +128,11 @@ class ClassStates(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> ConfusionSummary:
-        """Rows averaged over the states; intervals are those of Betas with mean and deviation."""
+        """Rows averaged over the states, with exact deviations; intervals are those of Betas."""
         shape = self.num_workers, self.num_classes, self.num_states, -1
         alpha = posteriors["confusion"].standard().concentration.reshape(shape).numpy(force=True)
-        share = posteriors["states"].standard().concentration.numpy(force=True)
-        share = (share / share.sum(-1, keepdims=True))[..., None]
-        total = alpha.sum(-1, keepdims=True)
-        row = alpha / total
-        mean = (share * row).sum(-2)
-        variance = (share**2 * row * (1 - row) / (total + 1)).sum(-2)
-        size = mean * (1 - mean) / np.clip(variance, 1e-12, None) - 1
-        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
-        return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))
+        states = posteriors["states"].standard().concentration.numpy(force=True)
+        # A share of a Dirichlet is a Beta.
+        beta = scipy.stats.beta(alpha, alpha.sum(-1, keepdims=True) - alpha)
+        mean, sd = (part.swapaxes(-1, -2) for part in (beta.mean(), beta.std()))
+        return summary_of_mixed_rows(states[None], mean, sd, interval)

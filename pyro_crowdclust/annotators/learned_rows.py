@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.distributions import Gamma
 
 from pyro_crowdclust.distributions.class_labels import CommunityDirichlet
 from pyro_crowdclust.distributions.plates import FullPlate
@@ -14,7 +15,10 @@ class LearnedRows(nn.Module):
     """``p_jk | c_j = c ~ Dir(a_ck)`` with concentrations a that the ELBO learns.
 
     A Gamma prior on every concentration keeps them finite. Workers with few answers lean on what
-    their community has in common.
+    their community has in common. The concentrations are points, so that what the ELBO bounds is
+    ``log p(data, a)``, the log joint density with the normalized density of the prior at a: every
+    concentration costs the ELBO what it costs the model, and models with more and with fewer of
+    them can be compared by it.
 
     Parameters
     ----------
@@ -42,9 +46,8 @@ class LearnedRows(nn.Module):
     ) -> Float[Tensor, "row share"]:
         """Run the site of the rows, worker after worker, and that of their concentrations."""
         concentration = self.concentration()
-        shape, rate = self.concentration_prior
-        density = (shape - 1) * self.log_concentration - rate * concentration
-        pyro.factor(f"{site}_concentration", density.sum())
+        prior = Gamma(*concentration.new_tensor(self.concentration_prior), validate_args=False)
+        pyro.factor(f"{site}_concentration", prior.log_prob(concentration).sum())
         rows = CommunityDirichlet(concentration, community.to(concentration.device))
         with FullPlate(f"{site}_plate", rows.batch_shape[0]):
             return pyro.sample(site, rows)

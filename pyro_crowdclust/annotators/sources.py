@@ -18,7 +18,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.confusion import ClassAnnotators, ConfusionSummary
+from pyro_crowdclust.annotators.confusion import (
+    ClassAnnotators,
+    ConfusionSummary,
+    summary_of_mixed_rows,
+)
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
@@ -170,19 +174,6 @@ class AnswerSources(nn.Module):
     ) -> ConfusionSummary:
         """Exact means and deviations; intervals are those of Betas with these."""
         alpha = posteriors["sources"].standard().concentration.numpy(force=True)
-        total = alpha.sum(1)[:, None, None]
-        # E[theta_s theta_t] of a Dirichlet.
-        products = alpha[:, :, None] * alpha[:, None, :] + alpha[:, :, None] * np.eye(
-            alpha.shape[1]
-        )
-        products /= total * (total + 1)
         parts = [source.summary(posteriors, interval) for source in self.parts]
-        means = np.stack([part.mean for part in parts], -1)
-        squares = means[..., :, None] * means[..., None, :]
-        squares += np.stack([part.sd**2 for part in parts], -1)[..., None] * np.eye(len(parts))
-        mean = (means * (alpha / alpha.sum(1, keepdims=True))[:, None, None]).sum(-1)
-        second = (squares * products[:, None, None]).sum((-2, -1))
-        variance = np.clip(second - mean**2, 1e-12, None)
-        size = mean * (1 - mean) / variance - 1
-        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
-        return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))
+        means, sds = (np.stack(part, -1) for part in list(zip(*parts, strict=True))[:2])
+        return summary_of_mixed_rows(alpha[:, None], means, sds, interval)

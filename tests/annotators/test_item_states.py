@@ -133,16 +133,22 @@ def test_an_answer_is_predicted_from_the_state_that_the_others_tell():
 
 
 def test_confusion_is_the_mean_over_states_with_its_deviation():
+    """Against draws of shares and rows; what is not known of the shares counts, too."""
     guide = random_guide()
     mean, sd, lower, upper = guide.confusion()
     _, states, rows = concentrations(guide)
     rng = np.random.default_rng(0)
-    share = states[1] / states[1].sum()
-    draws = sum(p * rng.dirichlet(row, 40_000) for p, row in zip(share, rows[2, 1], strict=True))
-    np.testing.assert_allclose(mean[2, 1], draws.mean(0), atol=0.01)
-    np.testing.assert_allclose(sd[2, 1], draws.std(0), atol=0.01)
+    share = rng.dirichlet(states[1], 100_000)
+    each = np.stack([rng.dirichlet(row, 100_000) for row in rows[2, 1]], 1)
+    draws = (share[..., None] * each).sum(1)
+    np.testing.assert_allclose(mean[2, 1], draws.mean(0), atol=3e-3)
+    np.testing.assert_allclose(sd[2, 1], draws.std(0), atol=2e-3)
+    known = np.sqrt(((states[1] / states[1].sum())[:, None] ** 2 * each.var(0)).sum(0))
+    assert (sd[2, 1] > known + 0.01).any()
     np.testing.assert_allclose(mean.sum(-1), 1)
-    assert (lower < upper).all()
+    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(lower[2, 1], low, atol=0.03)
+    np.testing.assert_allclose(upper[2, 1], high, atol=0.03)
 
 
 def test_all_answers_about_an_item_are_drawn_in_the_same_state():
