@@ -16,14 +16,22 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.minibatches import AnswerSampling, Ranks, joined_ranks
-from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.supervision import ClassTable, KnownClusters, Supervision
 from pyro_crowdclust.training import Checkpoint, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.crowds import amortized_pair, blobs, message_passing_pair, plain_pair, quiet_fit
+from tests.crowds import (
+    amortized_pair,
+    blobs,
+    message_passing_pair,
+    plain_mixture,
+    plain_pair,
+    quiet_fit,
+)
 from tests.killed_fit import location_guide, location_model
 
 
@@ -50,11 +58,36 @@ def dawid_skene_pair() -> tuple[DawidSkene, ClassLabelGuide]:
     return model, ClassLabelGuide(model)
 
 
+def named_crowd() -> CrowdData:
+    """The crowd of pages, with known labels of some items, asked about or not."""
+    crowd = crowd_of_pages()
+    known = [item % 2 if item % 4 == 0 else None for item in range(crowd.num_items)]
+    return CrowdData(crowd.features, crowd.pairs, known=known)
+
+
+def supervised_pair(make: Callable[[], Supervision]) -> tuple:
+    """A mixture on features with answers and a supervision."""
+    plain = plain_mixture()
+    parts = plain.weights, plain.components, plain.emission, plain.annotators
+    model = SemiCrowdsourcedMixture(*parts, make())
+    return model, MessagePassingGuide(model)
+
+
 FITS: dict[str, tuple[Callable, Callable, dict[str, Any]]] = {
     "message passing": (message_passing_pair, crowd_of_pages, {"callbacks": [MergeMoves()]}),
     "amortized": (amortized_pair, crowd_of_pages, {}),
     "full batch": (plain_pair, crowd_of_pages, {"batch_size": None}),
     "pyro.param": (lambda: (location_model, location_guide), crowd_of_pages, {}),
+    "class table": (
+        partial(supervised_pair, lambda: ClassTable(3, 2, unlabeled_weight=0.5)),
+        named_crowd,
+        {},
+    ),
+    "known clusters": (
+        partial(supervised_pair, lambda: KnownClusters(3)),
+        named_crowd,
+        {"batch_size": None},
+    ),
     "class labels": (dawid_skene_pair, labelled_crowd, {"step_size": 0.5}),
 }
 

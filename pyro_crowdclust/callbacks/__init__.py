@@ -5,6 +5,7 @@ from pyro_crowdclust.callbacks.linear_decay import LinearDecay
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
 from pyro_crowdclust.callbacks.structural_moves import Judge, MovableGuide, StructuralMoves
+from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 
 __all__ = [
     "DropMoves",
@@ -14,4 +15,5 @@ __all__ = [
     "MovableGuide",
     "RateMoves",
     "StructuralMoves",
+    "WholeElbo",
 ]

@@ -376,6 +376,12 @@ class HiddenMarkovField(Supervision):
     def coupling(self, batch: Batch) -> FieldCoupling | None:
         if batch.neighbors is None:
             return None
+        if batch.part is not None:
+            raise ValueError(
+                "a hidden Markov field lets every item hear all others of its label, and remembers "
+                "q(z) of all items between steps, which are here in several processes: fit these "
+                "data in one process, or use ClassTable or KnownClusters, which tie no items"
+            )
         rows = self.has_neighbors(batch).nonzero().squeeze(1)
         if not len(rows):
             return None

@@ -91,8 +91,7 @@ class Trainer:
     Raises
     ------
     ValueError
-        If the sites of model and guide do not fit together, or if the data cannot be divided among
-        processes.
+        If the sites of model and guide do not fit together.
     """
 
     def __init__(
@@ -113,11 +112,6 @@ class Trainer:
         self.model, self.guide, self.data, self.batches = model, guide, data, sampler
         self.device, self.dtype, self.validate = device, dtype, validate
         self.ranks = ranks or Ranks()
-        if self.ranks.count > 1 and (data.known is not None or data.links is not None):
-            raise ValueError(
-                "known labels and links tie items together that may be in different processes: "
-                "fit these data in one process"
-            )
         # The same in every process, which all see the same random numbers.
         first = full_batch(data) if sampler is None else next(iter(sampler))
         first = first.to(device, dtype)

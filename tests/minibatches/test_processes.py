@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch
-from pyro_crowdclust.training import Checkpoint, Trainer
+from pyro_crowdclust.supervision import HiddenMarkovField
+from pyro_crowdclust.training import Checkpoint
 
-from ..crowds import plain_pair
 from ..ranks_fit import FITS, _die, crowd_of_pages, run, values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,7 +143,11 @@ def test_noise_of_parts_is_that_of_the_batch():
     assert torch.equal(found, expected)
 
 
-def test_known_labels_are_for_one_process():
-    data = CrowdData(np.zeros((4, 4)), known=[0, 1, None, None])
-    with pytest.raises(ValueError, match="fit these data in one process"):
-        fit(*plain_pair(), data, trainer=partial(Trainer, ranks=Rank(0, 2)))
+def test_a_field_is_for_one_process():
+    """In every rank, also in one whose part has no item with neighbours."""
+    data = CrowdData(np.zeros((6, 1)), known=[0, 0, None, None, None, None])
+    field = HiddenMarkovField.of(data, 2)
+    assert field.coupling(full_batch(data)) is not None
+    for rank in range(3):
+        with pytest.raises(ValueError, match="fit these data in one process, or use ClassTable"):
+            field.coupling(full_batch(data, Rank(rank, 3)))
