@@ -276,10 +276,11 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--items", type=int, default=48, help="items of a cell")
     parser.add_argument("--epochs", type=int, default=4, help="epochs of a cell")
+    parser.add_argument("--guides", nargs="+", choices=GUIDES, default=list(GUIDES))
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    cells = list(itertools.product(ANSWERS, SUPERVISIONS, GUIDES, MOVES))
+    cells = list(itertools.product(ANSWERS, SUPERVISIONS, options.guides, MOVES))
     refused, failed, probes = 0, 0, []
     for cell in cells:
         try:

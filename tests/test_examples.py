@@ -128,6 +128,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("specificity_error", "specificity_correlation"),
         },
     ),
+    "benchmarks/combinations.py": (
+        ["--guides", "two-way"],
+        {
+            *("cells", "refused", "failed", "moves", "kept"),
+            "largest_error_of_a_judged_move",
+        },
+    ),
     "benchmarks/dawid_skene.py": (
         ["--items", "2000", "--iterations", "2"],
         {
