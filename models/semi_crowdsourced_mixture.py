@@ -37,6 +37,7 @@ from pyro_crowdclust.mixture import (
     check_parts,
     describe_mixture,
     emitted,
+    in_feature_units,
     mixture_priors,
     observed_latent,
     sample_mixture,
@@ -122,6 +123,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         labels = {
             name: by_site(name, draws[name], ("known_class",)) for name in self.supervision.priors()
         }
+        draws = in_feature_units(self.components, self.emission, draws)
         return describe_mixture(self.weights, draws) | labels
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:

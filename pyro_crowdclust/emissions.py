@@ -240,6 +240,11 @@ class Identity(Emission):
         """Inverse of ``latent``, for one row of numbers per item."""
         return latent
 
+    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
+        """l and s with ``o_j = l_j + s_j x_j``."""
+        zeros = torch.zeros(num_features, dtype=torch.float64)
+        return zeros, zeros + 1
+
 
 @described
 class Standardized(Identity):
@@ -277,6 +282,9 @@ class Standardized(Identity):
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
         return self.location + self.scale * latent
+
+    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
+        return self.location, self.scale
 
 
 __all__ = [

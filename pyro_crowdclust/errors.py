@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its name where it has none.
@@ -16,4 +20,19 @@ def first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-__all__ = ["first_line"]
+def did_you_mean(name: Any, known: Iterable[Any]) -> str:
+    """What somebody may have meant by an unknown name, as the end of a sentence; else nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("num_cluster", ["epochs", "num_clusters"])
+    "; did you mean 'num_clusters'?"
+    >>> did_you_mean("colour", ["epochs"])
+    ''
+    """
+    names = {str(one): one for one in known}
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+__all__ = ["did_you_mean", "first_line"]

@@ -22,7 +22,7 @@ from pyro_crowdclust.data.class_labels import (
     read_class_labels,
     warn_about_repeated_labels,
 )
-from pyro_crowdclust.data.features import read_features
+from pyro_crowdclust.data.features import feature_names, read_features
 from pyro_crowdclust.data.known_labels import (
     Links,
     count_contradictions,
@@ -71,6 +71,8 @@ class CrowdData:
     ----------
     features
         The features in their own dtype, not copied: do not write into them afterwards.
+    feature_names
+        Names of the columns of a data frame; None of other features, which are told by position.
     answers
         The answers in positions and codes, or None where there are none.
     known, known_ids
@@ -115,6 +117,7 @@ class CrowdData:
     """
 
     features: np.ndarray | Tensor | StoredFeatures | None
+    feature_names: pd.Index | None
     answers: Answers | None
     item_ids: pd.Index
     worker_ids: pd.Index
@@ -146,6 +149,7 @@ class CrowdData:
             raise ValueError("classes are given without labels; pass labels, or leave classes out")
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
+        names = feature_names(features)
         if features is not None:
             features = read_features(features)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
@@ -165,6 +169,7 @@ class CrowdData:
         # A frozen dataclass is written once, here.
         self.__dict__.update(
             features=features,
+            feature_names=names,
             answers=answers,
             item_ids=ids,
             worker_ids=worker_ids,

@@ -12,11 +12,59 @@ from torch.utils.data import Dataset
 
 from pyro_crowdclust.data.stored_features import DatasetFeatures, MemmapFeatures, StoredFeatures
 from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import did_you_mean
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22
 # Smaller memory maps are read like arrays, and stay in memory once they have been.
 _IN_MEMORY_BYTES = 2**26
+
+
+def feature_names(features: Any) -> pd.Index | None:
+    """Names of the columns of a data frame; None where columns are told by their order.
+
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+    """
+    if not isinstance(features, pd.DataFrame):
+        return None
+    names = pd.Index(features.columns.tolist(), tupleize_cols=False)
+    if not all(isinstance(name, str) for name in names):
+        return None
+    if names.has_duplicates:
+        name = show(names[int(names.duplicated().argmax())])
+        raise ValueError(f"features have two columns {name}: rename or drop one")
+    return names
+
+
+def in_order(features: Any, names: pd.Index | None) -> Any:
+    """The columns of these names, where both the fit's features and these have names.
+
+    Raises
+    ------
+    ValueError
+        Naming the columns that are missing.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"b": [1], "note": [0], "a": [2]})
+    >>> in_order(frame, pd.Index(["a", "b"])).columns.tolist()
+    ['a', 'b']
+    """
+    own = feature_names(features)
+    if names is None or own is None:
+        return features
+    missing = names.difference(own, sort=False).tolist()
+    if missing:
+        hint = did_you_mean(missing[0], own.difference(names, sort=False))
+        raise ValueError(
+            f"the features lack {count(len(missing), 'column')} that the fit was on: "
+            f"{', '.join(map(show, missing[:5]))}{', ...' * (len(missing) > 5)}; they have "
+            f"{', '.join(map(show, own[:8]))}{', ...' * (len(own) > 8)}{hint}"
+        )
+    return features[names.tolist()]
 
 
 def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:

@@ -75,7 +75,9 @@ def to_arviz(
     ==================== ===========================================================================
 
     Coordinates ``item``, ``worker``, ``class`` and ``label`` are the user's ids, ``answer`` and
-    ``class_answer`` the row indices of the pairs and of the labels.
+    ``class_answer`` the row indices of the pairs and of the labels. Clusters are numbered as in the
+    result. Where components are on the features, they are in the features' units, and ``dim`` holds
+    their names, if they have any.
 
     Parameters
     ----------
@@ -154,7 +156,8 @@ def weight_draws(result: Fitted, num_draws: int, seed: int | None = None) -> np.
         variables = described(result.model, global_draws(result, num_draws).sites)
     if "weights" not in variables:
         raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
-    return _array(variables["weights"].values)
+    values = _array(variables["weights"].values)
+    return values if result.cluster_order is None else values[:, result.cluster_order]
 
 
 def _check(fits: list[Fitted], num_draws: int) -> None:
@@ -236,7 +239,18 @@ def _chain(
         if log_likelihood:
             likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
             groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
+    if result.cluster_order is not None:
+        _reorder(groups, result.cluster_order)
     return groups
+
+
+def _reorder(groups: _Groups, order: Int[np.ndarray, " cluster"]) -> None:
+    """Put the clusters of every variable in this order."""
+    for variables in groups.values():
+        for name, (dims, values) in variables.items():
+            for axis in np.flatnonzero(np.array(dims) == "cluster"):
+                values = values.take(order, axis=axis)
+            variables[name] = (dims, values)
 
 
 def _likelihoods(
@@ -292,12 +306,7 @@ def _align(fits: list[Fitted], chains: list[_Groups]) -> None:
     if len(fits) == 1 or not _has_clusters(fits):
         return
     for result, groups in zip(fits[1:], chains[1:], strict=True):
-        order = aligned_order(fits[0].probabilities, result.probabilities)
-        for variables in groups.values():
-            for name, (dims, values) in variables.items():
-                for axis in np.flatnonzero(np.array(dims) == "cluster"):
-                    values = values.take(order, axis=axis)
-                variables[name] = (dims, values)
+        _reorder(groups, aligned_order(fits[0].probabilities, result.probabilities))
 
 
 def _joined(chains: list[_Groups]) -> _Groups:
@@ -351,6 +360,12 @@ def _data(fits: list[Fitted], rows: _Rows) -> _Groups:
     return {"observed_data": observed, "constant_data": constant}
 
 
+def _on_features(fits: list[Fitted]) -> bool:
+    """Whether components are on the features themselves, whose names they then have."""
+    emissions = (getattr(result.model, "emission", None) for result in fits)
+    return all(getattr(emission, "observes_latent", False) for emission in emissions)
+
+
 def _axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
     return ("item", *(f"features_dim_{axis}" for axis in range(features.ndim - 1)))
 
@@ -359,7 +374,11 @@ def _coordinates(fits: list[Fitted], rows: _Rows, group: str) -> dict[str, np.nd
     """The user's ids, by dimension; labels and classes in the order of their codes."""
     data = fits[0].data
     items = rows.replicated if group == "posterior_predictive" else rows.items
+    names = data.feature_names
+    of_components = names if _on_features(fits) else None
     coordinates = {
+        **dict.fromkeys(("dim", "dim_other"), () if of_components is None else _labels(names)),
+        "features_dim_0": () if names is None else _labels(names),
         "item": _labels(data.item_ids[items.numpy()]),
         "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
         "worker": _labels(data.worker_ids),

@@ -73,7 +73,10 @@ def replicated_features(
     if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
-    z = _assignment_draws(result, items, draws.num_draws).to(support.device)
+    z = _assignment_draws(result, items, draws.num_draws)
+    if result.cluster_order is not None:  # the model knows the clusters as the guide does
+        z = torch.from_numpy(result.cluster_order)[z]
+    z = z.to(support.device)
     rows = []
     for draw in range(draws.num_draws):
         drawn = draws.at(draw)

@@ -6,8 +6,9 @@ import json
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import mixed_columns
-from pyro_crowdclust.interface.labels import largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (
@@ -143,8 +143,7 @@ def predict(options: Namespace) -> int:
             "collect labels of the new items and fit all of them"
         )
     table = read_features(options.features, id_column=options.id_column or settings["id_column"])
-    values = _columns_of_the_fit(table, settings["columns"], options.features)
-    probabilities = result.predict_proba(values)[:, largest_first(result)]
+    probabilities = _naming(options.features, result.predict_proba, table.values)
     found = pd.DataFrame(
         {"cluster": probabilities.argmax(1), "probability": probabilities.max(1)},
         index=table.ids.rename("item"),
@@ -255,18 +254,12 @@ def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, 
     return result, settings
 
 
-def _columns_of_the_fit(
-    table: FeatureTable, columns: list[str] | None, path: Path
-) -> np.ndarray | pd.DataFrame:
-    """The features in the order of the fit, where they have names."""
-    if columns is None or table.columns is None:
-        return table.values
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"{path} lacks the columns {missing} that the fit was on; it has {table.columns}"
-        )
-    return table.values[columns]
+def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:
+    """What ``do`` makes of a table, with errors that name the file."""
+    try:
+        return do(table)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _summary(result: Fitted, folder: Path) -> str:

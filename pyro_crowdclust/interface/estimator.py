@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.interface.labels import cluster_table, labels_of, largest_first
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import features_batch
@@ -76,9 +75,6 @@ class CrowdClusterer(
         sensitivity and specificity, weight. None without answers.
     clusters_
         A data frame, one row per cluster, in the order of the labels.
-    components_of_labels_
-        The fit's own number of every cluster: ``result_`` knows cluster ``labels_[i]`` as
-        ``components_of_labels_[labels_[i]]``.
     result_
         Everything else: the ``Fitted`` of the fit.
     n_iter_, converged_
@@ -200,9 +196,8 @@ class CrowdClusterer(
             raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
 
     def _read(self, result: Fitted) -> None:
-        self.components_of_labels_ = largest_first(result)
-        self.labels_ = labels_of(result)
-        self.clusters_ = cluster_table(result)
+        self.labels_ = result.assignments
+        self.clusters_ = result.clusters
         self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
         self.workers_ = result.workers if result.data.num_pairs else None
         self.n_iter_ = len(result.history)
@@ -214,8 +209,7 @@ class CrowdClusterer(
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, columns in the order of the labels."""
-        X = self._validated(X)
-        return self.result_.predict_proba(X)[:, self.components_of_labels_]
+        return self.result_.predict_proba(self._validated(X))
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
         """Latent means of new items; without networks their standardized features."""

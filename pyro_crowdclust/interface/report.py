@@ -12,7 +12,6 @@ import pandas as pd
 
 from pyro_crowdclust import __version__
 from pyro_crowdclust.interface.advice import advice
-from pyro_crowdclust.interface.labels import labels_of
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.results import Fitted
@@ -77,21 +76,10 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
     )
 
 
-class _Relabelled:
-    """A result whose assignments are labels; all else is the result's own."""
-
-    def __init__(self, result: Fitted) -> None:
-        self._result = result
-        self.assignments = labels_of(result)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._result, name)
-
-
 def _plot_items(result: Fitted) -> Any:
     if result.latent_means is None and result.data.features is None:
         raise ValueError("the features of the fit are not at hand")
-    return plot_latent(_Relabelled(result))
+    return plot_latent(result)
 
 
 def _summary(result: Fitted) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.interface.labels import cluster_table, item_table
-from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results import Fitted, class_probabilities
 
 
 def has_clusters(result: Fitted) -> bool:
@@ -30,12 +29,25 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     (['x', 'y'], [1, 1])
     """
     if has_clusters(result):
-        found = {"items": item_table(result), "clusters": cluster_table(result)}
+        found = {"items": _item_table(result), "clusters": result.clusters}
         if result.data.num_pairs:
             found["workers"] = result.workers
     else:
         found = _tables_of_classes(result)
     return found | {"history": result.history.set_index("epoch")}
+
+
+def _item_table(result: Fitted) -> pd.DataFrame:
+    """One row per item: its cluster and the probability of it; its class likewise.
+
+    Classes are there if some were known.
+    """
+    columns = {"cluster": result.assignments, "probability": result.probabilities.max(1)}
+    if result.data.num_known_classes:
+        of_classes = class_probabilities(result)
+        columns["class"] = result.data.known_ids[of_classes.argmax(1)]
+        columns["class_probability"] = of_classes.max(1)
+    return pd.DataFrame(columns, index=result.data.item_ids.rename("item"))
 
 
 def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:

@@ -19,6 +19,7 @@ from pyro_crowdclust.mixture.mixed import MixedComponents
 from pyro_crowdclust.mixture.sites import (
     describe_mixture,
     emitted,
+    in_feature_units,
     mixture_priors,
     observed_latent,
     sample_mixture,
@@ -53,6 +54,7 @@ __all__ = [
     "check_parts",
     "check_support",
     "describe_mixture",
+    "in_feature_units",
     "emitted",
     "mixture_priors",
     "observed_latent",

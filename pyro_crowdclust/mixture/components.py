@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -83,6 +83,20 @@ class Components(nn.Module, ABC):
     def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
         """Labels of the columns of ``summary``, from names of the features or their positions."""
         return list(range(self.num_features) if names is None else names)
+
+    @property
+    def summary_features(self) -> list[int]:
+        """Of every column of ``summary`` the position of the feature that it tells of."""
+        return list(range(self.num_features))
+
+    def in_units(
+        self, value: Any, location: Float[Tensor, " feature"], scale: Float[Tensor, " feature"]
+    ) -> Any:
+        """Theta, as a family's ``sample`` returns it, of features ``o_j = l_j + s_j x_j``.
+
+        ``location`` is 0 and ``scale`` 1 where features are not real numbers.
+        """
+        return value
 
     @abstractmethod
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:

@@ -66,6 +66,11 @@ class CategoricalComponents(Components):
         columns = zip(super().column_labels(names), self.family.num_categories, strict=True)
         return [f"{name}={code}" for name, count in columns for code in range(count)]
 
+    @property
+    def summary_features(self) -> list[int]:
+        counts = enumerate(self.family.num_categories)
+        return [column for column, count in counts for _ in range(count)]
+
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         return ComponentSummary(self.family.mean(natural_parameters), None)
 

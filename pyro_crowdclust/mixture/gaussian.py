@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -63,6 +65,11 @@ class GaussianComponents(Components):
 
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         return statistics
+
+    def in_units(self, value: GaussianParameters, location: Tensor, scale: Tensor) -> Any:
+        return GaussianParameters(
+            location + scale * value.mean, torch.outer(scale, scale) * value.covariance
+        )
 
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         location, _, scale, degrees = self.family.standard(natural_parameters)
@@ -139,6 +146,9 @@ class DiagonalGaussianComponents(Components):
 
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         return self.family.full(statistics)
+
+    def in_units(self, value: IndependentNormals, location: Tensor, scale: Tensor) -> Any:
+        return IndependentNormals(location + scale * value.mean, value.precision / scale.square())
 
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         location, _, shape, rate = self.family.standard(natural_parameters)

@@ -76,6 +76,15 @@ class MixedComponents(Components):
         pairs = zip(self.parts, self.columns, strict=True)
         return sum((part.column_labels([names[c] for c in own]) for part, own in pairs), [])
 
+    @property
+    def summary_features(self) -> list[int]:
+        pairs = zip(self.parts, self.columns, strict=True)
+        return [own[column] for part, own in pairs for column in part.summary_features]
+
+    def in_units(self, value: tuple, location: Tensor, scale: Tensor) -> tuple:
+        parts = zip(self.parts, value, self.columns, strict=True)
+        return tuple(part.in_units(own, location[at], scale[at]) for part, own, at in parts)
+
     def _pairs(self, features: Float[Tensor, "item feature"]) -> list[tuple[Components, Tensor]]:
         pairs = zip(self.parts, self.columns, strict=True)
         return [(part, features[:, columns]) for part, columns in pairs]

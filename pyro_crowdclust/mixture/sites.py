@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,6 +78,17 @@ def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDist
         draw = draw.to(like.dtype)
     features = emission(draw)
     return features if rows is None else OfItems(features, rows, shared=True)
+
+
+def in_feature_units(
+    components: Components, emission: Emission, draws: Mapping[str, SiteDraws]
+) -> dict[str, SiteDraws]:
+    """The draws with components on features in the units of these, and not of the fit."""
+    if not emission.observes_latent:
+        return {**draws}
+    site = draws["components"]
+    value = components.in_units(site.value, *emission.units(components.num_features))
+    return {**draws, "components": dataclasses.replace(site, value=value)}
 
 
 def describe_mixture(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
@@ -95,6 +96,15 @@ def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list[Hashable],
     return table.index[rows[order]].tolist(), table.columns[columns[order]].tolist()
 
 
+def _features(fitted: Fitted) -> Float[np.ndarray, "item feature"]:
+    """Features in the units in which the fit saw them."""
+    features = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
+    emission = getattr(fitted.model, "emission", None)
+    if getattr(emission, "observes_latent", False):
+        return emission.latent(torch.from_numpy(features.astype(np.float64))).numpy(force=True)
+    return features
+
+
 def _plane(
     fitted: Fitted, projection: Projection | None, shown: np.ndarray
 ) -> tuple[Float[np.ndarray, "shown 2"], tuple[str, str]]:
@@ -102,7 +112,7 @@ def _plane(
     values, kind = fitted.latent_means, "latent dimension"
     if values is None:
         kind = "feature"
-        values = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
+        values = _features(fitted)
     if values.shape[1] < 2:
         raise ValueError(f"there is but one {kind} to show, and a plane needs two")
     if projection is not None:

@@ -117,7 +117,7 @@ def _sample_images(
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
         if getattr(emission, "observes_latent", False):
-            images = latent
+            images = emission.features(latent)
         else:
             latent = latent.to(fitted.device, fitted.dtype)
             if hasattr(fitted.model, "features_of"):
@@ -126,6 +126,8 @@ def _sample_images(
                 features = emission(latent)
             images = features.sample() if pixel_noise else features.mean
     images = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
+    if fitted.cluster_order is not None:
+        weights.index = np.argsort(fitted.cluster_order)[weights.index]
     size = int(np.prod(images.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
         raise ValueError(f"{size} features do not make an image of the shape {image_shape}")

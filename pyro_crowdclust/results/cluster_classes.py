@@ -36,6 +36,7 @@ def cluster_classes(result: Fitted) -> pd.DataFrame:
     if "class_table" in posteriors:
         counts = posteriors["class_table"].standard().concentration.numpy(force=True)
         counts = counts[:, : data.num_known_classes]
+        counts = counts if result.cluster_order is None else counts[result.cluster_order]
     else:
         known = data.known.numpy()
         labelled = known >= 0

@@ -19,6 +19,8 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.pairs import weight_factors
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.features import in_order
+from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
@@ -31,6 +33,9 @@ from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 @dataclass(frozen=True)
 class Fitted:
     """A fitted model and guide, and everything to read from them.
+
+    Clusters are numbered by size: 0 is the one with most items. Guides number them as they came
+    (``cluster_order``). Classes, and clusters that have names, keep the order of their ids.
 
     Attributes
     ----------
@@ -167,10 +172,36 @@ class Fitted:
                 latents[answered.items] = heard_latents
         return assignments, latents
 
-    @property
+    @cached_property
+    def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
+        """The guide's own number of every cluster, from the largest on.
+
+        By the number of items that are assigned to each, then by their expected number. By their
+        weights where the features are too large to be in memory. None where the guide's order is
+        kept: that of classes, and of clusters that have names.
+        """
+        supervision = getattr(self.model, "supervision", None)
+        if not hasattr(self.guide, "mixture") or getattr(supervision, "names_clusters", False):
+            return None
+        if isinstance(self.data.features, StoredFeatures):
+            return np.argsort(-self.guide.mixture().weights.numpy(force=True), kind="stable")
+        q = self._training_items[0].numpy()
+        assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
+        return np.lexsort([-q.sum(0), -assigned])
+
+    def _by_size(self, of_clusters: Any) -> Any:
+        """A table with one row per cluster of the guide, in the order of the clusters."""
+        return of_clusters if self.cluster_order is None else of_clusters[self.cluster_order]
+
+    def _columns_by_size(self, assignments: Tensor) -> Float[np.ndarray, "item cluster"]:
+        """q(z) in the guide's order, in the order of the clusters."""
+        array = assignments.numpy()
+        return array if self.cluster_order is None else array[:, self.cluster_order]
+
+    @cached_property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
         """q(z_i = k) of every training item, with the answers about it."""
-        return _read_only(self._training_items[0])
+        return _read_only(self._columns_by_size(self._training_items[0]))
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -181,11 +212,23 @@ class Fitted:
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""
         latents = self._training_items[1]
-        return None if latents is None else _read_only(latents)
+        return None if latents is None else _read_only(latents.numpy())
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
-        """q(z = k) of new items, from their features alone."""
-        return self._infer(self._feature_batches(features))[0].numpy()
+        """q(z = k) of new items, from their features alone.
+
+        Parameters
+        ----------
+        features
+            As for ``CrowdData``. Columns of a data frame are found by their names, if those of the
+            fit had names; others are ignored.
+
+        Raises
+        ------
+        ValueError
+            If columns of the fit are missing, or there are more or fewer numbers per item.
+        """
+        return self._columns_by_size(self._infer(self._feature_batches(features))[0])
 
     def predict(self, features: Any) -> Int[np.ndarray, " item"]:
         """The most probable cluster of new items."""
@@ -199,6 +242,7 @@ class Fitted:
         return latents.numpy()
 
     def _feature_batches(self, features: Any) -> Iterator[Batch]:
+        features = in_order(features, self.data.feature_names)
         new, shape = CrowdData(features), self.feature_shape
         if shape is not None and tuple(new.features.shape[1:]) != shape:
             raise ValueError(
@@ -231,7 +275,8 @@ class Fitted:
 
     def _new_parts(self, features: Any) -> Iterator[tuple[pd.Index, np.ndarray]]:
         for batch in self._feature_batches(features):
-            yield pd.Index(batch.items.numpy()), self._infer(iter([batch]))[0].numpy()
+            q = self._columns_by_size(self._infer(iter([batch]))[0])
+            yield pd.Index(batch.items.numpy()), q
 
     def _training_parts(self) -> Iterator[tuple[pd.Index, np.ndarray]]:
         """Ids and q(z) of the training items, all answers heard."""
@@ -244,7 +289,8 @@ class Fitted:
             if answered is not None:
                 first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
                 assignments[items[first:last] - batch.items[0]] = heard[first:last]
-            yield self.data.item_ids[batch.items.numpy()], assignments.numpy()
+            ids = self.data.item_ids[batch.items.numpy()]
+            yield ids, self._columns_by_size(assignments)
 
     def same_cluster_probability(
         self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
@@ -326,10 +372,10 @@ class Fitted:
     @cached_property
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first."""
-        weights = self._guide_verb("mixture")().weights.numpy(force=True)
+        weights = self._by_size(self._guide_verb("mixture")().weights.numpy(force=True))
         expected = self.probabilities.sum(0)
         assigned = np.bincount(self.assignments, minlength=len(weights))
-        frame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "expected_items": expected,
                 "assigned_items": assigned,
@@ -338,22 +384,27 @@ class Fitted:
             },
             index=pd.RangeIndex(len(weights), name="cluster"),
         )
-        return frame.sort_values("expected_items", ascending=False, kind="stable")
 
     @cached_property
     def components(self) -> pd.DataFrame:
-        """One row per cluster, in the order of ``clusters``: means of its features.
+        """One row per cluster: means of its features, in their own units and under their names.
 
         Of categorical columns the probability of every category, of count vectors of a multinomial
         the shares. Where components are on latents, the columns are the latent dimensions.
         """
-        location = self._guide_verb("mixture")().location.numpy(force=True)
+        location = self._guide_verb("mixture")().location
         if not hasattr(self.model, "components"):
             raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
-        columns = pd.Index(self.model.components.column_labels(), name="feature", dtype=object)
+        components, emission = self.model.components, getattr(self.model, "emission", None)
+        names = None
+        if getattr(emission, "observes_latent", False):
+            names = self.data.feature_names
+            of_columns = components.summary_features
+            shift, scale = (part[of_columns] for part in emission.units(components.num_features))
+            location = shift + scale * location
+        columns = pd.Index(components.column_labels(names), name="feature", dtype=object)
         index = pd.RangeIndex(len(location), name="cluster")
-        frame = pd.DataFrame(location, index=index, columns=columns)
-        return frame.loc[self.clusters.index]
+        return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
@@ -362,8 +413,7 @@ class Fitted:
         return to_arviz(self, num_draws, **options)
 
 
-def _read_only(tensor: Tensor) -> np.ndarray:
-    """The values of a tensor that others share."""
-    array = tensor.numpy()
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """An array that others share."""
     array.flags.writeable = False
     return array

@@ -183,6 +183,7 @@ def _result(
     result.__dict__["elbo"] = content["elbo"]
     if content["probabilities"] is not None:
         result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
+        result.__dict__["cluster_order"] = content["cluster_order"]
     return result
 
 

@@ -30,6 +30,7 @@ def content_of(result: Fitted) -> dict[str, Any]:
         "data": data_fields(result.data),
         "feature_shape": result.feature_shape,
         "probabilities": probabilities,
+        "cluster_order": None if probabilities is None else result.cluster_order,
         "latent_means": latent_means,
         "elbo": result.elbo,
         "elbo_objective": elbo_fields(result.elbo_objective),

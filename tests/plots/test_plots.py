@@ -255,7 +255,8 @@ class TestClusterSamples:
         names = [text.get_text() for text in axes.get_xticklabels()]
         weights = deep.guide.mixture().weights
         order = weights.argsort(descending=True).tolist()
-        assert names == [f"{k}\n{weights[k]:.0%}" for k in order]
+        own = deep.cluster_order.tolist()
+        assert names == [f"{own.index(k)}\n{weights[k]:.0%}" for k in order]
         picture = axes.images[0].get_array()
         # A pixel stands between every two images.
         assert picture.shape == (5 * (2 + 1) - 1, NUM_CLUSTERS * (2 + 1) - 1)
@@ -312,6 +313,7 @@ class TestClusterSamples:
         fitted = SimpleNamespace(
             model=SimpleNamespace(emission=plain_mixture().emission),
             guide=SimpleNamespace(mixture=lambda: mixture),
+            cluster_order=np.array([1, 0]),
         )
         axes = plot_cluster_samples(fitted, (2, 2, 3), num_samples=3)
         assert axes.images[0].get_array().shape == (3 * 3 - 1, 2 * 3 - 1, 3)
