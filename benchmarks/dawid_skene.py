@@ -36,7 +36,7 @@ from memory import peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene

@@ -29,7 +29,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import BernoulliEmission, SoftBernoulli
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import StructuredGuide
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights

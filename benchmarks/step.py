@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, MessagePassingGuide, Sampled
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler

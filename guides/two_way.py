@@ -16,7 +16,6 @@ import pyro
 import torch
 from jaxtyping import Float
 from pyro.infer import Trace_ELBO
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import RateSummary, summarize_rates
@@ -135,6 +134,8 @@ class TwoWayGuide(nn.Module):
 
         Clusters are left to the answers: k-means finds what differs most, which is the style.
         """
+        from sklearn.cluster import KMeans  # late: loading it takes a while
+
         batch = full_batch(data)
         seed = int(torch.randint(2**31, (), generator=generator))
         styles = min(self.model.num_styles, data.num_items)

@@ -3,11 +3,34 @@
 >>> from pyro_crowdclust import CrowdData, fit
 """
 
-from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.fit import fit
-from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.loading import load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.data.crowd_data import CrowdData
+    from pyro_crowdclust.fitting import fit
+    from pyro_crowdclust.results.fitted import Fitted
+    from pyro_crowdclust.results.loading import load
 
 __version__ = "0.1.0"
 
 __all__ = ["CrowdData", "Fitted", "__version__", "fit", "load"]
+
+# Loaded when they are first asked for: torch and Pyro take seconds, a command's help needs neither.
+_HOMES = {
+    "CrowdData": "data.crowd_data",
+    "Fitted": "results.fitted",
+    "fit": "fitting",
+    "load": "results.loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

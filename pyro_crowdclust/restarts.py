@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.fit import fit
+from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.results.fitted import Fitted
 

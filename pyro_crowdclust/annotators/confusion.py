@@ -16,11 +16,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyro
-import scipy.stats
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.intervals import beta_summary
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
@@ -86,8 +86,8 @@ def diagonal_concentration(
 
 
 def _beta_summary(successes: Tensor, failures: Tensor, interval: float) -> ConfusionSummary:
-    beta = scipy.stats.beta(successes.numpy(force=True), failures.numpy(force=True))
-    return ConfusionSummary(beta.mean(), beta.std(), *beta.interval(interval))
+    counts = (part.numpy(force=True) for part in (successes, failures))
+    return ConfusionSummary(*beta_summary(*counts, interval))
 
 
 def summary_of_mixed_rows(
@@ -122,8 +122,8 @@ def summary_of_mixed_rows(
     mean = (mean * (concentration / total)[..., None, :]).sum(-1)
     variance = np.clip(second - mean**2, 1e-12, None)
     size = mean * (1 - mean) / variance - 1
-    beta = scipy.stats.beta(mean * size, (1 - mean) * size)
-    return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))
+    beta = beta_summary(mean * size, (1 - mean) * size, interval)
+    return ConfusionSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
 
 
 @described

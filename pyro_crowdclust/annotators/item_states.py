@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import scipy.stats
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn

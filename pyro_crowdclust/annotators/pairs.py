@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.special
-import scipy.stats
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.intervals import beta_summary
 from pyro_crowdclust.distributions.pairs import TwoCoinAnswer, answer_places
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Beta, BetaParameters
@@ -38,17 +37,14 @@ def summarize_beta(parameters: BetaParameters, interval: float) -> RateSummary:
     ``E[log a / (1 - a)] = psi(tau_1) - psi(tau_2)`` and its variance is
     ``psi'(tau_1) + psi'(tau_2)``.
     """
-    successes, failures = (part.numpy(force=True) for part in parameters)
-    beta = scipy.stats.beta(successes, failures)
-    lower, upper = beta.interval(interval)
-    polygamma = scipy.special.polygamma
+    successes, failures = parameters
+    log_odds = successes.digamma() - failures.digamma()
+    variance = successes.polygamma(1) + failures.polygamma(1)
+    counts = (part.numpy(force=True) for part in parameters)
     return RateSummary(
-        beta.mean(),
-        beta.std(),
-        lower,
-        upper,
-        scipy.special.digamma(successes) - scipy.special.digamma(failures),
-        np.sqrt(polygamma(1, successes) + polygamma(1, failures)),
+        *beta_summary(*counts, interval),
+        log_odds.numpy(force=True),
+        variance.sqrt().numpy(force=True),
     )
 
 
@@ -62,9 +58,9 @@ def summarize_rates(
 
 def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:
     """The same table for point estimates."""
-    mean = rate.numpy(force=True)
+    mean, log_odds = (part.numpy(force=True) for part in (rate, rate.logit()))
     unknown = np.full_like(mean, np.nan)
-    return RateSummary(mean, unknown, unknown, unknown, scipy.special.logit(mean), unknown)
+    return RateSummary(mean, unknown, unknown, unknown, log_odds, unknown)
 
 
 def weight_factors(annotators: Any) -> dict[str, Float[np.ndarray, " worker"]]:

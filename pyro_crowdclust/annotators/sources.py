@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import scipy.stats
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ from pyro_crowdclust.annotators.confusion import (
     ConfusionSummary,
     summary_of_mixed_rows,
 )
+from pyro_crowdclust.annotators.intervals import beta_summary
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
@@ -97,8 +97,7 @@ class Habit(nn.Module):
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> ConfusionSummary:
         alpha = posteriors["habit"].standard().concentration.numpy(force=True)
-        beta = scipy.stats.beta(alpha, alpha.sum(1, keepdims=True) - alpha)
-        parts = beta.mean(), beta.std(), *beta.interval(interval)
+        parts = beta_summary(alpha, alpha.sum(1, keepdims=True) - alpha, interval)
         return ConfusionSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor

@@ -52,7 +52,7 @@ class CrowdData:
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
-        id), `label` (1 or True for "same", 0 or False for "different") and optionally `page` (the
+        id), `label` (1, True or "same"; 0, False or "different") and optionally `page` (the
         task in which the answer was given). Other columns are ignored.
     known
         One partial label per item, integers or names; None, NaN and -1 are unknown. The index of a
@@ -283,7 +283,8 @@ class CrowdData:
         positions = self.item_ids.get_indexer(wanted).astype(np.int64)
         if (positions < 0).any():
             row = int((positions < 0).argmax())
-            raise ValueError(f"ids row {row} is {show(wanted[row])}, {unknown(self.item_ids)}")
+            reason = unknown(self.item_ids, wanted[row])
+            raise ValueError(f"ids row {row} is {show(wanted[row])}, {reason}")
         return torch.from_numpy(positions)
 
     def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:

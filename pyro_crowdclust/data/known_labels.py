@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Bool, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import (
@@ -157,7 +156,10 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
     positions = item_ids.get_indexer(column.index)
     if (positions < 0).any():
         row = int((positions < 0).argmax())
-        raise ValueError(f"known row {row} is of {show(column.index[row])}, {unknown(item_ids)}")
+        raise ValueError(
+            f"known row {row} is of {show(column.index[row])}, "
+            f"{unknown(item_ids, column.index[row])}"
+        )
     values = np.full(len(item_ids), None, dtype=object)
     values[positions] = column.to_numpy(dtype=object)
     return pd.Series(values)
@@ -255,8 +257,12 @@ def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None
 
 
 def _components(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " item"]:
-    edges = coo_array((np.ones(len(left)), (left.numpy(), right.numpy())), (num_items, num_items))
-    return torch.from_numpy(connected_components(edges, directed=False)[1]).long()
+    edges = scipy.sparse.coo_array(
+        (np.ones(len(left)), (left.numpy(), right.numpy())), (num_items, num_items)
+    )
+    return torch.from_numpy(
+        scipy.sparse.csgraph.connected_components(edges, directed=False)[1]
+    ).long()
 
 
 def warn_about_contradictions(contradictions: int) -> None:

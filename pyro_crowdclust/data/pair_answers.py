@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, where
+
+_WORDS = {"same": 1.0, "1": 1.0, "true": 1.0, "different": 0.0, "0": 0.0, "false": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,13 @@ class Answers:
         return len(self.left)
 
 
+def _number(label: Any) -> float:
+    """What a label that is no plain number says, perhaps in words; NaN for anything else."""
+    if isinstance(label, str):
+        return _WORDS.get(label.strip().lower(), math.nan)
+    return float(label) if isinstance(label, numbers.Real | np.bool_) else math.nan
+
+
 def read_answers(
     table: pd.DataFrame, item_ids: pd.Index, worker: Int[Tensor, " pair"]
 ) -> tuple[Answers, pd.Index]:
@@ -52,11 +63,11 @@ def read_answers(
     reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
     labels = table["label"].to_numpy()
-    if labels.dtype.kind in "biuf":
-        valid = (labels == 0) | (labels == 1)
-    else:
-        valid = np.array([isinstance(v, (numbers.Real, np.bool_)) and v in (0, 1) for v in labels])
-    reject("pairs", table["label"], ~valid, "neither 1 nor 0; write 1 for same and 0 for different")
+    if labels.dtype.kind not in "biuf":
+        labels = np.array([_number(label) for label in labels], dtype=np.float64)
+    valid = (labels == 0) | (labels == 1)
+    remedy = "neither 1 nor 0; write 1 or same, 0 or different"
+    reject("pairs", table["label"], ~valid, remedy)
 
     page, page_ids = None, pd.Index([], dtype=object)
     if "page" in table:

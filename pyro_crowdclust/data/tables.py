@@ -17,6 +17,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pyro_crowdclust.errors import did_you_mean
+
+_MOST_COMPARED = 10_000
+
 
 def read_table(
     table: Any, name: str, required: Sequence[str], optional: Sequence[str] = ()
@@ -55,12 +59,14 @@ def read_table(
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
         if times[column] != 1:
+            unused = [other for other in found if other not in columns]
+            hint = "" if times[column] else did_you_mean(column, unused)
             raise ValueError(
                 f"{name} have {times[column]} columns '{column}' (columns: {found}); rename or "
-                "drop columns so that there is one"
+                f"drop columns so that there is one{hint}"
             )
     if len(frame) == 0:
-        raise ValueError(f"{name} have no rows; pass {name}=None where there are no answers")
+        raise ValueError(f"{name} have no rows; leave {name} out where there are none")
     for column in columns:
         remedy = "drop the column or the row" if column in optional else "drop the row"
         missing = frame[column].isna()
@@ -98,7 +104,8 @@ def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tens
         wanted = to_index(column, f"{name} column '{column.name}'")
         positions = item_ids.get_indexer(wanted).astype(np.int64)
         bad = positions < 0
-    reject(name, column, bad, unknown(item_ids))
+    if bad.any():
+        reject(name, column, bad, unknown(item_ids, column.iloc[int(bad.argmax())]))
     return torch.from_numpy(positions)
 
 
@@ -165,12 +172,14 @@ def to_index(ids: Any, name: str) -> pd.Index:
     return index
 
 
-def unknown(item_ids: pd.Index) -> str:
+def unknown(item_ids: pd.Index, wanted: Any) -> str:
     """Say that an id is none of the items, and what to do."""
     if isinstance(item_ids, pd.RangeIndex):
         return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids"
     some = ", ".join(show(known) for known in item_ids[:3])
-    return f"not among the item ids (such as {some}); correct it or drop the row"
+    # Of very many ids the likest is not worth the seconds that it takes to find.
+    hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
+    return f"not among the item ids (such as {some}); correct it or drop the row{hint}"
 
 
 def show(value: Any) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy  # whose parts are loaded when they are used
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 
 
 def aligned_order(
@@ -41,4 +41,4 @@ def aligned_order(
             f"fits of {reference.shape} and {probabilities.shape} items and clusters cannot be "
             "aligned: fit the same data with the same number of clusters"
         )
-    return linear_sum_assignment(reference.T @ probabilities, maximize=True)[1]
+    return scipy.optimize.linear_sum_assignment(reference.T @ probabilities, maximize=True)[1]

@@ -8,10 +8,14 @@
 ... )
 """
 
-from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
-from pyro_crowdclust.interface.estimator import CrowdClusterer
-from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
-from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
+    from pyro_crowdclust.interface.estimator import CrowdClusterer
+    from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
+    from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
 
 __all__ = [
     "CrowdClusterer",
@@ -24,3 +28,27 @@ __all__ = [
     "infer_classes",
     "mixture_for",
 ]
+
+# Loaded when they are first asked for, so that the command line can say how it is used at once.
+_HOMES = {
+    "CrowdClusterer": "estimator",
+    "DeepBernoulli": "networks",
+    "DeepNormal": "networks",
+    "Networks": "networks",
+    "Recipe": "mixtures",
+    "average_annotator_models": "class_labels",
+    "cluster": "mixtures",
+    "infer_classes": "class_labels",
+    "mixture_for": "mixtures",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -17,7 +17,7 @@ from pyro_crowdclust.annotators import (
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.fit import fit
+from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes

@@ -15,9 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from pyro_crowdclust import __version__
-from pyro_crowdclust.interface import commands
 
 _PROGRAM = "pyro-crowdclust"
+# What a command does is loaded when it is run: torch takes seconds, to say how it is used none.
+_COMMANDS = {
+    "fit": "Fit a model to items and answers, and write what it found to a folder.",
+    "predict": "Cluster new items by their features, with what 'fit' learned.",
+    "report": "Write a page with the tables and pictures of what 'fit' learned.",
+    "simulate": "Write items, answers of a simulated crowd and the truth, as files to try.",
+    "demo": "Simulate a crowd, fit it, write the page, and compare with the truth.",
+}
+MODELS = (
+    "gaussian",
+    "diagonal-gaussian",
+    "binary",
+    "counts",
+    "words",
+    "deep-normal",
+    "deep-bernoulli",
+    "dawid-skene",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,11 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Words of the command line; default those of the process.
     """
     options = _parser().parse_args(arguments)
+    from pyro_crowdclust.interface import commands
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
         try:
-            return options.run(options)
+            return getattr(commands, options.command)(options)
         except KeyboardInterrupt:
             _say("error", "interrupted before there was anything to save")
             return 130
@@ -74,17 +93,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"First time? {_PROGRAM} demo",
     )
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
-    parsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_fit, _add_predict, _add_report, _add_simulate, _add_demo):
         add(parsers)
     return parser
 
 
-def _add_command(parsers: Any, run: Callable) -> argparse.ArgumentParser:
-    summary = run.__doc__.splitlines()[0]
-    parser = parsers.add_parser(run.__name__, help=summary, description=summary)
-    parser.set_defaults(run=run)
-    return parser
+def _add_command(parsers: Any, name: str) -> argparse.ArgumentParser:
+    summary = _COMMANDS[name]
+    return parsers.add_parser(name, help=summary, description=summary)
 
 
 def _add_features(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -123,7 +140,7 @@ def _add_training(parser: argparse.ArgumentParser, clusters: int) -> None:
 
 
 def _add_fit(parsers: Any) -> None:
-    parser = _add_command(parsers, commands.fit)
+    parser = _add_command(parsers, "fit")
     _add_features(parser, required=False)
     parser.add_argument(
         "--ignore", nargs="+", default=[], metavar="NAME", help="columns that are no features"
@@ -155,7 +172,7 @@ def _add_fit(parsers: Any) -> None:
         )
     parser.add_argument(
         "--model",
-        choices=list(commands.MODELS),
+        choices=MODELS,
         default="gaussian",
         help="gaussian: on the features themselves, for tables; diagonal-gaussian: the same for "
         "hundreds of columns; binary: columns of 0 and 1; counts: columns of counts; words: counts "
@@ -180,7 +197,7 @@ def _add_fit(parsers: Any) -> None:
 
 
 def _add_predict(parsers: Any) -> None:
-    parser = _add_command(parsers, commands.predict)
+    parser = _add_command(parsers, "predict")
     parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
     _add_features(parser, required=True)
     parser.add_argument(
@@ -189,7 +206,7 @@ def _add_predict(parsers: Any) -> None:
 
 
 def _add_report(parsers: Any) -> None:
-    parser = _add_command(parsers, commands.report)
+    parser = _add_command(parsers, "report")
     parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".html to write (default: DIR/report.html)"
@@ -197,7 +214,7 @@ def _add_report(parsers: Any) -> None:
 
 
 def _add_simulate(parsers: Any) -> None:
-    parser = _add_command(parsers, commands.simulate)
+    parser = _add_command(parsers, "simulate")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
     _add_crowd(parser)
     parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same data")
@@ -206,7 +223,7 @@ def _add_simulate(parsers: Any) -> None:
 
 
 def _add_demo(parsers: Any) -> None:
-    parser = _add_command(parsers, commands.demo)
+    parser = _add_command(parsers, "demo")
     parser.add_argument(
         "--out",
         type=Path,

@@ -6,7 +6,8 @@ import json
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,11 @@ _LINK_IDS = ("left", "right")
 def fit(options: Namespace) -> int:
     """Fit a model to items and answers, and write what it found to a folder."""
     _check_files(options)
-    _new_folder(options.out, options.force)
+    with _new_folder(options.out, options.force):
+        return _fit(options)
+
+
+def _fit(options: Namespace) -> int:
     table = None
     files = {name: getattr(options, name) for name in (*_FILES, "labels")}
     settings = {
@@ -168,11 +173,11 @@ def report(options: Namespace) -> int:
 
 def simulate(options: Namespace) -> int:
     """Write items, answers of a simulated crowd and the truth, as files to try things on."""
-    _new_folder(options.out, options.force)
-    features, pairs, truth = _crowd(options)
-    features.to_csv(options.out / "features.csv")
-    pairs.to_csv(options.out / "answers.csv", index=False)
-    truth.to_csv(options.out / "truth.csv")
+    with _new_folder(options.out, options.force):
+        features, pairs, truth = _crowd(options)
+        features.to_csv(options.out / "features.csv")
+        pairs.to_csv(options.out / "answers.csv", index=False)
+        truth.to_csv(options.out / "truth.csv")
     if not options.quiet:
         print(f"{options.out}: features.csv, answers.csv, truth.csv ({len(pairs)} answers)")
     return 0
@@ -206,12 +211,21 @@ def demo(options: Namespace) -> int:
     return code
 
 
-def _new_folder(path: Path, force: bool) -> None:
+@contextmanager
+def _new_folder(path: Path, force: bool) -> Iterator[None]:
+    """A folder to write to; one that is made here and left empty, as by an error, is removed."""
     if path.is_dir() and any(path.iterdir()) and not force:
         raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    # Before hours of training, not after.
-    check_room(path / RESULT, 1)
+    try:
+        # Before hours of training, not after.
+        check_room(path / RESULT, 1)
+        yield
+    finally:
+        for folder in new:
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def _read_data(

@@ -209,7 +209,8 @@ class CrowdClusterer(
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, columns in the order of the labels."""
-        return self.result_.predict_proba(self._validated(X))
+        X = self._validated(X)
+        return self.result_.predict_proba(X)
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
         """Latent means of new items; without networks their standardized features."""

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_WORDS = {"same": 1, "different": 0}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
 # A column with one of these names holds the ids of the items, if none is named.
 _ID_NAMES = ("item", "id", "item_id")
@@ -87,8 +86,6 @@ def read_features(
 def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     """A table of answers from ``.csv``, ``.tsv`` or ``.parquet``, with these columns as text.
 
-    In a column ``label`` the words "same" and "different" stand for 1 and 0.
-
     Raises
     ------
     ValueError
@@ -98,10 +95,6 @@ def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     for name in id_columns:
         if name in table:
             table[name] = _as_text(table[name])
-    if "label" in table and "label" not in id_columns:
-        words = table["label"].map(_WORDS)
-        if words.notna().all():
-            table["label"] = words.astype(np.int64)
     return table
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -118,10 +117,10 @@ class Selection:
     def _components(self) -> Int[np.ndarray, " paired"]:
         """A code for every paired item, the same for items that answers tie together."""
         ends = self.left.numpy(), self.right.numpy()
-        edges = coo_array((np.ones(len(ends[0])), ends), shape=(len(self.paired),) * 2)
+        edges = scipy.sparse.coo_array((np.ones(len(ends[0])), ends), shape=(len(self.paired),) * 2)
         if not len(self.paired):
             return np.empty(0, dtype=np.int64)
-        return connected_components(edges, directed=False)[1].astype(np.int64)
+        return scipy.sparse.csgraph.connected_components(edges, directed=False)[1].astype(np.int64)
 
 
 def _filled_up(held: Int[np.ndarray, " rank"], count: int) -> Int[np.ndarray, " bound"]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
 from pyro_crowdclust.inference.views import View
@@ -32,6 +31,8 @@ def mutual_neighbors(
     tensor([[0, 1],
             [2, 3]])
     """
+    from sklearn.neighbors import NearestNeighbors  # late: loading it takes a while
+
     num_neighbors = min(num_neighbors, len(points) - 1)
     search = NearestNeighbors(n_neighbors=num_neighbors, algorithm="brute").fit(points.numpy())
     near = torch.as_tensor(search.kneighbors(return_distance=False), dtype=torch.int64)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -110,6 +109,8 @@ class LabeledStart:
         self, points: Tensor, known: Tensor, num_clusters: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "center dim"], Int[Tensor, " center"]]:
         """Centers of k-means in every class, and their classes."""
+        from sklearn.cluster import KMeans  # late: loading it takes a while
+
         counts = torch.bincount(known[known >= 0])
         if len(counts) > num_clusters:
             raise ValueError(
@@ -159,6 +160,8 @@ class KMeansStart:
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start the guide's posterior at these assignments."""
+        from sklearn.cluster import KMeans
+
         features, points = _points(model, data)
         seed = int(torch.randint(2**31, (), generator=generator))
         number = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))

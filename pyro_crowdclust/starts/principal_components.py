@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -134,6 +133,8 @@ class PrincipalComponentStart:
     @staticmethod
     def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
         """A k-means partition, in the order that suits the prior of the weights."""
+        from sklearn.cluster import KMeans  # late: loading it takes a while
+
         seed = int(torch.randint(2**31, (), generator=generator))
         count = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
         labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())

@@ -109,7 +109,8 @@ def test_predict_takes_columns_by_name(crowd, fitted, tmp_path, capsys):
 def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     (tmp_path / "new.csv").write_text("item,a,b,x\nu,1,2,3\n", encoding="utf-8")
     assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
-    assert "lacks the columns ['c', 'd'] that the fit was on" in only_error(capsys)
+    message = "new.csv: the features lack 2 columns that the fit was on: 'c', 'd'; they have 'a', "
+    assert message in only_error(capsys)
 
 
 def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):

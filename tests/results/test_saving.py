@@ -64,7 +64,7 @@ from ..mixture_parts import (
     mixture,
     simulated,
 )
-from ..test_fit import equal, parameters
+from ..test_fitting import equal, parameters
 
 MAKERS = {
     "plain": plain_pair,

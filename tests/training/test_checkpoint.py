@@ -26,7 +26,7 @@ from pyro_crowdclust.training import Checkpoint, Stopping
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..killed_fit import FITS, Draws, in_step, location_guide, location_model, run
-from ..test_fit import equal, parameters
+from ..test_fitting import equal, parameters
 
 ROOT = Path(__file__).resolve().parents[2]
 
