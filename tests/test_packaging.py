@@ -150,6 +150,38 @@ def test_engine_alone_loads_no_model_and_no_guide(run_installed):
     assert not [name for name in loaded if name.startswith(forbidden)]
 
 
+def loaded_by(code):
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return set(run.stdout.split())
+
+
+def test_help_is_told_without_loading_torch():
+    code = "from pyro_crowdclust.interface.command_line import main\ntry: main(['fit', '--help'])\n"
+    loaded = loaded_by(code + "except SystemExit: pass")
+    assert loaded.isdisjoint({"torch", "pyro", "numpy", "pandas"})
+
+
+def test_what_takes_long_to_load_is_loaded_when_it_is_used():
+    loaded = loaded_by("from pyro_crowdclust import CrowdData, Fitted, fit, load")
+    slow = {"sklearn", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "arviz", "xarray"}
+    assert "torch" in loaded
+    assert loaded.isdisjoint(slow - loaded_by("import torch, pyro"))
+
+
+def test_faces_that_load_late_offer_what_they_list():
+    import pyro_crowdclust
+    import pyro_crowdclust.fitting
+    from pyro_crowdclust import interface
+
+    for face in (pyro_crowdclust, interface):
+        assert {*face.__all__} <= {*dir(face)}
+        assert all(hasattr(face, name) for name in face.__all__)
+        with pytest.raises(AttributeError, match="has no attribute 'clutser'"):
+            face.clutser  # noqa: B018
+    assert callable(pyro_crowdclust.fit)
+
+
 def imported_names(source, package):
     """Full dotted names that a file of `package` imports, relative ones resolved."""
     for node in ast.walk(ast.parse(source)):

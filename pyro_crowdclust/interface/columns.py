@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.mixture import Components, MixedComponents
 
 
@@ -45,9 +46,10 @@ def mixed_columns(
     for name in named:
         if columns is None or name not in columns or named.count(name) > 1:
             known = "an array has no names" if columns is None else f"the columns are {columns}"
+            hint = did_you_mean(name, columns or [])
             raise ValueError(
                 f"'{name}' is no column, or said to hold two kinds of numbers: {known}; name each "
-                "column once"
+                f"column once{hint}"
             )
     rest = [name for name in columns if name not in named]
     parts = [*kinds.items(), (others, rest)]

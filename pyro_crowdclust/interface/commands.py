@@ -172,7 +172,7 @@ def report(options: Namespace) -> int:
 
 
 def simulate(options: Namespace) -> int:
-    """Write items, answers of a simulated crowd and the truth, as files to try things on."""
+    """Write items, answers of a simulated crowd and the truth, as files to try."""
     with _new_folder(options.out, options.force):
         features, pairs, truth = _crowd(options)
         features.to_csv(options.out / "features.csv")
@@ -277,20 +277,12 @@ def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:
 
 
 def _summary(result: Fitted, folder: Path) -> str:
-    found = tables(result)
-    kind = "clusters" if has_clusters(result) else "classes"
-    sizes = found[kind]["assigned_items"]
-    lines = [
-        f"{result.data}",
-        f"{int((sizes > 0).sum())} {kind} with {', '.join(map(str, sizes[sizes > 0]))} items; "
-        f"{result.stop_reason}",
-    ]
-    if "workers" in found:
-        measure = "weight" if has_clusters(result) else "accuracy"
-        of_workers = found["workers"][measure]
+    lines = [repr(result)]
+    if not has_clusters(result):
+        accuracy = tables(result)["workers"]["accuracy"]
         lines.append(
-            f"most reliable worker {of_workers.idxmax()} ({measure} {of_workers.max():.2f}), "
-            f"least {of_workers.idxmin()} ({of_workers.min():.2f})"
+            f"most reliable worker {accuracy.idxmax()} (accuracy {accuracy.max():.2f}), "
+            f"least {accuracy.idxmin()} ({accuracy.min():.2f})"
         )
     lines += [f"advice: {sentence}" for sentence in advice(result)]
     names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.networks import Networks
@@ -173,6 +175,7 @@ def cluster(
     components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
     supervision: Supervision | None = None,
+    n_clusters: int | None = None,
     **options: Any,
 ) -> Fitted:
     """Cluster items by features and answers: ``mixture_for(CrowdData(...), ...).fit(...)``.
@@ -183,8 +186,17 @@ def cluster(
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
         As for ``mixture_for``.
+    n_clusters
+        What scikit-learn calls ``num_clusters``.
     options
         As for ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
+
+    Raises
+    ------
+    TypeError
+        For an argument that there is not.
+    ValueError
+        For what ``CrowdData``, ``mixture_for`` and ``fit`` refuse.
 
     Examples
     --------
@@ -197,6 +209,9 @@ def cluster(
     >>> result.workers.index.tolist()
     ['a', 'b']
     """
+    _check_options(options)
+    if n_clusters is not None:
+        num_clusters = n_clusters
     data = CrowdData(
         features,
         pairs,
@@ -213,6 +228,15 @@ def cluster(
         supervision=supervision,
     )
     return recipe.fit(**options)
+
+
+def _check_options(options: Iterable[str]) -> None:
+    """Raise a ``TypeError`` about an argument that neither ``cluster`` nor ``fit`` has."""
+    known = {*inspect.signature(cluster).parameters, *inspect.signature(fit).parameters}
+    known = (known | {"num_starts"}) - {"options", "model", "guide", "data"}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"cluster() has no argument {name!r}{did_you_mean(name, known)}")
 
 
 def _feature_shape(data: CrowdData) -> tuple[int, ...]:

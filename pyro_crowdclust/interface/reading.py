@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.errors import did_you_mean
+
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
 # A column with one of these names holds the ids of the items, if none is named.
@@ -48,7 +50,7 @@ def read_features(
         are numbered from 0.
     id_column
         Name of the column of ids. Default: a column ``item``, ``id`` or ``item_id``, else the
-        first column if it holds text.
+        first column if it has no name or holds text.
     ignore
         Columns that are no features.
 
@@ -70,7 +72,8 @@ def read_features(
     head = _read(path, rows=50)
     for name in [*ignore, *([id_column] if id_column is not None else [])]:
         if name not in head.columns:
-            raise ValueError(f"{path} has no column '{name}'; it has {list(head.columns)}")
+            hint = did_you_mean(name, head.columns)
+            raise ValueError(f"{path} has no column '{name}'; it has {list(head.columns)}{hint}")
     if id_column is None:
         id_column = _find_ids(head.drop(columns=list(ignore)))
     table = _read(path, text=[] if id_column is None else [id_column])
@@ -116,7 +119,11 @@ def _find_ids(head: pd.DataFrame) -> str | None:
     for name in _ID_NAMES:
         if name in head.columns:
             return name
-    if len(head.columns) and not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
+    if not len(head.columns):
+        return None
+    # Without a name it is the index that pandas wrote.
+    is_index = str(head.columns[0]).startswith("Unnamed: ")
+    if is_index or not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
         return head.columns[0]
     return None
 
@@ -143,7 +150,8 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
         return _opened(path, lambda: _read_parquet(path, rows))
-    options = {"sep": _SEPARATORS[kind], "nrows": rows, "skipinitialspace": True}
+    options = {"nrows": rows, "skipinitialspace": True}
+    options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
     if text:
         # An id "NA" is not missing, and "007" is no number.
         columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
@@ -151,6 +159,22 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
         options["keep_default_na"] = False
     return _opened(path, lambda: pd.read_csv(path, **options))
+
+
+def _dialect(path: Path, separator: str) -> dict[str, str]:
+    """How ``pandas.read_csv`` is to read a table: some programs save semicolons as .csv.
+
+    Where semicolons separate, commas may stand before decimals: then more columns are numbers.
+    """
+    header = pd.read_csv(path, sep=separator, nrows=0).columns
+    if len(header) > 1 or ";" not in "".join(header):
+        return {"sep": separator}
+    dialects = [{"sep": ";", "decimal": mark} for mark in ".,"]
+    return max(dialects, key=lambda dialect: _num_numeric(pd.read_csv(path, nrows=50, **dialect)))
+
+
+def _num_numeric(table: pd.DataFrame) -> int:
+    return sum(map(pd.api.types.is_numeric_dtype, table.dtypes))
 
 
 def _load_array(path: Path) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +26,12 @@ from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
+from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.training.isolation import own_random_numbers
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A fitted model and guide, and everything to read from them.
 
@@ -65,12 +66,18 @@ class Fitted:
     stop_reason: str
     seconds: float
     seed: int
-    elbo_objective: ELBO = field(repr=False)
-    parameter_store: dict = field(repr=False)
-    dtype: torch.dtype = field(repr=False)
-    device: Any = field(repr=False)
-    feature_shape: tuple[int, ...] | None = field(default=None, repr=False)
-    callbacks: tuple[Any, ...] = field(default=(), repr=False)
+    elbo_objective: ELBO
+    parameter_store: dict
+    dtype: torch.dtype
+    device: Any
+    feature_shape: tuple[int, ...] | None = None
+    callbacks: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        return three_lines(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @contextmanager
     def inside(self, seed: int | None = None) -> Iterator[None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyro
@@ -15,6 +17,10 @@ from torch import nn
 
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.minibatches.batch import Batch
+
+_PACKAGE = __name__.partition(".")[0]
+# Of an installation, folders of the library's dependencies.
+_LIBRARIES = {"site-packages", "dist-packages"}
 
 
 def check_callable(model: object, guide: object) -> None:
@@ -54,10 +60,25 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
         given = "no features"
         if batch.features is not None:
             given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
+        own = _place_in_users_code(error)
+        remedy = (
+            "Build its networks for features of this size, and give fit their dtype and device"
+            if own is None
+            else f"It happens in {own}"
+        )
         raise ValueError(
-            f"the {role} cannot run on a batch with {given}: {first_line(error)}. Build "
-            "its networks for features of this size, and give fit their dtype and device"
+            f"the {role} cannot run on a batch with {given}: {first_line(error)}. {remedy}"
         ) from error
+
+
+def _place_in_users_code(error: BaseException) -> str | None:
+    """The innermost function of the user's own in which an error happened, if there is one."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        path = Path(frame.f_code.co_filename)
+        is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+        if not is_ours and _LIBRARIES.isdisjoint(path.parts):
+            return f"{frame.f_code.co_name}, {path.name} line {line}"
+    return None
 
 
 def _sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:

@@ -377,12 +377,38 @@ def test_an_item_paired_with_itself():
         crowd(right=["bee", "ant", "dog"])
 
 
-@pytest.mark.parametrize("label", [2, -1, 0.5, "1", "same", float("inf")])
+@pytest.mark.parametrize("label", [2, -1, 0.5, "maybe", "2", float("inf")])
 def test_a_label_that_is_neither_0_nor_1(label):
     labels = pd.Series([1, label, 0], dtype=object, index=["r0", "r1", "r2"])
     for given in (labels, labels.infer_objects()):
         with pytest.raises(ValueError, match=r"row 1 \(index 'r1'\): label is .*neither 1 nor 0"):
             crowd(label=given)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["same", "different", "same"], [" Same", "DIFFERENT ", "1"], ["true", "False", True]],
+    ids=str,
+)
+def test_labels_in_words(labels):
+    assert crowd(label=labels).answers.label.tolist() == [1, 0, 1]
+
+
+def test_one_odd_word_among_many_is_the_one_that_is_named():
+    words = ["same", "different"] * 300
+    words[417] = "maybe"
+    left, right = np.arange(600), np.arange(600) + 1
+    pairs = pd.DataFrame({"left": left, "right": right, "worker": "wu", "label": words})
+    with pytest.raises(ValueError, match=r"row 417 .*: label is 'maybe', neither 1 nor 0"):
+        CrowdData(np.zeros((601, 1)), pairs)
+
+
+def test_what_was_meant():
+    with pytest.raises(ValueError, match=r"left is 'catt', not among .*; did you mean 'cat'\?"):
+        crowd(left=["ant", "catt", "dog"])
+    pairs = {"left": ["ant"], "right": ["bee"], "workers": ["wu"], "label": [1]}
+    with pytest.raises(ValueError, match=r"0 columns 'worker' .*; did you mean 'workers'\?"):
+        CrowdData(features(), pairs, item_ids=IDS)
 
 
 def test_repeated_rows_are_kept_with_a_warning():

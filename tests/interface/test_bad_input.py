@@ -302,6 +302,17 @@ def test_recognition_networks_that_do_not_fit(recognition, message):
         quiet_fit(model, MessagePassingGuide(model, recognition()), crowd())
 
 
+def test_an_error_in_a_users_own_part_says_where():
+    class Odd(nn.Module):
+        def forward(self, features):
+            return features.reshape(7, 11)
+
+    model = deep_mixture()
+    guide = MessagePassingGuide(model, GaussianRecognition(Odd(), DIM))
+    with refuses(r"the guide cannot run .*: shape .*It happens in forward, test_bad_input.py line"):
+        quiet_fit(model, guide, crowd())
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [

@@ -113,6 +113,24 @@ def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     assert message in only_error(capsys)
 
 
+def test_a_failed_command_leaves_no_folder(tmp_path, capsys):
+    out = tmp_path / "new" / "deeper"
+    assert main(["fit", "--features", "none.csv", "--out", str(out)]) == 1
+    assert only_error(capsys) == "pyro-crowdclust: error: there is no file none.csv"
+    assert not out.parent.exists()
+    out.mkdir(parents=True)  # a folder that was there stays
+    assert main(["fit", "--features", "none.csv", "--out", str(out)]) == 1
+    assert out.exists()
+
+
+def test_the_parser_knows_the_commands():
+    from pyro_crowdclust.interface import command_line, commands
+
+    assert {*command_line.MODELS} == {*commands.MODELS}
+    for name, summary in command_line._COMMANDS.items():
+        assert getattr(commands, name).__doc__.startswith(summary.rstrip("."))
+
+
 def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     rng = np.random.default_rng(0)
     kinds = np.arange(60) % 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -11,7 +12,13 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import DeepBernoulli, DeepNormal, cluster, mixture_for
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.mixture import (
+    BernoulliComponents,
+    DiagonalGaussianComponents,
+    DirichletWeights,
+    GaussianComponents,
+    MixedComponents,
+)
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.results import class_probabilities
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
@@ -160,6 +167,49 @@ def test_known_labels_and_links_are_heard():
     assert mixture_for(data, num_clusters=4, supervision=own).model.supervision is own
     deep = mixture_for(data, num_clusters=4, networks=DeepNormal(dim=2, hidden=(4,)))
     assert isinstance(deep.model.supervision, ClassTable)
+
+
+def test_the_number_of_clusters_has_two_names():
+    result = cluster(two_groups(), n_clusters=3, epochs=2, progress=False)
+    assert result.probabilities.shape == (40, 3)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("epoch", "epochs"), ("num_start", "num_starts")])
+def test_an_argument_that_there_is_not(name, meant):
+    with pytest.raises(TypeError, match=rf"no argument '{name}'; did you mean '{meant}'\?"):
+        cluster(two_groups(), **{name: 3})
+
+
+def test_means_are_in_the_units_and_under_the_names_of_the_table():
+    features = 100 * two_groups() + [5.0, 0.0, -7.0]
+    frame = pd.DataFrame(features, columns=["length", "width", "mass"])
+    result = cluster(frame, num_clusters=2, progress=False)
+    assert result.components.columns.tolist() == ["length", "width", "mass"]
+    means = frame.groupby(result.assignments).mean()
+    np.testing.assert_allclose(result.components, means, rtol=0.05, atol=10)
+    tree = result.to_arviz(200, log_likelihood=False)
+    drawn = tree["posterior"]["component_mean"]
+    assert drawn["dim"].values.tolist() == ["length", "width", "mass"]
+    np.testing.assert_allclose(drawn.mean(("chain", "draw")), means, rtol=0.1, atol=20)
+    covariance = tree["posterior"]["component_covariance"].mean(("chain", "draw")).values[0]
+    own = frame[result.assignments == 0].cov().to_numpy()
+    assert 0.5 < np.trace(covariance) / np.trace(own) < 3
+
+
+def test_units_of_mixed_rows():
+    kinds = np.arange(60) % 2
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ill": rng.random(60) < 0.2 + 0.6 * kinds, "height": 20.0 * kinds + 160})
+    frame["height"] += rng.normal(size=60)
+
+    def components(num_clusters, num_features):
+        parts = [DiagonalGaussianComponents(num_clusters, 1), BernoulliComponents(num_clusters, 1)]
+        return MixedComponents(parts, [[1], [0]])
+
+    result = cluster(frame.astype(float), components=components, num_clusters=2, progress=False)
+    assert result.components.columns.tolist() == ["height", "ill"]
+    means = frame.groupby(result.assignments).mean()[["height", "ill"]]
+    np.testing.assert_allclose(result.components, means, rtol=0.02, atol=0.05)
 
 
 def test_options_of_the_recipe_can_be_changed():

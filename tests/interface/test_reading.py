@@ -127,3 +127,24 @@ def test_a_single_number_is_no_table(tmp_path):
     np.save(tmp_path / "x.npy", np.float64(3.0))
     with pytest.raises(ValueError, match="holds a single number"):
         read_features(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_semicolons_with_either_decimal_mark(tmp_path, decimal):
+    frame = pd.DataFrame({"item": ["u", "v"], "a": [1.5, 2.0], "b": [0.25, 3.0]})
+    frame.to_csv(tmp_path / "x.csv", sep=";", decimal=decimal, index=False)
+    table = read_features(tmp_path / "x.csv")
+    assert table.ids.tolist() == ["u", "v"]
+    np.testing.assert_array_equal(table.values, frame[["a", "b"]])
+
+
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
+    pd.DataFrame({"a": [1.5, 2.0, 4.0]}, index=[7, 8, 9]).to_csv(tmp_path / "x.csv")
+    table = read_features(tmp_path / "x.csv")
+    assert (table.columns, table.ids.tolist()) == (["a"], ["7", "8", "9"])
+
+
+def test_a_column_that_is_nearly_there(tmp_path):
+    (tmp_path / "x.csv").write_text("name,height\nu,1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no column 'hight'.*did you mean 'height'"):
+        read_features(tmp_path / "x.csv", ignore=["hight"])

@@ -16,7 +16,7 @@ import torch
 from pyro.infer import Trace_ELBO
 from torch import nn
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
@@ -110,6 +110,58 @@ def test_many_items_are_predicted_in_parts(result, monkeypatch):
     whole = result.predict_proba(new)
     monkeypatch.setattr("pyro_crowdclust.results.fitted.PREDICTION_ROWS", 7)
     np.testing.assert_allclose(result.predict_proba(new), whole, rtol=1e-12)
+
+
+NAMES = ["wing", "beak", "tail", "mass"]
+
+
+def named(features: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(features, columns=NAMES[: features.shape[1]])
+
+
+def test_columns_are_found_by_their_names(tmp_path):
+    features = named(blobs(NUM_ITEMS)[0])
+    fitted = quiet_fit(*plain_pair(), CrowdData(features))
+    fitted.save(tmp_path / "fit.safetensors")
+    moved = features[features.columns[::-1]].assign(note=1.0)
+    for result in (fitted, load(tmp_path / "fit.safetensors")):
+        assert result.data.feature_names.tolist() == features.columns.tolist()
+        for verb in (result.predict, result.predict_proba):
+            np.testing.assert_array_equal(verb(moved), verb(features))
+        # Without names columns are told by their order.
+        np.testing.assert_array_equal(result.predict(features.to_numpy()), result.assignments)
+        with pytest.raises(ValueError, match="lack 1 column .*: 'wing'; .*did you mean 'Wing'"):
+            result.predict(features.rename(columns={"wing": "Wing"}))
+
+
+def test_names_that_occur_twice():
+    frame = pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])
+    with pytest.raises(ValueError, match="features have two columns 'a': rename or drop one"):
+        CrowdData(frame)
+
+
+def test_columns_without_names_are_told_by_their_order():
+    features = blobs(NUM_ITEMS)[0]
+    result = quiet_fit(*plain_pair(), CrowdData(pd.DataFrame(features)))
+    assert result.data.feature_names is None
+    np.testing.assert_array_equal(result.predict(named(features)), result.assignments)
+
+
+def test_clusters_are_numbered_by_size(result):
+    sizes = np.bincount(result.assignments, minlength=NUM_CLUSTERS)
+    assert (np.diff(sizes) <= 0).all()
+    order = result.cluster_order
+    batch = full_batch(result.data)
+    own = result.guide.infer(batch).assignments.double().argmax(1).numpy()
+    assert np.array_equal(order[result.assignments[batch.items]], own)
+
+
+def test_the_numbers_of_clusters_are_those_of_the_saved_fit(result, tmp_path):
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors")
+    assert np.array_equal(loaded.cluster_order, result.cluster_order)
+    pd.testing.assert_frame_equal(loaded.clusters, result.clusters)
+    pd.testing.assert_frame_equal(loaded.components, result.components)
 
 
 def test_same_cluster_probability_of_one_pair(result):
@@ -292,7 +344,7 @@ def test_reading_does_not_change_what_is_read(result):
     assert (again.probabilities == first[0]).all()
     assert again.elbo == first[1]
     pd.testing.assert_frame_equal(again.clusters, first[2])
-    assert "Fitted(" in repr(result)
+    assert repr(result).startswith("CrowdData(")
 
 
 class OneCoin(nn.Module):

@@ -1,0 +1,74 @@
+"""A result in three lines, and as a few small tables for notebooks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pyro_crowdclust.data.stored_features import StoredFeatures
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.results.fitted import Fitted
+
+# A notebook shows so many rows of a table.
+_ROWS = 10
+
+
+def three_lines(result: Fitted) -> str:
+    """The data; what was found in them and why training ended; whom to believe.
+
+    Where no workers answered about pairs the last line tells of the training.
+    """
+    lines = [f"{result.data}", f"{_found(result)}; {result.stop_reason}"]
+    if result.data.num_pairs and hasattr(result.guide, "worker_rates"):
+        weight = result.workers["weight"]
+        lines.append(
+            f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f}), "
+            f"least {weight.idxmin()} ({weight.min():.2f})"
+        )
+    else:
+        elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
+        lines.append(f"ELBO {elbo:,.1f} nats in {result.seconds:.1f} s, seed {result.seed}")
+    return "\n".join(lines)
+
+
+def _found(result: Fitted) -> str:
+    if hasattr(result.guide, "mixture"):
+        stored = isinstance(result.data.features, StoredFeatures)
+        if stored and "clusters_in_use" in result.history:  # a look at every item may take hours
+            return f"{result.history['clusters_in_use'].iloc[-1]} clusters in use"
+        return _sizes("cluster", result.clusters["assigned_items"])
+    if result.data.class_labels is not None and hasattr(result.guide, "infer"):
+        classes = result.class_probabilities
+        return _sizes("class", classes.idxmax(axis=1).value_counts())
+    return f"{_name(result.model)}, {_name(result.guide)}"
+
+
+def _sizes(kind: str, sizes: pd.Series) -> str:
+    sizes = sizes[sizes > 0]
+    plural = {"cluster": "clusters", "class": "classes"}[kind]
+    some = ", ".join(map(str, sizes[:_ROWS])) + ", ..." * (len(sizes) > _ROWS)
+    return f"{len(sizes)} {kind if len(sizes) == 1 else plural} with {some} items"
+
+
+def _name(part: Any) -> str:
+    return getattr(part, "__name__", type(part).__name__)
+
+
+def as_html(result: Fitted) -> str:
+    """The three lines, the clusters with items and the workers of most weight."""
+    lines = "<br>".join(map(html.escape, three_lines(result).splitlines()))
+    tables = []
+    if hasattr(result.guide, "mixture") and not isinstance(result.data.features, StoredFeatures):
+        tables.append(result.clusters.query("assigned_items > 0"))
+    if result.data.num_pairs and hasattr(result.guide, "worker_rates"):
+        columns = ["sensitivity", "specificity", "weight", "answers"]
+        workers = result.workers.sort_values("weight", ascending=False)
+        tables.append(workers[[name for name in columns if name in workers]])
+    shown = [
+        table.head(_ROWS).reset_index().to_html(index=False, border=0, float_format="{:.3g}".format)
+        for table in tables
+    ]
+    return f"<div><p>{lines}</p>{''.join(shown)}</div>"

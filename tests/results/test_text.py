@@ -1,0 +1,88 @@
+"""What a result says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.data import DatasetFeatures
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.models import DawidSkene
+
+from ..crowds import crowd, plain_pair, quiet_fit
+
+
+@pytest.fixture(scope="module")
+def result():
+    return quiet_fit(*plain_pair(), crowd(60), epochs=8)
+
+
+def test_three_lines(result):
+    first, second, third = repr(result).splitlines()
+    assert first == repr(result.data)
+    sizes = ", ".join(map(str, np.sort(np.bincount(result.assignments))[::-1]))
+    assert second == f"3 clusters with {sizes} items; {result.stop_reason}"
+    weight = result.workers["weight"]
+    assert third.startswith(f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f})")
+
+
+def test_without_answers_the_last_line_tells_of_the_training():
+    result = quiet_fit(*plain_pair(), CrowdData(crowd().features), epochs=2)
+    elbo = result.history["elbo"].iloc[-1]
+    assert repr(result).splitlines()[2].startswith(f"ELBO {elbo:,.1f} nats in ")
+
+
+def test_a_notebook_gets_tables(result):
+    page = result._repr_html_()
+    assert page.count("<table") == 2
+    for line in repr(result).splitlines():
+        assert line in page
+
+
+def test_ids_are_text_in_a_notebook(result):
+    pairs = result.data.pairs
+    pairs["worker"] = pairs["worker"].map({0: "<b>", 1: "ada", 2: "wu"})
+    data = CrowdData(result.data.features, pairs)
+    page = quiet_fit(*plain_pair(), data, epochs=1)._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+def test_classes_have_sizes():
+    said = {"item": [0, 0, 1, 1, 2, 2], "worker": list("ababab"), "label": list("xxyyyy")}
+    data = CrowdData(None, labels=said)
+    model = DawidSkene(ConfusionMatrices(2, 2))
+    result = quiet_fit(model, ClassLabelGuide(model), data, batch_size=None, epochs=5)
+    assert repr(result).splitlines()[1].startswith("2 classes with 2, 1 items; ")
+
+
+def test_features_on_disk_are_not_read_for_it(result):
+    class Unreadable(DatasetFeatures):
+        def read(self, start: int, stop: int) -> np.ndarray:
+            raise AssertionError("the features were read")
+
+    data = object.__new__(CrowdData)
+    data.__dict__.update(result.data.__dict__, features=object.__new__(Unreadable))
+    data.features.shape, data.features.dtype = result.data.features.shape, np.dtype(float)
+    in_use = result.history["clusters_in_use"].iloc[-1]
+    text = repr(dataclasses.replace(result, data=data))
+    assert text.splitlines()[1].startswith(f"{in_use} clusters in use; ")
+
+
+def test_any_model_has_three_lines():
+    def heights(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
+        with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    result = quiet_fit(heights, AutoNormal(heights), CrowdData(crowd().features), epochs=1)
+    assert repr(result).splitlines()[1].startswith("heights, AutoNormal; ")
+    assert result._repr_html_().startswith("<div><p>CrowdData(")
