@@ -59,8 +59,7 @@ def read_table(
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
         if times[column] != 1:
-            unused = [other for other in found if other not in columns]
-            hint = "" if times[column] else did_you_mean(column, unused)
+            hint = "" if times[column] else did_you_mean(column, {*times} - {*columns})
             raise ValueError(
                 f"{name} have {times[column]} columns '{column}' (columns: {found}); rename or "
                 f"drop columns so that there is one{hint}"

@@ -9,6 +9,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import DeepBernoulli, DeepNormal, cluster, mixture_for
@@ -191,9 +192,12 @@ def test_means_are_in_the_units_and_under_the_names_of_the_table():
     drawn = tree["posterior"]["component_mean"]
     assert drawn["dim"].values.tolist() == ["length", "width", "mass"]
     np.testing.assert_allclose(drawn.mean(("chain", "draw")), means, rtol=0.1, atol=20)
-    covariance = tree["posterior"]["component_covariance"].mean(("chain", "draw")).values[0]
-    own = frame[result.assignments == 0].cov().to_numpy()
-    assert 0.5 < np.trace(covariance) / np.trace(own) < 3
+    with result.inside():
+        own = global_draws(result, 200).sites["components"].value.covariance
+    scale = frame.std(ddof=0).to_numpy()
+    covariance = tree["posterior"]["component_covariance"].values[0]
+    expected = own.numpy()[:, result.cluster_order] * np.outer(scale, scale)
+    np.testing.assert_allclose(covariance, expected, rtol=1e-9)
 
 
 def test_units_of_mixed_rows():
