@@ -4,9 +4,10 @@ INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.docs_installed
 BASE_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARVIZ_VENV := .venv_arviz1
+OLDEST_VENV := .venv_oldest
 NEWER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
 
-.PHONY: setup demo test arviz1 lint docs accuracy bench clean
+.PHONY: setup demo test arviz1 oldest lint docs accuracy bench clean
 
 setup: $(INSTALLED)
 
@@ -39,6 +40,17 @@ $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
 arviz1: $(ARVIZ_VENV)/.installed
 	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/diagnostics/test_export.py \
 	    tests/diagnostics/test_class_labels.py tests/test_restarts.py
+
+# The oldest versions that pyproject.toml admits, of everything that it names.
+$(OLDEST_VENV)/.installed: pyproject.toml constraints-oldest.txt
+	$(BASE_PYTHON) -m venv $(OLDEST_VENV)
+	$(OLDEST_VENV)/bin/python -m pip install -c constraints-oldest.txt setuptools wheel torch
+	$(OLDEST_VENV)/bin/python -m pip install -c constraints-oldest.txt --no-build-isolation \
+	    -e . build hypothesis pyarrow pytest pytest-xdist
+	touch $@
+
+oldest: $(OLDEST_VENV)/.installed
+	OMP_NUM_THREADS=1 $(OLDEST_VENV)/bin/python -m pytest -n 2 tests
 
 lint: setup
 	$(PYTHON) -m ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 
@@ -35,4 +36,17 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
-__all__ = ["did_you_mean", "first_line"]
+def check_whole(name: str, value: Any) -> None:
+    """Raise a ``ValueError`` where a number of things is no whole number.
+
+    Examples
+    --------
+    >>> check_whole("num_clusters", 2.5)
+    Traceback (most recent call last):
+    ValueError: num_clusters is 2.5, but must be a whole number
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}, but must be a whole number")
+
+
+__all__ = ["check_whole", "did_you_mean", "first_line"]

@@ -249,7 +249,7 @@ def read_class_labels(
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
-    ids = to_index(list(classes), "classes")
+    ids = to_index(classes if isinstance(classes, Tensor) else list(classes), "classes")
     for bad, reason in ((ids.isna(), "which is missing"), (ids.duplicated(), "once more")):
         if bad.any():
             row = int(bad.argmax())

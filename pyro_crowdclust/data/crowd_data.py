@@ -55,8 +55,9 @@ class CrowdData:
         id), `label` (1, True or "same"; 0, False or "different") and optionally `page` (the
         task in which the answer was given). Other columns are ignored.
     known
-        One partial label per item, integers or names; None, NaN and -1 are unknown. The index of a
-        series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
+        One partial label per item, integers or names; None, NaN and -1 are unknown. A list or an
+        array is in the order of the items. A series or a mapping says by its index, whatever that
+        is, which item (by its id) each label is of; items without an entry are unknown.
     must_link, cannot_link
         Items that must, or cannot, share a cluster: tables with the columns `left`, `right`.
     labels

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from pyro_crowdclust.data.stored_features import DatasetFeatures, MemmapFeatures, StoredFeatures
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
 from pyro_crowdclust.errors import did_you_mean
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
@@ -93,8 +93,12 @@ def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
     if isinstance(features, StoredFeatures):
         is_numeric = features.dtype.kind in "biuf"
     elif isinstance(features, Tensor):
-        features = features.detach()
-        is_numeric = features.layout == torch.strided and not features.is_complex()
+        if not is_dense(features):
+            raise ValueError(
+                f"features are a tensor that is {what_it_is(features)}, and not dense real "
+                "numbers: convert them, with .to_dense() or .dequantize() say"
+            )
+        features, is_numeric = features.detach(), True
     elif isinstance(features, np.ndarray):
         is_numeric = features.dtype.kind in "biuf"
     else:

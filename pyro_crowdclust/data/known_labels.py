@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +18,11 @@ from pyro_crowdclust.data.tables import (
     codes_and_ids,
     count,
     item_positions,
+    numbers_of,
     read_table,
     reject,
     show,
+    to_index,
     unknown,
     where,
 )
@@ -96,8 +99,9 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
     Parameters
     ----------
     known
-        One label per item, in the order of the items; None, NaN and -1 are unknown. The index of
-        a series other than 0, 1, 2, ... holds item ids, and items without an entry are unknown.
+        One label per item, in the order of the items; None, NaN and -1 are unknown. A series or
+        a mapping says by its index, whatever that is, which item each label is of; items without
+        an entry are unknown.
     item_ids
         Ids of the items.
 
@@ -114,10 +118,10 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
     ([1, -1, 0, 1], ['ant', 'cat'])
     """
     if isinstance(known, Tensor):
-        known = known.detach().cpu().numpy()
-    column = known if isinstance(known, pd.Series) else _series(known)
-    if not isinstance(column.index, pd.RangeIndex):
-        column = _aligned(column, item_ids)
+        known = numbers_of(known, "known")
+    if isinstance(known, Mapping):
+        known = pd.Series(known, dtype=object)
+    column = _aligned(known, item_ids) if isinstance(known, pd.Series) else _series(known)
     if len(column) != len(item_ids):
         raise ValueError(
             f"known has {count(len(column), 'label')} for {count(len(item_ids), 'item')}: pass one "
@@ -133,32 +137,36 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
 
 
 def _series(known: Any) -> pd.Series:
+    shape = getattr(known, "shape", (0,))
+    if len(shape) != 1:
+        raise ValueError(
+            f"known has shape {tuple(shape)}: pass one label per item, a flat array (of one-hot "
+            "rows, the argmax)"
+        )
     try:
-        array = known if isinstance(known, np.ndarray) else pd.Series(known).to_numpy()
+        # Of integers in a list, one beside None would make pandas read floats, and lose digits.
+        return pd.Series(known, dtype=getattr(known, "dtype", object))
     except (TypeError, ValueError) as error:
         raise ValueError(f"known is no list of labels ({error}): pass one per item") from error
-    if array.ndim != 1:
-        raise ValueError(
-            f"known has shape {tuple(array.shape)}: pass one label per item, a flat array (of "
-            "one-hot rows, the argmax)"
-        )
-    return pd.Series(array)
 
 
 def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
     """The labels in the order of the items."""
+    if column.index.equals(item_ids):
+        return column.reset_index(drop=True)
     repeated = column.index.duplicated()
     if repeated.any():
         row = int(repeated.argmax())
         raise ValueError(
             f"known labels item {show(column.index[row])} more than once: give one label per item"
         )
-    positions = item_ids.get_indexer(column.index)
+    positions = item_ids.get_indexer(to_index(column.index, "known"))
     if (positions < 0).any():
         row = int((positions < 0).argmax())
         raise ValueError(
             f"known row {row} is of {show(column.index[row])}, "
-            f"{unknown(item_ids, column.index[row])}"
+            f"{unknown(item_ids, column.index[row])}. A series tells items by its index: for labels "
+            "in the order of the items pass known.to_numpy()"
         )
     values = np.full(len(item_ids), None, dtype=object)
     values[positions] = column.to_numpy(dtype=object)
@@ -180,7 +188,9 @@ def _integers(given: pd.Series) -> pd.Series:
     numeric = given.map(lambda value: isinstance(value, (float, np.floating))).to_numpy(bool)
     if numeric.any():
         parts = given[numeric].astype(np.float64)
-        reject("known", parts, parts % 1 != 0, "not a whole number; use integers or names")
+        broken = np.zeros(len(given), dtype=bool)
+        broken[numeric] = parts % 1 != 0
+        reject("known", given, broken, "not a whole number; use integers or names")
         given = given.astype(object)
         given[numeric] = [int(value) for value in parts]
     negative = given.map(lambda value: not isinstance(value, str) and _below_zero(value))

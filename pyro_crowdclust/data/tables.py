@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,13 @@ def read_table(
        left  right
     0     1      2
     """
+    if isinstance(table, Mapping):
+        table = {
+            column: numbers_of(values, f"{name} column {show(column)}")
+            if isinstance(values, Tensor)
+            else values
+            for column, values in table.items()
+        }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
@@ -160,7 +167,7 @@ def to_index(ids: Any, name: str) -> pd.Index:
         return ids
     if isinstance(ids, pd.MultiIndex):
         return ids.to_flat_index()
-    ids = ids.numpy() if isinstance(ids, Tensor) else ids
+    ids = numbers_of(ids, name) if isinstance(ids, Tensor) else ids
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
@@ -169,6 +176,44 @@ def to_index(ids: Any, name: str) -> pd.Index:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
     return index
+
+
+def numbers_of(tensor: Tensor, name: str) -> np.ndarray:
+    """The numbers of a tensor, wherever it is, and without its gradients.
+
+    Raises
+    ------
+    ValueError
+        If they are not dense real numbers.
+    """
+    if not is_dense(tensor):
+        raise ValueError(
+            f"{name}: a tensor that is {what_it_is(tensor)} does not hold plain numbers; pass "
+            ".to_dense() or .dequantize() of it, or an array"
+        )
+    tensor = tensor.detach().cpu()
+    # NumPy does not know this precision, every number of which is one of the next.
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether a tensor holds a real number, in memory, at every place."""
+    return (
+        tensor.layout == torch.strided
+        and not tensor.is_nested
+        and not (tensor.is_complex() or tensor.is_quantized or tensor.is_meta)
+    )
+
+
+def what_it_is(tensor: Tensor) -> str:
+    """What keeps a tensor from being dense real numbers."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.is_meta:
+        return "without numbers (meta)"
+    if tensor.layout != torch.strided:
+        return "sparse"
+    return "complex" if tensor.is_complex() else "quantized"
 
 
 def unknown(item_ids: pd.Index, wanted: Any) -> str:

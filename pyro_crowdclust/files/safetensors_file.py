@@ -82,8 +82,9 @@ def read_file(path: str | os.PathLike, kind: str) -> Any:
     path = Path(path)
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # the second of a null in the name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"cannot read {path}: {reason}") from error
     metadata = _metadata(path, data, kind)
     damaged = f"{path} is damaged"
     try:

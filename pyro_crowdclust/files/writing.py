@@ -70,9 +70,16 @@ def check_room(path: str | os.PathLike, num_bytes: int) -> None:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(
-            f"cannot write {num_bytes / 2**20:.1f} MB at {path} ({error.strerror or error}): make "
-            "room, or name a file in a folder that can be written"
+            f"cannot write {num_bytes / 2**20:.1f} MB at {_shown(path)} "
+            f"({error.strerror or error}): make room, or name a file in a folder that can be "
+            "written"
         ) from error
+
+
+def _shown(path: Path, length: int = 200) -> str:
+    """A path, of which the middle is left out where it is long."""
+    text = str(path)
+    return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 2 :]}"
 
 
 def _check_place(path: Path) -> None:
@@ -80,6 +87,8 @@ def _check_place(path: Path) -> None:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         mode = None
+    except ValueError as error:  # of a null in the name
+        raise ValueError(f"{str(path)!r} names no file: {error}") from error
     if mode is not None and stat.S_ISDIR(mode):
         raise ValueError(
             f"{path} is a folder: name a file in it, such as {path / 'fit.safetensors'}"

@@ -19,6 +19,7 @@ from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import mixed_columns
+from pyro_crowdclust.interface.csv_files import write_csv
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (
@@ -90,7 +91,7 @@ def _fit(options: Namespace) -> int:
         "elbo": result.elbo,
     }
     for name, frame in tables(result).items():
-        frame.to_csv(options.out / f"{name}.csv")
+        write_csv(frame, options.out / f"{name}.csv")
     result.save(options.out / RESULT)
     text = json.dumps(settings, indent=2) + "\n"
     (options.out / SETTINGS).write_text(text, encoding="utf-8")
@@ -153,7 +154,7 @@ def predict(options: Namespace) -> int:
         {"cluster": probabilities.argmax(1), "probability": probabilities.max(1)},
         index=table.ids.rename("item"),
     )
-    found.to_csv(sys.stdout if options.out is None else options.out)
+    write_csv(found, sys.stdout if options.out is None else options.out)
     return 0
 
 
@@ -175,9 +176,9 @@ def simulate(options: Namespace) -> int:
     """Write items, answers of a simulated crowd and the truth, as files to try."""
     with _new_folder(options.out, options.force):
         features, pairs, truth = _crowd(options)
-        features.to_csv(options.out / "features.csv")
-        pairs.to_csv(options.out / "answers.csv", index=False)
-        truth.to_csv(options.out / "truth.csv")
+        write_csv(features, options.out / "features.csv")
+        write_csv(pairs, options.out / "answers.csv", index=False)
+        write_csv(truth, options.out / "truth.csv")
     if not options.quiet:
         print(f"{options.out}: features.csv, answers.csv, truth.csv ({len(pairs)} answers)")
     return 0

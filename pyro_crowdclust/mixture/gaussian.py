@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families import (
     GaussianParameters,
     IndependentNormals,
@@ -16,6 +18,15 @@ from pyro_crowdclust.families import (
 )
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.mixture.components import Components, ComponentSummary, per_feature
+from pyro_crowdclust.mixture.memory import check_covariance_memory
+from pyro_crowdclust.mixture.weights import check_num_clusters
+
+
+def check_dimensions(dim: int) -> None:
+    """Raise a ``ValueError`` unless ``dim`` is a number of features."""
+    check_whole("dim", dim)
+    if dim < 1:
+        raise ValueError(f"dim is {dim}, but a Gaussian needs at least one feature")
 
 
 @described
@@ -47,6 +58,9 @@ class GaussianComponents(Components):
         scale: Float[Tensor, "dim dim"] | float | None = None,
         degrees: float | None = None,
     ) -> None:
+        check_num_clusters(num_clusters)
+        check_dimensions(dim)
+        check_covariance_memory(num_clusters, dim)
         family = NormalInverseWishart(dim)
         location = torch.zeros(dim, dtype=torch.float64) if location is None else location.double()
         scale = dim + concentration if scale is None else scale
@@ -70,6 +84,16 @@ class GaussianComponents(Components):
         return GaussianParameters(
             location + scale * value.mean, torch.outer(scale, scale) * value.covariance
         )
+
+    def check(
+        self,
+        features: Float[Tensor, "item feature"],
+        first_row: int = 0,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        """Raise a ``ValueError`` where memory does not hold the statistics of so many items."""
+        if first_row == 0:
+            check_covariance_memory(self.num_clusters, self.dim, len(features))
 
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         location, _, scale, degrees = self.family.standard(natural_parameters)
@@ -134,6 +158,7 @@ class DiagonalGaussianComponents(Components):
         scale: Float[Tensor, " dim"] | float | None = None,
         degrees: float | None = None,
     ) -> None:
+        check_dimensions(dim)
         family = NormalGamma(dim)
         scale = 1 + concentration if scale is None else scale
         degrees = 1 + concentration if degrees is None else degrees

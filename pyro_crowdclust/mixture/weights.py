@@ -15,12 +15,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families import Beta, Dirichlet
 from pyro_crowdclust.files.description import described
 
 
 def check_num_clusters(num_clusters: int, smallest: int = 1) -> None:
-    """Raise a ``ValueError`` for too few clusters."""
+    """Raise a ``ValueError`` for too few clusters, or for what is no number of them."""
+    check_whole("num_clusters", num_clusters)
     if num_clusters < smallest:
         raise ValueError(
             f"num_clusters is {num_clusters}, but a mixture needs at least {smallest}: choose an "

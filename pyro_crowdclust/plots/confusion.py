@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.plots.style import as_array, matrix, new_figure
+from pyro_crowdclust.plots.style import as_array, matrix, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -81,7 +81,7 @@ def plot_confusion(
             axes.set_axis_off()
             continue
         matrix(axes, matrices[place], names[: matrices.shape[1]], names)
-        axes.set_title(str(workers[place]), fontsize="medium")
+        axes.set_title(plain(workers[place]), fontsize="medium")
     figure.supxlabel("label given", fontsize="medium")
     figure.supylabel("true class", fontsize="medium")
     return figure

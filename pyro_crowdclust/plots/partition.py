@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.plots.style import COLORS, MARKERS, as_array, new_axes, quiet
+from pyro_crowdclust.plots.style import COLORS, MARKERS, as_array, new_axes, plain, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,11 +76,11 @@ def plot_partition(
             linewidths=0,
             rasterized=rasterized,
             zorder=2 if large else 1,
-            label=f"{label}",
+            label=plain(label),
         )
     for label, place in zip(named, _places(list(named.values())), strict=True):
         axes.annotate(
-            f"{label}",
+            plain(label),
             place,
             ha="center",
             va="center",
@@ -99,7 +99,7 @@ def plot_partition(
             linewidths=float(np.clip(200 / len(ringed), 0.1, 0.5)),
             rasterized=rasterized,
             zorder=3,
-            label=marked_name,
+            label=plain(marked_name),
         )
         axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
     quiet(axes)

@@ -64,6 +64,17 @@ def as_array(values: Any) -> np.ndarray:
     return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
+def plain(name: Any) -> str:
+    r"""A user's name as text: a dollar sign in it begins no formula.
+
+    Examples
+    --------
+    >>> print(plain("$x_$"))
+    \$x_\$
+    """
+    return str(name).replace("$", r"\$")
+
+
 def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Shares in [0, 1] as shades, with the number in every cell of at least one percent."""
     axes.imshow(shares, cmap="Purples", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
@@ -80,7 +91,8 @@ def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequenc
                     color="white" if share > 0.55 else "black",
                 )
     longest = max((len(name) for name in columns), default=0)
-    axes.set_xticks(np.arange(len(columns)), columns, rotation=90 if longest > 3 else 0)
-    axes.set_yticks(np.arange(len(rows)), rows)
+    turned = 90 if longest > 3 else 0
+    axes.set_xticks(np.arange(len(columns)), list(map(plain, columns)), rotation=turned)
+    axes.set_yticks(np.arange(len(rows)), list(map(plain, rows)))
     axes.tick_params(length=0, labelsize="small")
     axes.spines[:].set_visible(False)

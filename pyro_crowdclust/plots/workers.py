@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, new_figure, pale, plain, quiet
 from pyro_crowdclust.results.fitted import Fitted
 
 if TYPE_CHECKING:
@@ -137,9 +137,8 @@ def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, col
     rows = np.arange(len(mean))
     axes.hlines(rows, lower, upper, color=pale(color), linewidth=3)
     axes.plot(mean, rows, "o", color=color, markersize=5)
-    axes.set_yticks(
-        rows, mean.index.astype(str) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
-    )
+    names = map(plain, mean.index) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
+    axes.set_yticks(rows, list(names))
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     quiet(axes, grid="x")

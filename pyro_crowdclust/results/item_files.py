@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from pyro_crowdclust.files.writing import check_room
+
 
 def write_assignments(
     path: str | os.PathLike,
@@ -32,6 +34,7 @@ def write_assignments(
             f"{path} is to be a parquet file, which takes pyarrow to write: pip install "
             "'pyro-crowdclust[parquet]'"
         ) from error
+    check_room(path, 1)
     writer = None
     try:
         for ids, probabilities in parts:

@@ -22,6 +22,7 @@ from pyro.infer.autoguide import AutoNormal
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalPosterior
+from pyro_crowdclust.interface.report import report_page
 from pyro_crowdclust.plots import (
     plot_calibration,
     plot_cluster_samples,
@@ -556,3 +557,22 @@ def test_importing_the_plots_does_not_import_matplotlib():
     code = "import sys, pyro_crowdclust.plots; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.filterwarnings("ignore:.*repeats an earlier answer")
+def test_names_that_look_like_formulas():
+    names = {0: "$x_$", 1: "$", 2: r"a\$b$_{"}
+    pairs = crowd(NUM_ITEMS).pairs
+    pairs = pairs.assign(worker=pairs["worker"].map(names))
+    data = CrowdData(crowd(NUM_ITEMS).features, pairs)
+    result = quiet_fit(*plain_pair(), data, epochs=1)
+    for draw in (plot_workers, plot_worker_weights):
+        figure = draw(result)
+        figure.savefig(io.BytesIO())
+        shown = [text.get_text().replace(r"\$", "$") for text in figure.axes[0].get_yticklabels()]
+        assert {"$x_$", "$"} <= set(shown)
+    plot_confusion(np.eye(2)[None], workers=["$x_$"], classes=["$a_$", "b"]).savefig(io.BytesIO())
+    groups = np.array(["$x_$", "$_$"] * 30)
+    plot_partition(data.features[:, :2], groups).figure.savefig(io.BytesIO())
+    plot_contingency(result, groups).figure.savefig(io.BytesIO())
+    assert "$x_$" in report_page(result)

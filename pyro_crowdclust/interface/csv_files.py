@@ -1,0 +1,55 @@
+"""CSV files that a spreadsheet may open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TextIO
+
+import pandas as pd
+
+# A cell that begins so is a formula to a spreadsheet, or may become one.
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(frame: pd.DataFrame, file: Path | TextIO, *, index: bool = True) -> None:
+    """Write a table with its index; texts that a spreadsheet would run begin with an apostrophe.
+
+    Texts that are numbers, such as an id "-3", stay as they are.
+
+    Examples
+    --------
+    >>> import sys
+    >>> table = pd.DataFrame({"worker": ["=1+1", "ann", "-3"], "weight": [-0.5, 2.0, 1.0]})
+    >>> write_csv(table, sys.stdout, index=False)
+    worker,weight
+    '=1+1,-0.5
+    ann,2.0
+    -3,1.0
+    """
+    safe = frame.copy()
+    for place, kind in enumerate(frame.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            safe.isetitem(place, frame.iloc[:, place].map(_quoted))
+    safe.columns = frame.columns.map(_quoted)
+    safe.index = frame.index.map(_quoted) if len(frame) else frame.index
+    safe.index.name = _quoted(frame.index.name)
+    safe.to_csv(file, index=index)
+
+
+def _quoted(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_quoted, value))
+    if not isinstance(value, str):
+        return value
+    # pandas puts no quotes around a carriage return, which begins a row to other programs.
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    is_formula = value.startswith(_BEGINS_A_FORMULA) and not _is_number(value)
+    return f"'{text}" if is_formula else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
