@@ -165,8 +165,8 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
         row = int((positions < 0).argmax())
         raise ValueError(
             f"known row {row} is of {show(column.index[row])}, "
-            f"{unknown(item_ids, column.index[row])}. A series tells items by its index: for labels "
-            "in the order of the items pass known.to_numpy()"
+            f"{unknown(item_ids, column.index[row])}. A series tells items by its index: for "
+            "labels in the order of the items pass known.to_numpy()"
         )
     values = np.full(len(item_ids), None, dtype=object)
     values[positions] = column.to_numpy(dtype=object)
