@@ -60,9 +60,9 @@ PRIORS = {  # a family, its natural parameters, and how many there are
 def global_sites(distributions):
     """The four global sites: draws from priors for the model, posterior means for the guide."""
     values = {"weights": pyro.sample("weights", distributions["weights"].distribution())}
-    with pyro.plate("components_plate", K):
+    with pyro.plate("cluster", K):
         values["components"] = pyro.sample("components", distributions["components"].distribution())
-    with pyro.plate("workers", WORKERS):
+    with pyro.plate("worker", WORKERS):
         for name in ("sensitivity", "specificity"):
             values[name] = pyro.sample(name, distributions[name].distribution())
     return values

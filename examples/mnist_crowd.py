@@ -174,12 +174,12 @@ class Scores:
             assignments = trainer.predict_proba(features).argmax(1)
             scores = clustering_report(labels, assignments)
             row |= {f"{part}_{name}": value for name, value in scores.items()}
-        for name, rate in trainer.guide.worker_rates().items():
+        for name, rate in trainer.guide.workers().rates.items():
             row[f"mean_{name}"] = float(rate.mean.mean())
         if not trainer.ranks.is_first:
             return
         rates = "  ".join(
-            f"{name} {row[f'mean_{name}']:.3f}" for name in trainer.guide.worker_rates()
+            f"{name} {row[f'mean_{name}']:.3f}" for name in trainer.guide.workers().rates
         )
         print(
             f"epoch {row['epoch']:3d}  {row['seconds']:5.1f} s  "

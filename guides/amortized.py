@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import RateSummary, summarize_point
+from pyro_crowdclust.annotators import summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     FullPlate,
@@ -26,6 +26,7 @@ from pyro_crowdclust.distributions import (
     Rows,
     SameCluster,
 )
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.assignments import AssignmentSum, AtMean
@@ -38,7 +39,7 @@ from pyro_crowdclust.inference import (
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
-from pyro_crowdclust.starts import MixtureStart
+from pyro_crowdclust.protocols import SiteStatistics, SupportsSizeCheck
 from pyro_crowdclust.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class AmortizedGuide(nn.Module):
         return LocalPosterior(logits, latent)
 
     @torch.no_grad()
-    def start_at(self, start: MixtureStart) -> None:
+    def start_at(self, start: SiteStatistics) -> None:
         """Move the points of the mixture to the posterior means given a partition."""
         counts, priors = start.statistics(self.model), self.model.priors()
         weights, theta = (
@@ -216,7 +217,7 @@ class AmortizedGuide(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
-        if hasattr(self.recognition, "check"):
+        if isinstance(self.recognition, SupportsSizeCheck):
             num_features = math.prod(data.features.shape[1:])
             self.recognition.check(num_features, self.model.components.dim, self.model.num_clusters)
 
@@ -227,9 +228,9 @@ class AmortizedGuide(nn.Module):
                 term.epoch = epoch
 
     @torch.no_grad()
-    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
-        """Point estimates of every worker's sensitivity and specificity."""
-        return {name: summarize_point(self.points[name].value()) for name in self._rate_names()}
+    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
+        """Point estimates of every worker's rates, such as sensitivity and specificity."""
+        return summarize_workers(self.model.annotators, self.points, interval)
 
     @torch.no_grad()
     def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
@@ -253,8 +254,9 @@ class AmortizedGuide(nn.Module):
             likelihood = answer.log_prob(batch.label).sum()
             counts = torch.autograd.grad(likelihood, list(statistics.values()))
         for (name, prior), count in zip(annotators.priors().items(), counts, strict=True):
-            successes, failures = prior.family.standard(prior.natural_parameters + count)
-            self.points[name].set_value(successes / (successes + failures))
+            eta = prior.natural_parameters + count
+            mean = torch.from_numpy(prior.family.summary(eta, interval=0.9).mean).to(eta)
+            self.points[name].set_value(mean)
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

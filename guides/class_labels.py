@@ -20,8 +20,6 @@ from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
-    ClassAnnotators,
-    ConfusionSummary,
     LabelLikelihood,
     sample_evidence,
 )
@@ -34,9 +32,11 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     sample_sites,
 )
+from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 from pyro_crowdclust.training import NaturalGradient
 
 
@@ -160,12 +160,12 @@ class ClassLabelGuide(nn.Module):
     ) -> Float[Tensor, "answer class"]:
         """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
         annotators = self.model.annotators
-        if hasattr(annotators, "answer_probabilities"):
+        if isinstance(annotators, SupportsStates):
             return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
         return torch.as_tensor(self.confusion().mean)[worker, :, label]
 
     @torch.no_grad()
-    def confusion(self, interval: float = 0.9) -> ConfusionSummary:
+    def confusion(self, interval: float = 0.9) -> PosteriorSummary:
         """Posterior of every worker's confusion matrix."""
         return self.model.annotators.summary(self.posteriors, interval)
 

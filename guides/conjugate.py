@@ -6,12 +6,14 @@ from typing import Any
 
 import pyro
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import RateSummary, summarize_rates
+from pyro_crowdclust.annotators import summarize_workers
 from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, sample_sites
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.starts import MixtureStart
+from pyro_crowdclust.protocols import SiteStatistics
 
 _OF_MIXTURE = "weights", "components"
 
@@ -57,16 +59,16 @@ class ConjugateGuide(nn.Module):
         return weights, theta, means, labels
 
     @torch.no_grad()
-    def start_at(self, start: MixtureStart) -> None:
+    def start_at(self, start: SiteStatistics) -> None:
         """Move the posteriors of the mixture to where the given statistics put them."""
         for name, counts in start.statistics(self.model).items():
             prior = self.posteriors[name], self.model.priors()[name]
             prior[0].set_natural_parameters(prior[1].natural_parameters + counts)
 
     @torch.no_grad()
-    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
-        """Posterior of every worker's sensitivity and specificity."""
-        return summarize_rates(self.model.annotators, self.posteriors, interval)
+    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
+        """Posterior of every worker's rates, such as sensitivity and specificity."""
+        return summarize_workers(self.model.annotators, self.posteriors, interval)
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
@@ -74,6 +76,13 @@ class ConjugateGuide(nn.Module):
         weights, theta = (self.posteriors[name].natural_parameters for name in _OF_MIXTURE)
         components = self.model.components.summary(theta)
         return MixtureSummary(self.model.weights.mean(weights), *components)
+
+    def class_table(self) -> Float[Tensor, "cluster class"] | None:
+        """``E[rho_kc]`` of the supervision's ``ClassTable``, if it is one."""
+        if "class_table" not in self.posteriors:
+            return None
+        alpha = self.posteriors["class_table"].standard().concentration
+        return alpha / alpha.sum(-1, keepdim=True)
 
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:

@@ -33,6 +33,7 @@ from pyro_crowdclust.inference import (
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
+from pyro_crowdclust.protocols import SupportsSizeCheck
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -200,7 +201,7 @@ class MessagePassingGuide(ConjugateGuide):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
-        if hasattr(self.recognition, "check"):
+        if isinstance(self.recognition, SupportsSizeCheck):
             num_features = math.prod(data.features.shape[1:])
             self.recognition.check(num_features, self.model.components.dim)
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import RateSummary, summarize_rates
+from pyro_crowdclust.annotators import summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -27,6 +27,7 @@ from pyro_crowdclust.distributions import (
     SameCluster,
     sample_sites,
 )
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, PairCoupling
@@ -159,9 +160,9 @@ class TwoWayGuide(nn.Module):
         self.epoch.fill_(epoch)
 
     @torch.no_grad()
-    def worker_rates(self, interval: float = 0.9) -> dict[str, RateSummary]:
-        """Posterior of every worker's sensitivity and specificity."""
-        return summarize_rates(self.model.annotators, self.posteriors, interval)
+    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
+        """Posterior of every worker's rates, such as sensitivity and specificity."""
+        return summarize_workers(self.model.annotators, self.posteriors, interval)
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

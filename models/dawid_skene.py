@@ -15,12 +15,7 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import (
-    ClassAnnotators,
-    check_class_labels,
-    describe_annotators,
-    sample_labels,
-)
+from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_labels
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
@@ -28,12 +23,13 @@ from pyro_crowdclust.distributions import (
     FullPlate,
     NamedDraws,
     SiteDraws,
-    by_site,
+    named_draws,
     sample_sites,
 )
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.protocols import ClassAnnotators
 
 
 @described
@@ -81,9 +77,9 @@ class DawidSkene(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return {"weights": self.weights.prior, **self.annotators.priors()}
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
-        weights = by_site("weights", draws["weights"], ("class",))
+        weights = named_draws("weights", draws["weights"], ("class",))
         return {"weights": weights, **describe_annotators(self.annotators, draws)}
 
     def check(self, data: CrowdData) -> None:

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
+from pyro_crowdclust.annotators import check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
@@ -46,6 +46,7 @@ from pyro_crowdclust.mixture import (
     mixture_priors,
     sample_mixture,
 )
+from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 
 
@@ -100,7 +101,7 @@ class DeepLatentMixture(nn.Module):
         components: GaussianComponents | DiagonalGaussianComponents,
         emission: BernoulliEmission | NormalEmission,
         layers: Sequence[NormalEmission] = (),
-        annotators: TwoCoin | None = None,
+        annotators: PairAnnotators | None = None,
         supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
@@ -125,7 +126,7 @@ class DeepLatentMixture(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return mixture_priors(self)
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of weights and components under the names that diagnostics give them."""
         return describe_mixture(self.weights, draws)
 

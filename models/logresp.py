@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
-    ClassAnnotators,
     check_class_labels,
     check_features,
     describe_annotators,
@@ -33,6 +32,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.protocols import ClassAnnotators
 
 
 @described
@@ -71,7 +71,7 @@ class LogResp(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return {"coefficients": self.regression.prior, **self.annotators.priors()}
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
         phi = draws["coefficients"].value
         coefficients = {

@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
-    ClassAnnotators,
     check_class_labels,
     check_features,
     describe_annotators,
@@ -40,6 +39,7 @@ from pyro_crowdclust.mixture import (
     check_support,
     describe_mixture,
 )
+from pyro_crowdclust.protocols import ClassAnnotators
 
 
 @described
@@ -90,7 +90,7 @@ class MomResp(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return self._of_classes() | self.annotators.priors()
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
         mixture = describe_mixture(self.weights, draws, "class")
         return mixture | describe_annotators(self.annotators, draws)

@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
+import pyro.distributions as dist
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
+from pyro_crowdclust.annotators import check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
     FullPlate,
     NamedDraws,
     SiteDraws,
-    by_site,
 )
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.files import described
@@ -43,6 +43,7 @@ from pyro_crowdclust.mixture import (
     sample_mixture,
     sample_summed_out,
 )
+from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 
 
@@ -95,7 +96,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         weights: Weights,
         components: Components,
         emission: Emission | nn.Module,
-        annotators: TwoCoin | None = None,
+        annotators: PairAnnotators | None = None,
         supervision: Supervision | None = None,
         sum_out_assignments: torch.dtype | None = None,
     ) -> None:
@@ -118,19 +119,22 @@ class SemiCrowdsourcedMixture(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return mixture_priors(self)
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the mixture's sites under the names that diagnostics give them."""
-        labels = {
-            name: by_site(name, draws[name], ("known_class",)) for name in self.supervision.priors()
-        }
         draws = in_feature_units(self.components, self.emission, draws)
-        return describe_mixture(self.weights, draws) | labels
+        return describe_mixture(self.weights, draws)
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
         """Features among the values of a simulation's sites."""
         if self.emission.observes_latent:
             return self.emission.features(self.components.features(values["x"]))
         return values["o"]
+
+    def features_of(
+        self, latent: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]
+    ) -> dist.TorchDistribution:
+        """p(o | x) of flattened rows, the same for all clusters."""
+        return self.emission(latent.flatten(0, -2))
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

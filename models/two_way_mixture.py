@@ -18,19 +18,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import TwoCoin, check_workers, sample_answers
+from pyro_crowdclust.annotators import check_workers, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
     ComponentObservation,
     ConjugatePrior,
     FullPlate,
+    NamedDraws,
+    SiteDraws,
+    named_draws,
     sample_sites,
 )
 from pyro_crowdclust.families import MatrixNormalInverseWishart
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.protocols import PairAnnotators
 
 
 @described
@@ -77,7 +81,7 @@ class TwoWayMixture(nn.Module):
         num_clusters: int,
         num_styles: int,
         num_features: int,
-        annotators: TwoCoin | None = None,
+        annotators: PairAnnotators | None = None,
         *,
         concentration: float = 5.0,
         style_concentration: float = 1.0,
@@ -122,6 +126,11 @@ class TwoWayMixture(nn.Module):
             "styles": self.styles.prior,
             "effects": self.effects,
         }
+
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+        """Draws of the workers' sites, under the names of their axes."""
+        workers = {} if self.annotators is None else self.annotators.priors()
+        return {name: named_draws(name, draws[name], prior.dims) for name, prior in workers.items()}
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model; ``fit`` asks first."""

@@ -6,13 +6,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pyro_crowdclust._version import __version__
+
 if TYPE_CHECKING:
     from pyro_crowdclust.data.crowd_data import CrowdData
     from pyro_crowdclust.fitting import fit
     from pyro_crowdclust.results.fitted import Fitted
     from pyro_crowdclust.results.loading import load
-
-__version__ = "0.1.0"
 
 __all__ = ["CrowdData", "Fitted", "__version__", "fit", "load"]
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.protocols import SupportsSetLinear
 
 
 class SoftBernoulli(dist.TorchDistribution):
@@ -56,11 +57,11 @@ class SoftBernoulli(dist.TorchDistribution):
     def mean(self) -> Float[Tensor, "*shape"]:
         return self.logits.sigmoid()
 
-    def expand(self, batch_shape: torch.Size, _instance: object = None) -> SoftBernoulli:
+    def expand(self, batch_shape: Any, _instance: object = None) -> SoftBernoulli:
         logits = self.logits.expand(torch.Size(batch_shape) + self.event_shape)
         return SoftBernoulli(logits, self.event_dim, validate_args=False)
 
-    def sample(self, sample_shape: torch.Size = torch.Size()) -> Float[Tensor, "*shape"]:
+    def sample(self, sample_shape: Any = ()) -> Float[Tensor, "*shape"]:
         with torch.no_grad():
             return torch.bernoulli(self.mean.expand(torch.Size(sample_shape) + self.logits.shape))
 
@@ -159,8 +160,8 @@ class BernoulliEmission(Emission):
         outside = ((features < 0) | (features > 1)).flatten(1).any(1)
         if outside.any():
             row = int(outside.nonzero()[0])
-            worst = features[row].flatten()
-            worst = float(worst[(worst - 0.5).abs().argmax()])
+            values = features[row].flatten()
+            worst = float(values[(values - 0.5).abs().argmax()])
             raise ValueError(
                 f"a Bernoulli emission needs features in [0, 1], but row {first_row + row} holds "
                 f"{worst:g}: rescale them (images: divide by 255) or use NormalEmission"
@@ -171,7 +172,7 @@ class BernoulliEmission(Emission):
     ) -> None:
         # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; the clamp keeps
         # pixels that are nearly always off from getting huge slopes.
-        if not hasattr(self.network, "set_linear"):
+        if not isinstance(self.network, SupportsSetLinear):
             return
         mean = bias.clamp(0.02, 0.98)
         slope = 1 / (mean * (1 - mean))
@@ -207,9 +208,9 @@ class NormalEmission(Emission):
         self.initial_scale = initial_scale
         shape = (num_features,) if num_clusters is None else (num_clusters, num_features)
         self.log_scale = nn.Parameter(torch.empty(shape))
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         nn.init.constant_(self.log_scale, torch.tensor(self.initial_scale).log().item())
 
     def forward(self, latent: Float[Tensor, "*batch dim"], *given: Any) -> dist.TorchDistribution:
@@ -223,7 +224,7 @@ class NormalEmission(Emission):
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
     ) -> None:
-        if hasattr(self.network, "set_linear"):
+        if isinstance(self.network, SupportsSetLinear):
             self.network.set_linear(weight, bias)
 
 
@@ -232,6 +233,9 @@ class Identity(Emission):
     """The components are on the features themselves: a plain mixture, no network."""
 
     observes_latent = True
+
+    def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
+        return dist.Delta(self.features(latent), event_dim=1)
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
         return features.flatten(1).double()
@@ -266,6 +270,9 @@ class Standardized(Identity):
     >>> emission.latent(torch.tensor([[120.0]]))
     tensor([[2.]], dtype=torch.float64)
     """
+
+    location: Tensor
+    scale: Tensor
 
     def __init__(self, location: Float[Tensor, " dim"], scale: Float[Tensor, " dim"]) -> None:
         super().__init__()

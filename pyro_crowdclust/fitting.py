@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import torch
@@ -19,9 +18,9 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
+from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
@@ -38,8 +37,8 @@ DEFAULT_EPOCHS = 20
 
 
 def fit(
-    model: Callable[[Batch], Any],
-    guide: Callable[[Batch], Any],
+    model: Model,
+    guide: Guide,
     data: CrowdData,
     *,
     epochs: int | None = None,
@@ -47,14 +46,14 @@ def fit(
     optim: Optimizer = adam,
     step_size: float | StepSize = 0.01,
     elbo: ELBO | None = None,
-    initialize: Callable[..., None] | None = default_start,
+    initialize: Start | None = default_start,
     stopping: Stopping = Stopping(),  # noqa: B008, frozen
     answer_sampling: AnswerSampling = AnswerSampling(),  # noqa: B008, frozen
     seed: int = 0,
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     progress: bool = True,
-    callbacks: Sequence[Callable[[Trainer], None]] = (),
+    callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike | Checkpoint | None = None,
     trainer: Callable[..., Trainer] = Trainer,
 ) -> Fitted:
@@ -160,11 +159,11 @@ def fit(
     with isolated(seed) as (generator, store):
         model, guide = copied(model, guide)
         callbacks = tuple(
-            deepcopy(callback) if hasattr(callback, "state_dict") else callback
+            deepcopy(callback) if isinstance(callback, SupportsState) else callback
             for callback in callbacks
         )
         for part in (model, guide):
-            if hasattr(part, "check"):
+            if isinstance(part, SupportsCheck):
                 part.check(data)
         cast_networks(model, guide, dtype)
         if initialize is not None:
@@ -241,7 +240,7 @@ def _train(
     *,
     started: float,
     progress: bool,
-    callbacks: Sequence[Callable[[Trainer], None]],
+    callbacks: Sequence[Callback],
     keeper: CheckpointKeeper | None,
 ) -> str:
     """Train for so many steps, or to an earlier end; returns why training stopped."""

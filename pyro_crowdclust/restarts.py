@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
 
 
 def fit_restarts(
-    model: Callable[[Batch], Any],
-    guide: Callable[[Batch], Any],
+    model: Model,
+    guide: Guide,
     data: CrowdData,
     *,
     seeds: Iterable[int] = range(5),

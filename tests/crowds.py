@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -88,6 +89,16 @@ def plain_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     """No network at all."""
     model = plain_mixture()
     return model, MessagePassingGuide(model)
+
+
+def in_double(make: Callable[[], Any]) -> Any:
+    """What is made outside of a test, where float64 is not the default."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return make()
+    finally:
+        torch.set_default_dtype(before)
 
 
 def quiet_fit(model: Any, guide: Any, data: CrowdData, **options: Any) -> Fitted:

@@ -141,7 +141,7 @@ def test_normal_emission_starts_linear():
 def test_reset_draws_the_network_anew_and_the_scale_back():
     emission = NormalEmission(SkipMLP((DIM, 5, NUM_FEATURES)), NUM_FEATURES, initial_scale=0.3)
     nn.init.zeros_(emission.log_scale)
-    emission.reset_parameters()
+    emission.draw_parameters()
     assert emission.log_scale.exp().tolist() == pytest.approx([0.3] * NUM_FEATURES)
 
 

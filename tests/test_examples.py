@@ -194,6 +194,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("slope_prepare_items", "k200_over_k50", "curves"),
         },
     ),
+    "benchmarks/house.py": (
+        ["--skip-types"],
+        {
+            *("modules_in_root", "public_paths", "fit_parameters", "import_cycles"),
+            *("type_errors", "lines_of_code", "public_names"),
+        },
+    ),
     "benchmarks/step.py": (
         ["--steps", "3", "--items", "2000"],
         {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import json
 import shutil
 import subprocess
@@ -235,17 +236,39 @@ def test_every_room_is_in_the_table():
 
 @pytest.mark.parametrize("room", rooms())
 def test_rooms_import_earlier_ones(room):
-    """When they are loaded: types, and what a function needs late, may be of later rooms."""
+    """Late imports, and those for types alone, count like all others."""
     folder = ROOT / "pyro_crowdclust"
     floor, wrong = rooms().index(room), []
     for file in [*folder.glob(f"{room}.py"), *(folder / room).glob("*.py")]:
-        body = ast.parse(file.read_text(encoding="utf-8")).body
-        imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
         package = ".".join(file.relative_to(ROOT).parent.parts)
-        for name in imported_names("\n".join(map(ast.unparse, imports)), package):
+        for name in imported_names(file.read_text(encoding="utf-8"), package):
             if (other := room_of(name)) is not None and rooms().index(other) > floor:
                 wrong.append((file.name, name))
     assert wrong == []
+
+
+def imported_files():
+    """The files of the project that each of its files imports, at any time, by dotted name."""
+    files = {
+        "pyro_crowdclust." * (top != "pyro_crowdclust")
+        + ".".join(file.relative_to(ROOT).with_suffix("").parts): file
+        for top in ("pyro_crowdclust", "models", "guides")
+        for file in (ROOT / top).rglob("*.py")
+    }
+    names = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    arrows = {}
+    for name, file in names.items():
+        package = name if file.stem == "__init__" else name.rpartition(".")[0]
+        imported = imported_names(file.read_text(encoding="utf-8"), package)
+        # What is imported is a file, or a name in one.
+        arrows[name] = {
+            full if full in names else full.rpartition(".")[0] for full in imported
+        } & names.keys()
+    return arrows
+
+
+def test_no_file_imports_itself_through_others():
+    graphlib.TopologicalSorter(imported_files()).prepare()
 
 
 @pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])

@@ -1,10 +1,8 @@
 """What annotators say: models of answers about pairs and of class labels, with their sites."""
 
 from pyro_crowdclust.annotators.confusion import (
-    ClassAnnotators,
     CommunityConfusion,
     ConfusionMatrices,
-    ConfusionSummary,
     OneCoin,
     TwoCoinClasses,
 )
@@ -18,26 +16,17 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_labels,
 )
 from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
-from pyro_crowdclust.annotators.pairs import (
-    RateSummary,
-    TwoCoin,
-    summarize_beta,
-    summarize_point,
-    summarize_rates,
-)
+from pyro_crowdclust.annotators.pairs import TwoCoin, summarize_workers
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 
 __all__ = [
     "AnswerSources",
-    "ClassAnnotators",
     "ClassStates",
     "CommunityConfusion",
     "ConfusionMatrices",
-    "ConfusionSummary",
     "Habit",
     "LabelLikelihood",
     "OneCoin",
-    "RateSummary",
     "Truth",
     "TwoCoin",
     "TwoCoinClasses",
@@ -48,7 +37,5 @@ __all__ = [
     "sample_answers",
     "sample_evidence",
     "sample_labels",
-    "summarize_beta",
-    "summarize_point",
-    "summarize_rates",
+    "summarize_workers",
 ]

@@ -12,7 +12,6 @@ References: Dawid and Skene 1979 (confusion matrices), Felt et al.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyro
@@ -20,49 +19,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.intervals import beta_summary
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.statistics import Assignment
-from pyro_crowdclust.families import Beta, Categorical, Dirichlet
+from pyro_crowdclust.families import Beta, Categorical, Dirichlet, PosteriorSummary
+from pyro_crowdclust.families.summaries import beta_summary, summarize_shares
 from pyro_crowdclust.files.description import described
-
-
-class ConfusionSummary(NamedTuple):
-    """What is known of ``p(label | class)`` of every worker; each ``[worker, class, label]``.
-
-    Intervals are central.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-
-
-class ClassAnnotators(Protocol):
-    """The verbs of an annotator model of class labels."""
-
-    num_workers: int
-    num_classes: int
-
-    def priors(self) -> dict[str, ConjugatePrior]:
-        """Global sites by name; posteriors begin at these."""
-
-    def sample(self) -> dict[str, Tensor]:
-        """Run the sites of the model; returns their values."""
-
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        """``log p(label | class)`` of every worker, linear in the sites' values.
-
-        Where classes have states, one column for each of them; see ``ClassStates``.
-        """
-
-    def summary(
-        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
-        """Posterior means, deviations and intervals."""
 
 
 def check_sizes(num_workers: int, num_classes: int) -> None:
@@ -85,17 +48,12 @@ def diagonal_concentration(
     return rows.fill_diagonal_(right)
 
 
-def _beta_summary(successes: Tensor, failures: Tensor, interval: float) -> ConfusionSummary:
-    counts = (part.numpy(force=True) for part in (successes, failures))
-    return ConfusionSummary(*beta_summary(*counts, interval))
-
-
 def summary_of_mixed_rows(
     concentration: Float[np.ndarray, "... part"],
     mean: Float[np.ndarray, "... label part"],
     sd: Float[np.ndarray, "... label part"],
     interval: float,
-) -> ConfusionSummary:
+) -> PosteriorSummary:
     """What is known of ``sum_s theta_s gamma_s``, theta ~ Dir(a), of independent rows gamma_s.
 
     ``E[(sum_s theta_s gamma_s)^2] = sum_st E[theta_s theta_t] E[gamma_s gamma_t]`` with
@@ -123,7 +81,7 @@ def summary_of_mixed_rows(
     variance = np.clip(second - mean**2, 1e-12, None)
     size = mean * (1 - mean) / variance - 1
     beta = beta_summary(mean * size, (1 - mean) * size, interval)
-    return ConfusionSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
+    return PosteriorSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
 
 
 @described
@@ -161,11 +119,9 @@ class ConfusionMatrices(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
-        alpha = posteriors["confusion"].standard().concentration
-        alpha = alpha.unflatten(0, (-1, self.num_classes))
-        # A share of a Dirichlet is a Beta.
-        return _beta_summary(alpha, alpha.sum(-1, keepdim=True) - alpha, interval)
+    ) -> PosteriorSummary:
+        eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
+        return posteriors["confusion"].family.summary(eta, interval)
 
 
 @described
@@ -207,8 +163,9 @@ class CommunityConfusion(ConfusionMatrices):
         self.rows = LearnedRows(start, concentration_prior)
         family = Dirichlet(num_communities)
         ones = torch.ones(num_communities, dtype=torch.float64)
-        self.communities = ConjugatePrior(family, family.natural(ones))
-        self.community = ConjugatePrior(Categorical(num_communities), 0 * ones, num_workers)
+        dims = "worker", "community_number"
+        self.communities = ConjugatePrior(family, family.natural(ones), dims=dims[1:])
+        self.community = ConjugatePrior(Categorical(num_communities), 0 * ones, num_workers, dims)
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {
@@ -263,17 +220,17 @@ class OneCoin(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         right, wrong = posteriors["accuracy"].standard()
         identity = torch.eye(self.num_classes, dtype=torch.bool)
-        summary = _beta_summary(
+        summary = summarize_shares(
             torch.where(identity, right[:, None, None], wrong[:, None, None]),
             torch.where(identity, wrong[:, None, None], right[:, None, None]),
             interval,
         )
         # The wrong answers are shared by the other labels.
         share = np.where(identity.numpy(), 1.0, 1 / (self.num_classes - 1))
-        return ConfusionSummary(*(part * share for part in summary))
+        return PosteriorSummary(*(part * share for part in summary))
 
 
 @described
@@ -315,14 +272,14 @@ class TwoCoinClasses(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         specificity = torch.stack(list(posteriors["specificity"].standard()), -1)
         sensitivity = torch.stack(list(posteriors["sensitivity"].standard()), -1).flip(-1)
         rows = torch.stack([specificity, sensitivity], 1)
-        return _beta_summary(rows, rows.flip(-1), interval)
+        return summarize_shares(rows, rows.flip(-1), interval)
 
 
 def _beta_prior(pseudo_counts: tuple[float, float], num_workers: int) -> ConjugatePrior:
     family = Beta()
     right, wrong = torch.tensor(pseudo_counts, dtype=torch.float64)
-    return ConjugatePrior(family, family.natural(right, wrong), num_workers)
+    return ConjugatePrior(family, family.natural(right, wrong), num_workers, dims=("worker",))

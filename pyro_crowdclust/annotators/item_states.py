@@ -17,14 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import (
-    ConfusionSummary,
     check_sizes,
     diagonal_concentration,
     summary_of_mixed_rows,
 )
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
-from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.description import described
 
 # Times chance; a state in which workers did worse would be one of another class.
@@ -74,7 +73,9 @@ class ClassStates(nn.Module):
         family, of_states = Dirichlet(num_classes), Dirichlet(self.num_states)
         self.confusion = ConjugatePrior(family, family.natural(concentration), len(concentration))
         ones = torch.ones(self.num_states, dtype=torch.float64)
-        self.states = ConjugatePrior(of_states, of_states.natural(ones), num_classes)
+        self.states = ConjugatePrior(
+            of_states, of_states.natural(ones), num_classes, dims=("class", "state")
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {"confusion": self.confusion, "states": self.states}
@@ -127,7 +128,7 @@ class ClassStates(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         """Rows averaged over the states, with exact deviations; intervals are those of Betas."""
         shape = self.num_workers, self.num_classes, self.num_states, -1
         alpha = posteriors["confusion"].standard().concentration.reshape(shape).numpy(force=True)

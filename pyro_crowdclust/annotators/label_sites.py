@@ -10,21 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.confusion import ClassAnnotators
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
-from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.minibatches.batch import Batch
-
-# What the entries of a site of annotators are.
-ENTRIES_OF_SITE = {
-    "communities": ("community_number",),
-    "community": ("community_number",),
-    "sources": ("source",),
-    "habit": ("label",),
-    "states": ("state",),
-}
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 
 
 class LabelLikelihood:
@@ -57,13 +48,13 @@ class LabelLikelihood:
         self, assignments: Float[Tensor, "item class"], labels: LabelMatrix
     ) -> Float[Tensor, "answer label"]:
         """``log p(label)`` of every answer, to draw from, given the classes of the items."""
-        if hasattr(self._annotators, "draw_states"):
+        if isinstance(self._annotators, SupportsStates):
             assignments = self._annotators.draw_states(self._values, assignments)
         rows = self._log_answers[labels.worker], assignments[labels.item]
         return torch.einsum("alk,ak->al", *rows)
 
     def _of_classes(self, of_states: Float[Tensor, "*row state"]) -> Float[Tensor, "*row class"]:
-        if hasattr(self._annotators, "sum_states"):
+        if isinstance(self._annotators, SupportsStates):
             return self._annotators.sum_states(self._values, of_states)
         return of_states
 
@@ -85,10 +76,10 @@ def sample_labels(
     batch: Batch,
 ) -> None:
     """Run the sites ``evidence`` and ``labels`` inside the plate of the items."""
-    evidence = sample_evidence(annotators, values, batch)
-    if evidence is None:
+    evidence, labels = sample_evidence(annotators, values, batch), batch.class_labels
+    if evidence is None or labels is None:
         return
-    labels, likelihood = batch.class_labels, LabelLikelihood(annotators, values)
+    likelihood = LabelLikelihood(annotators, values)
     pyro.sample("labels", ItemLabels(classes, evidence, likelihood, labels), obs=labels.label)
 
 
@@ -131,8 +122,8 @@ def describe_annotators(
     ``confusion`` is p(label | class) of every worker, whatever sites it is made of; these follow
     under their own names.
     """
-    sites = {name: draws[name] for name in annotators.priors()}
-    every = {name: site.statistics for name, site in sites.items()}
+    priors = annotators.priors()
+    every = {name: draws[name].statistics for name in priors}
     (num_draws,) = {len(statistics) for statistics in every.values()}
     confusion = [
         LabelLikelihood(annotators, {name: values[draw] for name, values in every.items()})
@@ -142,5 +133,5 @@ def describe_annotators(
         for draw in range(num_draws)
     ]
     named = NamedDraws(torch.stack(confusion), ("worker", "class", "label"))
-    others = {name: by_site(name, site, ENTRIES_OF_SITE.get(name)) for name, site in sites.items()}
-    return others | {"confusion": {"confusion": named}}
+    sites = {name: named_draws(name, draws[name], prior.dims) for name, prior in priors.items()}
+    return sites | {"confusion": {"confusion": named}}

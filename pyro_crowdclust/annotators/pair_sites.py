@@ -6,15 +6,15 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import PairAnnotators
 
 
 def sample_answers(
-    annotators: TwoCoin | None, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
+    annotators: PairAnnotators | None, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
 ) -> None:
     """Run the sites of the workers' rates, if there are any, and of every pair.
 
@@ -34,7 +34,7 @@ def sample_answers(
         pyro.sample("label", annotators.answer(same, rates, batch.worker), obs=batch.label)
 
 
-def check_workers(annotators: TwoCoin | None, data: CrowdData) -> None:
+def check_workers(annotators: PairAnnotators | None, data: CrowdData) -> None:
     """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
     if data.answers is None:
         return

@@ -3,94 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.intervals import beta_summary
 from pyro_crowdclust.distributions.pairs import TwoCoinAnswer, answer_places
+from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
-from pyro_crowdclust.families import Beta, BetaParameters
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.protocols import PairAnnotators
 
 
-class RateSummary(NamedTuple):
-    """What is known of a rate, worker by worker; sd and interval are NaN for point estimates.
+def summarize_workers(
+    annotators: PairAnnotators | None,
+    sites: Mapping[str, ConjugatePosterior | PointEstimate],
+    interval: float,
+) -> WorkerSummary | None:
+    """What the posteriors (or points) of the annotators' sites say of every worker.
 
-    ``log_odds`` is the posterior mean of log rate / (1 - rate), ``log_odds_sd`` its deviation.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    log_odds: np.ndarray
-    log_odds_sd: np.ndarray
-
-
-def summarize_beta(parameters: BetaParameters, interval: float) -> RateSummary:
-    """Mean, deviation and central interval of Beta posteriors.
-
-    ``E[log a / (1 - a)] = psi(tau_1) - psi(tau_2)`` and its variance is
-    ``psi'(tau_1) + psi'(tau_2)``.
-    """
-    successes, failures = parameters
-    log_odds = successes.digamma() - failures.digamma()
-    variance = successes.polygamma(1) + failures.polygamma(1)
-    counts = (part.numpy(force=True) for part in parameters)
-    return RateSummary(
-        *beta_summary(*counts, interval),
-        log_odds.numpy(force=True),
-        variance.sqrt().numpy(force=True),
-    )
-
-
-def summarize_rates(
-    annotators: TwoCoin | None, posteriors: Mapping[str, ConjugatePosterior], interval: float
-) -> dict[str, RateSummary]:
-    """``summarize_beta`` of every site of the annotators, by name; of none there is nothing."""
-    names = [] if annotators is None else annotators.priors()
-    return {name: summarize_beta(posteriors[name].standard(), interval) for name in names}
-
-
-def summarize_point(rate: Float[Tensor, " worker"]) -> RateSummary:
-    """The same table for point estimates."""
-    mean, log_odds = (part.numpy(force=True) for part in (rate, rate.logit()))
-    unknown = np.full_like(mean, np.nan)
-    return RateSummary(mean, unknown, unknown, unknown, log_odds, unknown)
-
-
-def weight_factors(annotators: Any) -> dict[str, Float[np.ndarray, " worker"]]:
-    """How often ``log a / (1 - a)`` of each rate a enters the weight of a worker.
-
-    The weight ``w(L = 1) - w(L = 0)`` of eq. 14 is what the worker's word decides. It is linear in
-    the statistics ``(log a, log (1 - a))`` of the rates: both rates of ``TwoCoin`` enter once, the
-    only one of a one-coin worker twice.
+    The weight of an answer is linear in the statistics of the sites,
+    ``w(L = 1) - w(L = 0) = sum_s <c_s, t(theta_s)>``, whatever their families are: its posterior
+    mean and deviation follow from the slopes c.
 
     Parameters
     ----------
     annotators
-        An annotator model of answers about pairs.
+        An annotator model of answers about pairs; of none there is nothing to say.
+    sites
+        What a guide has for each of ``annotators.priors()``.
+    interval
+        Probability of the central intervals.
 
     Examples
     --------
-    >>> weight_factors(TwoCoin(2))
-    {'sensitivity': array([1., 1.]), 'specificity': array([1., 1.])}
+    >>> workers = TwoCoin(2, sensitivity=(8.0, 2.0))
+    >>> sites = {name: ConjugatePosterior(prior) for name, prior in workers.priors().items()}
+    >>> summary = summarize_workers(workers, sites, interval=0.9)
+    >>> summary.rates["sensitivity"].mean, summary.weight.round(2)
+    (array([0.8, 0.8]), array([1.59, 1.59]))
     """
-    rates = {
-        name: torch.zeros_like(prior.natural_parameters).requires_grad_()
-        for name, prior in annotators.priors().items()
-    }
-    yes = torch.ones_like(next(iter(rates.values()))[:, 0])
-    worker = torch.arange(len(yes), device=yes.device)
+    if annotators is None:
+        return None
+    sites = {name: sites[name] for name in annotators.priors()}
+    statistics = {name: site.mean().requires_grad_() for name, site in sites.items()}
+    yes = next(iter(statistics.values())).new_ones(annotators.num_workers)
+    worker = torch.arange(annotators.num_workers, device=yes.device)
     with torch.enable_grad():
-        weight = annotators.log_likelihood_ratio(rates, worker, yes)
-        weight = weight - annotators.log_likelihood_ratio(rates, worker, 0 * yes)
-        slopes = torch.autograd.grad(weight.sum(), rates.values())
-    return {name: slope[:, 0].numpy(force=True) for name, slope in zip(rates, slopes, strict=True)}
+        weight = annotators.log_likelihood_ratio(statistics, worker, yes)
+        weight = weight - annotators.log_likelihood_ratio(statistics, worker, 0 * yes)
+        slopes = torch.autograd.grad(weight.sum(), list(statistics.values()))
+    variance = torch.stack(
+        [site.variance(slope) for site, slope in zip(sites.values(), slopes, strict=True)]
+    ).sum(0)
+    rates = {name: site.summary(interval) for name, site in sites.items()}
+    return WorkerSummary(rates, weight.numpy(force=True), variance.sqrt().numpy(force=True))
 
 
 @described
@@ -119,8 +88,8 @@ class TwoCoin(nn.Module):
         family = Beta()
         pseudo_counts = torch.tensor([sensitivity, specificity], dtype=torch.float64)
         eta = family.natural(pseudo_counts[:, 0], pseudo_counts[:, 1])
-        self.sensitivity = ConjugatePrior(family, eta[0], num_workers)
-        self.specificity = ConjugatePrior(family, eta[1], num_workers)
+        self.sensitivity = ConjugatePrior(family, eta[0], num_workers, dims=("worker",))
+        self.specificity = ConjugatePrior(family, eta[1], num_workers, dims=("worker",))
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""
@@ -129,7 +98,7 @@ class TwoCoin(nn.Module):
     def answer(
         self,
         same: Float[Tensor, " pair"],
-        rates: dict[str, Float[Tensor, "worker size"]],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
         worker: Int[Tensor, " pair"],
     ) -> TwoCoinAnswer:
         """Likelihood of the answers; linear in ``same`` and in the statistics of the rates."""
@@ -137,7 +106,7 @@ class TwoCoin(nn.Module):
 
     def log_likelihood_ratio(
         self,
-        rates: dict[str, Float[Tensor, "worker size"]],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
         worker: Int[Tensor, " pair"],
         label: Float[Tensor, " pair"],
     ) -> Float[Tensor, " pair"]:

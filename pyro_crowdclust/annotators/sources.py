@@ -11,22 +11,19 @@ answers get their own errors and all others are as simple as their answers allow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.confusion import (
-    ClassAnnotators,
-    ConfusionSummary,
-    summary_of_mixed_rows,
-)
-from pyro_crowdclust.annotators.intervals import beta_summary
+from pyro_crowdclust.annotators.confusion import summary_of_mixed_rows
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
-from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.protocols import ClassAnnotators
 
 # The logarithm of a label that a source never gives; finite, so that 0 times it is 0.
 _NEVER = -800.0
@@ -41,6 +38,8 @@ class Truth(nn.Module):
     num_workers, num_classes
         M and K.
     """
+
+    log_labels: Tensor
 
     def __init__(self, num_workers: int, num_classes: int) -> None:
         super().__init__()
@@ -59,11 +58,11 @@ class Truth(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         right = np.broadcast_to(
             np.eye(self.num_classes), (self.num_workers, self.num_classes, self.num_classes)
         )
-        return ConfusionSummary(right, np.zeros_like(right), right, right)
+        return PosteriorSummary(right, np.zeros_like(right), right, right)
 
 
 @described
@@ -82,7 +81,9 @@ class Habit(nn.Module):
         ones = torch.ones(num_classes, dtype=torch.float64)
         self.rows = LearnedRows(ones.expand(1, 1, -1))
         family = Dirichlet(num_classes)
-        self.habit = ConjugatePrior(family, family.natural(ones), num_workers)
+        self.habit = ConjugatePrior(
+            family, family.natural(ones), num_workers, dims=("worker", "label")
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {"habit": self.habit}
@@ -95,10 +96,9 @@ class Habit(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
-        alpha = posteriors["habit"].standard().concentration.numpy(force=True)
-        parts = beta_summary(alpha, alpha.sum(1, keepdims=True) - alpha, interval)
-        return ConfusionSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
+    ) -> PosteriorSummary:
+        parts = posteriors["habit"].summary(interval)
+        return PosteriorSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
 
 
 def _one_community(num_workers: int) -> Float[Tensor, "worker community"]:
@@ -141,7 +141,7 @@ class AnswerSources(nn.Module):
             raise ValueError(
                 f"sources have (workers, classes) {sorted(sizes)}: give them the same numbers"
             )
-        self.parts = nn.ModuleList(sources)
+        self.parts: Any = nn.ModuleList(cast("Sequence[nn.Module]", sources))
         names = [name for source in sources for name in source.priors()]
         if len(set(names)) < len(names):
             raise ValueError(f"sources share a site of {names}: give each kind once")
@@ -150,7 +150,9 @@ class AnswerSources(nn.Module):
         start[0] = 3.0
         self.shares = LearnedRows(start.expand(1, 1, -1))
         family = Dirichlet(len(sources))
-        self.prior = ConjugatePrior(family, family.natural(start), self.num_workers)
+        self.prior = ConjugatePrior(
+            family, family.natural(start), self.num_workers, dims=("worker", "source")
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         sites = {"sources": self.prior}
@@ -170,7 +172,7 @@ class AnswerSources(nn.Module):
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         """Exact means and deviations; intervals are those of Betas with these."""
         alpha = posteriors["sources"].standard().concentration.numpy(force=True)
         parts = [source.summary(posteriors, interval) for source in self.parts]

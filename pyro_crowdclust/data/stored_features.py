@@ -15,13 +15,12 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.utils.data import Dataset
 
 # A chunk of a memory map holds about so many bytes, and a window so many chunks: 16 MB.
 _CHUNK_BYTES = 2**18
@@ -162,6 +161,17 @@ class MemmapFeatures(StoredFeatures):
         return values.reshape(stop - start, *self.shape[1:])
 
 
+@runtime_checkable
+class IndexedDataset(Protocol):
+    """A map-style dataset: one with ``len()`` and ``[i]``."""
+
+    def __len__(self) -> int:
+        """How many items it has."""
+
+    def __getitem__(self, row: int) -> Any:
+        """An item, or a tuple that begins with it."""
+
+
 class DatasetFeatures(StoredFeatures):
     """The items of a map-style ``torch.utils.data.Dataset``, each read when it is needed.
 
@@ -180,8 +190,8 @@ class DatasetFeatures(StoredFeatures):
     ((3, 3), [[0.0, 0.0, 1.0]])
     """
 
-    def __init__(self, dataset: Dataset) -> None:
-        if not hasattr(dataset, "__len__") or not hasattr(type(dataset), "__getitem__"):
+    def __init__(self, dataset: IndexedDataset) -> None:
+        if not isinstance(dataset, IndexedDataset):
             raise ValueError(
                 f"the dataset {type(dataset).__name__} cannot be indexed: pass one with len() and "
                 "[i]; an iterable one can be written to a file first"

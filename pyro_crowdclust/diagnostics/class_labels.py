@@ -10,7 +10,7 @@ labels a_i, and of one label a of it,
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -30,9 +30,7 @@ from pyro_crowdclust.diagnostics.likelihood import (
     enumeration_dim,
 )
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 
 class LabelDraws(NamedTuple):
@@ -55,7 +53,10 @@ class LabelDraws(NamedTuple):
 
 
 def label_draws(
-    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], rows: Int[Tensor, " label"]
+    result: FittedModel,
+    draws: GlobalDraws,
+    items: Int[Tensor, " item"],
+    rows: Int[Tensor, " label"],
 ) -> LabelDraws | None:
     """Likelihood of items and labels, and labels drawn anew, under each draw of theta.
 
@@ -75,6 +76,7 @@ def label_draws(
     None if the model does not observe class labels, or not through one discrete site.
     """
     labels, local = result.data.class_labels, local_plates(result)
+    assert labels is not None  # there are rows of them
     every = torch.cat([items, labels.item[rows]]).unique()
     (batch,) = item_batches(result.data, len(every), every, class_labels=True)
     batch = batch.to(result.device, result.dtype)
@@ -109,9 +111,10 @@ def label_draws(
     return LabelDraws(torch.stack(of_items), torch.stack(of_labels), torch.stack(replicated))
 
 
-def _one_label_each(result: Fitted, rows: Int[Tensor, " label"]) -> Batch:
+def _one_label_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
     """A batch with a row for every label: its item, and nobody else's label."""
     given = result.data.class_labels
+    assert given is not None  # there are rows of them
     labels = ClassLabels(
         torch.arange(len(rows)),
         given.worker[rows],

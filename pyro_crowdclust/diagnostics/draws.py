@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyro
 import torch
 from jaxtyping import Float, Int
 from pyro import poutine
+from pyro.distributions import Distribution
 from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
-from pyro_crowdclust.distributions.statistics import Point
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
 
 
 class GivenValues(Messenger):
@@ -71,30 +70,19 @@ class GlobalDraws:
         return {name: site.statistics[draw] for name, site in self.sites.items()}
 
 
-def described(model: Any, draws: dict[str, SiteDraws]) -> dict[str, NamedDraws]:
-    """Every variable of the posterior, by name.
-
-    A model may have a method ``describe(draws) -> {site: {variable: NamedDraws}}`` for sites that
-    deserve better names than those of ``by_site``, and for functions of several sites.
-    """
-    own = model.describe(draws) if hasattr(model, "describe") else {}
-    plain = {name: by_site(name, site) for name, site in draws.items() if name not in own}
-    return {name: drawn for part in (plain | own).values() for name, drawn in part.items()}
-
-
-def batch_of_items(result: Fitted, items: Int[Tensor, " item"]) -> Batch:
+def batch_of_items(result: FittedModel, items: Int[Tensor, " item"]) -> Batch:
     """Some items without their answers, as the fitted guide and model take them."""
     batch = next(item_batches(result.data, len(items), items))
     return batch.to(result.device, result.dtype)
 
 
-def sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+def sample_sites(trace: Trace) -> dict[str, Any]:
     """The sample sites of a trace that have a density, by name."""
     return {
         name: site
         for name, site in trace.nodes.items()
         if site["type"] == "sample"
-        and hasattr(site["fn"], "log_prob")
+        and isinstance(site["fn"], Distribution)
         # A plate of a part of the data is a site, too, whose value is the part.
         and not poutine.util.site_is_subsample(site)
     }
@@ -106,7 +94,7 @@ def run(part: Callable, batch: Batch, values: Mapping[str, Tensor]) -> Trace:
         return poutine.trace(part).get_trace(batch)
 
 
-def local_plates(result: Fitted) -> frozenset[str]:
+def local_plates(result: FittedModel) -> frozenset[str]:
     """Names of the plates that grow with the batch, in guide and model."""
     count = min(3, result.data.num_items)
     sizes: list[dict[str, int]] = []
@@ -134,7 +122,7 @@ def plates_of(site: dict[str, Any]) -> tuple[str, ...]:
     return tuple(frame.name for frame in sorted(frames, key=lambda frame: frame.dim))
 
 
-def global_draws(result: Fitted, num_draws: int) -> GlobalDraws:
+def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
     """Draws of all global sites of a fitted guide.
 
     Draws under torch's global random state: call it inside ``result.inside(seed)``.
@@ -156,10 +144,11 @@ def global_draws(result: Fitted, num_draws: int) -> GlobalDraws:
     drawn: dict[str, SiteDraws] = {}
     log_density = torch.zeros(num_draws, dtype=torch.float64)
     for name, site in sites.items():
-        if not hasattr(site["fn"], "real_draws"):
+        fn: Any = site["fn"]
+        if not isinstance(fn, SupportsRealDraws):
             continue
-        value, statistics = site["fn"].real_draws(num_draws)
-        is_random = not isinstance(site["fn"], Point)
+        value, statistics = fn.real_draws(num_draws)
+        is_random = not isinstance(fn, Point)
         drawn[name] = SiteDraws(value, statistics, plates_of(site), is_random)
         if is_random:
             log_density += _per_draw(site["fn"].log_prob(statistics))
@@ -174,14 +163,14 @@ def global_draws(result: Fitted, num_draws: int) -> GlobalDraws:
 
 
 def _draws_by_running(
-    result: Fitted, batch: Batch, names: list[str], num_draws: int
+    result: FittedModel, batch: Batch, names: list[str], num_draws: int
 ) -> tuple[dict[str, Tensor], Float[Tensor, " draw"]]:
     """Sites of a guide that draws them itself; auxiliary ones count in the density alone."""
     values: dict[str, list[Tensor]] = {}
     densities = []
     for _ in range(num_draws):
         sites = sample_sites(run(result.guide, batch, {}))
-        density = 0.0
+        density = torch.zeros((), dtype=torch.float64)
         for name in names:
             site = sites[name]
             density = density + site["fn"].log_prob(site["value"]).sum().double().cpu()
@@ -189,6 +178,23 @@ def _draws_by_running(
                 values.setdefault(name, []).append(site["value"])
         densities.append(density)
     return {name: torch.stack(drawn) for name, drawn in values.items()}, torch.stack(densities)
+
+
+def variables_of(model: Any, draws: Mapping[str, SiteDraws]) -> dict[str, NamedDraws]:
+    """Every variable of the posterior, by name.
+
+    The model describes its sites itself (``SupportsDescribe``), or its priors name the axes, or
+    they are called like the plates.
+    """
+    own = model.describe(draws) if isinstance(model, SupportsDescribe) else {}
+    priors = model.priors() if isinstance(model, SupportsPriors) else {}
+    dims = {name: prior.dims for name, prior in priors.items()}
+    plain = {
+        name: named_draws(name, site, dims.get(name, ()))
+        for name, site in draws.items()
+        if name not in own
+    }
+    return {name: drawn for part in (plain | own).values() for name, drawn in part.items()}
 
 
 def _per_draw(log_density: Float[Tensor, "draw ..."]) -> Float[Tensor, " draw"]:

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pyro_crowdclust._version import __version__
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
 from pyro_crowdclust.diagnostics.class_labels import label_draws
-from pyro_crowdclust.diagnostics.draws import GlobalDraws, described, global_draws
+from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
 from pyro_crowdclust.diagnostics.likelihood import (
     answer_log_likelihoods,
     item_log_likelihood,
@@ -26,12 +27,13 @@ from pyro_crowdclust.diagnostics.predictive import (
     replicated_features,
     same_cluster_draws,
 )
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsInfer, part_of
 from pyro_crowdclust.training.trainer import spaced_items
 
 if TYPE_CHECKING:
     import xarray
 
-    from pyro_crowdclust.results.fitted import Fitted
 
 # A variable is its dimensions, chain first, and its values.
 _Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -42,7 +44,7 @@ _MOST_REPLICATED = 10_000_000
 
 
 def to_arviz(
-    results: Fitted | Sequence[Fitted],
+    results: FittedModel | Sequence[FittedModel],
     num_draws: int = 500,
     *,
     max_items: int = 1000,
@@ -144,7 +146,7 @@ def to_arviz(
     )
 
 
-def weight_draws(result: Fitted, num_draws: int, seed: int | None = None) -> np.ndarray:
+def weight_draws(result: FittedModel, num_draws: int, seed: int | None = None) -> np.ndarray:
     """Draws of the cluster weights from q, ``[draw, cluster]``.
 
     Raises
@@ -153,14 +155,14 @@ def weight_draws(result: Fitted, num_draws: int, seed: int | None = None) -> np.
         If the model has no site for them.
     """
     with result.inside(seed):
-        variables = described(result.model, global_draws(result, num_draws).sites)
+        variables = variables_of(result.model, global_draws(result, num_draws).sites)
     if "weights" not in variables:
         raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
     values = _array(variables["weights"].values)
     return values if result.cluster_order is None else values[:, result.cluster_order]
 
 
-def _check(fits: list[Fitted], num_draws: int) -> None:
+def _check(fits: list[FittedModel], num_draws: int) -> None:
     if not fits:
         raise ValueError("there is no fit to export: the list is empty")
     if num_draws < 1:
@@ -198,7 +200,7 @@ class _Rows(NamedTuple):
     labels: Int[Tensor, " class_answer"]
 
     @classmethod
-    def of(cls, result: Fitted, num_draws: int, max_items: int, max_answers: int) -> _Rows:
+    def of(cls, result: FittedModel, num_draws: int, max_items: int, max_answers: int) -> _Rows:
         data = result.data
         items = spaced_items(data.num_items, max_items)
         numbers = num_draws * math.prod(result.feature_shape or ())
@@ -215,7 +217,7 @@ class _Rows(NamedTuple):
 
 
 def _chain(
-    result: Fitted,
+    result: FittedModel,
     num_draws: int,
     rows: _Rows,
     latent_draws: int,
@@ -227,7 +229,7 @@ def _chain(
         draws = global_draws(result, num_draws)
         posterior = {
             name: (("draw", *variable.dims), _array(variable.values))
-            for name, variable in described(result.model, draws.sites).items()
+            for name, variable in variables_of(result.model, draws.sites).items()
         }
         groups: _Groups = {
             "posterior": posterior,
@@ -254,7 +256,7 @@ def _reorder(groups: _Groups, order: Int[np.ndarray, " cluster"]) -> None:
 
 
 def _likelihoods(
-    result: Fitted, draws: GlobalDraws, rows: _Rows, latent_draws: int
+    result: FittedModel, draws: GlobalDraws, rows: _Rows, latent_draws: int
 ) -> tuple[_Variables, _Variables]:
     """Variables of the groups ``log_likelihood`` and ``posterior_predictive``."""
     likelihood: _Variables = {}
@@ -266,7 +268,7 @@ def _likelihoods(
         replicated = replicated_features(result, draws, rows.replicated)
         if replicated is not None:
             predictive["features"] = (("draw", *_axes(replicated[0])), _array(replicated))
-    if len(rows.answers) and hasattr(result.guide, "infer"):
+    if len(rows.answers) and isinstance(result.guide, SupportsInfer):
         given = _of_answers(result, draws, rows.answers)
         if given is not None:
             dims = ("draw", "answer")
@@ -282,7 +284,7 @@ def _likelihoods(
 
 
 def _of_answers(
-    result: Fitted, draws: GlobalDraws, answers: Int[Tensor, " answer"]
+    result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
 ) -> tuple[Tensor, Tensor] | None:
     """Log-likelihood of answers, each left out in turn, and answers drawn anew."""
     # Of every answer both what it could be: the likelihood needs the one that was given.
@@ -290,18 +292,20 @@ def _of_answers(
     of_labels = answer_log_likelihoods(result, draws, answers.repeat(2), labels)
     if of_labels is None:
         return None
-    given = result.data.answers.label[answers].bool()
+    data = result.data.answers
+    assert data is not None  # there are answers to ask about
+    given = data.label[answers].bool()
     yes_no = [log_prob.split(len(answers), 1) for log_prob in of_labels]
-    of_given = [torch.where(given, yes, no) for yes, no in yes_no]
-    ends = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
+    if_same, if_different = (torch.where(given, yes, no) for yes, no in yes_no)
+    ends = data.left[answers], data.right[answers]
     left, right = (result.probabilities[part.numpy()] for part in ends)
-    of_answers = left_out_answers(*of_given, (left * right).sum(1))
+    of_answers = left_out_answers(if_same, if_different, (left * right).sum(1))
     same = same_cluster_draws(result, answers, draws.num_draws)
     replicated = replicated_answers(same, *(yes for yes, _ in yes_no))
     return of_answers, replicated.to(torch.int8)
 
 
-def _align(fits: list[Fitted], chains: list[_Groups]) -> None:
+def _align(fits: list[FittedModel], chains: list[_Groups]) -> None:
     """Put the clusters of every fit into the order of the first one's."""
     if len(fits) == 1 or not _has_clusters(fits):
         return
@@ -325,13 +329,16 @@ def _joined(chains: list[_Groups]) -> _Groups:
     return joined
 
 
-def _has_clusters(fits: list[Fitted]) -> bool:
+def _has_clusters(fits: list[FittedModel]) -> bool:
     """Whether z numbers clusters, whose order is arbitrary; classes have ids."""
     guides = [result.guide for result in fits]
-    return all(hasattr(guide, "infer") and not hasattr(guide, "confusion") for guide in guides)
+    return all(
+        isinstance(guide, SupportsInfer) and not isinstance(guide, SupportsConfusion)
+        for guide in guides
+    )
 
 
-def _data(fits: list[Fitted], rows: _Rows) -> _Groups:
+def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
     """What was observed, and what stays as it is."""
     data = fits[0].data
     observed: _Variables = {}
@@ -339,18 +346,18 @@ def _data(fits: list[Fitted], rows: _Rows) -> _Groups:
     if data.features is not None:
         features = _array(data.rows(rows.items))
         observed["features"] = (_axes(features), features)
-    if len(rows.answers):
+    if data.pairs is not None and len(rows.answers):
         pairs = data.pairs.iloc[rows.answers.numpy()]
         observed["answers"] = (("answer",), pairs["label"].to_numpy())
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
-    if len(rows.labels):
+    if data.labels is not None and data.class_labels is not None and len(rows.labels):
         labels = data.labels.iloc[rows.labels.numpy()]
         codes = data.class_labels.label[rows.labels]
         observed["labels"] = (("class_answer",), _array(codes))
         for name, column in (("item_of_label", "item"), ("worker_of_label", "worker")):
             constant[name] = (("class_answer",), _labels(labels[column]))
-    if hasattr(fits[0].guide, "infer"):
+    if isinstance(fits[0].guide, SupportsInfer):
         found = [result.probabilities for result in fits]
         kind = "class"
         if _has_clusters(fits):
@@ -360,17 +367,17 @@ def _data(fits: list[Fitted], rows: _Rows) -> _Groups:
     return {"observed_data": observed, "constant_data": constant}
 
 
-def _on_features(fits: list[Fitted]) -> bool:
+def _on_features(fits: list[FittedModel]) -> bool:
     """Whether components are on the features themselves, whose names they then have."""
-    emissions = (getattr(result.model, "emission", None) for result in fits)
-    return all(getattr(emission, "observes_latent", False) for emission in emissions)
+    emissions = (part_of(result.model, "emission", Emission) for result in fits)
+    return all(emission is not None and emission.observes_latent for emission in emissions)
 
 
 def _axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
     return ("item", *(f"features_dim_{axis}" for axis in range(features.ndim - 1)))
 
 
-def _coordinates(fits: list[Fitted], rows: _Rows, group: str) -> dict[str, np.ndarray]:
+def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, np.ndarray]:
     """The user's ids, by dimension; labels and classes in the order of their codes."""
     data = fits[0].data
     items = rows.replicated if group == "posterior_predictive" else rows.items
@@ -386,9 +393,9 @@ def _coordinates(fits: list[Fitted], rows: _Rows, group: str) -> dict[str, np.nd
         "label": _labels(data.class_ids),
         "known_class": _labels(data.known_ids),
     }
-    if len(rows.answers):
+    if data.pairs is not None and len(rows.answers):
         coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])
-    if len(rows.labels):
+    if data.labels is not None and len(rows.labels):
         coordinates["class_answer"] = _labels(data.labels.index[rows.labels.numpy()])
     longest = max((result.history for result in fits), key=len)
     coordinates["epoch"] = longest["epoch"].to_numpy()
@@ -411,10 +418,8 @@ def _dataset(
     return xarray.Dataset(variables, coords=own, attrs=attributes)
 
 
-def _attributes(fits: list[Fitted], num_draws: int) -> dict[str, Any]:
+def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
     """Where the draws are from; numbers and strings only, so that every file format takes them."""
-    from pyro_crowdclust import __version__
-
     first = fits[0]
     return {
         "inference_library": "pyro_crowdclust",

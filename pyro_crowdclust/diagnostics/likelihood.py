@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,14 +38,13 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sample_sites,
 )
+from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.minibatches.batch import Batch
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood
 
 
 def item_log_likelihood(
-    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int = 10
+    result: FittedModel, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int = 10
 ) -> Float[Tensor, "draw item"] | None:
     """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
 
@@ -66,7 +65,7 @@ def item_log_likelihood(
     -------
     None if the model does not say what features look like.
     """
-    if hasattr(result.guide, "item_log_likelihood"):
+    if isinstance(result.guide, SupportsItemLogLikelihood):
         return _by_guide(result, draws, items, latent_draws)
     local = local_plates(result)
     first = batch_of_items(result, items[:1])
@@ -95,7 +94,7 @@ def item_log_likelihood(
 
 
 def _proposals(
-    result: Fitted, batch: Batch, discrete: Collection[str]
+    result: FittedModel, batch: Batch, discrete: Collection[str]
 ) -> dict[str, dict[str, Any]]:
     """Sites of the guide given draws of its discrete ones, on which others may depend."""
     sites = sample_sites(run(result.guide, batch, {}))
@@ -104,7 +103,7 @@ def _proposals(
 
 
 def _by_guide(
-    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int
+    result: FittedModel, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int
 ) -> Float[Tensor, "draw item"]:
     batch = batch_of_items(result, items)
     rows = []
@@ -114,7 +113,7 @@ def _by_guide(
     return torch.stack(rows).double().cpu()
 
 
-def discrete_sites(result: Fitted, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
+def discrete_sites(result: FittedModel, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
     """Values that each discrete local site of the model can take on a batch, by site."""
     sites = sample_sites(run(result.model, batch, {}))
     return {
@@ -134,20 +133,21 @@ def _drawn(sites: list[dict[str, Any]]) -> tuple[dict[str, Tensor], Float[Tensor
     values, log_density = {}, 0.0
     for site in sites:
         fn = site["fn"]
-        value = fn.real_draws(1).statistics[0] if hasattr(fn, "real_draws") else fn.sample()
+        is_mean = isinstance(fn, SupportsRealDraws)
+        value = fn.real_draws(1).statistics[0] if is_mean else fn.sample()
         values[site["name"]] = value
         log_density = log_density + fn.log_prob(value).double()
     return values, log_density
 
 
-def _observes(result: Fitted, batch: Batch, local: frozenset[str]) -> bool:
+def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
     """Whether a model observes anything of the items of a batch."""
     sites = sample_sites(run(result.model, batch, {})).values()
     return any(site["is_observed"] and is_local(site, local) for site in sites)
 
 
 def enumerated_log_density(
-    result: Fitted,
+    result: FittedModel,
     batch: Batch,
     values: Mapping[str, Tensor],
     discrete: Collection[str],
@@ -180,7 +180,7 @@ def enumerated_log_density(
     )
     with poutine.enum(first_available_dim=first_dim):
         trace = run(model, batch, values)
-    total: Tensor | float = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for name, site in sample_sites(trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         (axis,) = [frame.dim for frame in frames if frame.name in local] or (None,)
@@ -194,7 +194,7 @@ def enumerated_log_density(
     return total.flatten(0, -2) if total.dim() > 1 else total.unsqueeze(0)
 
 
-def enumeration_dim(result: Fitted, batch: Batch) -> int:
+def enumeration_dim(result: FittedModel, batch: Batch) -> int:
     """The first dimension to the left of all plates."""
     dims = [
         frame.dim
@@ -206,7 +206,7 @@ def enumeration_dim(result: Fitted, batch: Batch) -> int:
 
 
 def answer_log_likelihoods(
-    result: Fitted,
+    result: FittedModel,
     draws: GlobalDraws,
     answers: Int[Tensor, " answer"],
     label: Float[Tensor, " answer"] | None = None,
@@ -256,9 +256,10 @@ def answer_log_likelihoods(
 
 
 def _two_items_with(
-    result: Fitted, answers: Int[Tensor, " answer"], label: Float[Tensor, " answer"] | None
+    result: FittedModel, answers: Int[Tensor, " answer"], label: Float[Tensor, " answer"] | None
 ) -> Batch:
     given, count = result.data.answers, len(answers)
+    assert given is not None  # there are answers to ask about
     batch = dataclasses.replace(
         batch_of_items(result, torch.arange(2)),
         left=torch.zeros(count, dtype=torch.int64),
@@ -277,5 +278,5 @@ def left_out_answers(
     same: Float[np.ndarray, " answer"],
 ) -> Float[Tensor, "draw answer"]:
     """``-log (s / p(L | same) + (1 - s) / p(L | different))``."""
-    same = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
-    return -torch.logaddexp(same.log() - if_same, torch.log1p(-same) - if_different)
+    share = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    return -torch.logaddexp(share.log() - if_same, torch.log1p(-share) - if_different)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyro
@@ -22,9 +21,7 @@ from pyro_crowdclust.diagnostics.draws import (
     sample_sites,
 )
 from pyro_crowdclust.minibatches.batch import full_batch
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class ParetoDiagnostic:
 
 
 def pareto_k(
-    result: Fitted,
+    result: FittedModel,
     num_draws: int = 500,
     *,
     sites: Collection[str] | None = None,
@@ -125,7 +122,7 @@ def pareto_k(
 
 
 def _log_densities(
-    result: Fitted, draws: GlobalDraws, chosen: tuple[str, ...]
+    result: FittedModel, draws: GlobalDraws, chosen: tuple[str, ...]
 ) -> tuple[Float[np.ndarray, " draw"], Float[np.ndarray, " draw"]]:
     """log p(theta, data) and log q(theta) of every draw."""
     batch = full_batch(result.data).to(result.device, result.dtype)

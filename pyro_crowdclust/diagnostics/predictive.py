@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +20,16 @@ from pyro_crowdclust.diagnostics.draws import (
     sample_sites,
 )
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsDiscreteValues, SupportsDrawnFeatures
 
 
 def same_cluster_draws(
-    result: Fitted, answers: Int[Tensor, " answer"], num_draws: int
+    result: FittedModel, answers: Int[Tensor, " answer"], num_draws: int
 ) -> Float[Tensor, "draw answer"]:
     """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item."""
-    left, right = (part[answers] for part in (result.data.answers.left, result.data.answers.right))
+    given = result.data.answers
+    assert given is not None  # there are answers to ask about
+    left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
     z = _assignment_draws(result, items, num_draws)
     left, right = rows.split(len(answers))
@@ -37,7 +37,7 @@ def same_cluster_draws(
 
 
 def _assignment_draws(
-    result: Fitted, items: Int[Tensor, " item"], num_draws: int
+    result: FittedModel, items: Int[Tensor, " item"], num_draws: int
 ) -> Int[Tensor, "draw item"]:
     """``z_i ~ q(z_i)``."""
     cumulative = torch.tensor(result.probabilities)[items].cumsum(1)
@@ -46,7 +46,7 @@ def _assignment_draws(
 
 
 def replicated_features(
-    result: Fitted, draws: GlobalDraws, items: Int[Tensor, " item"]
+    result: FittedModel, draws: GlobalDraws, items: Int[Tensor, " item"]
 ) -> Float[Tensor, "draw item ..."] | None:
     """Features drawn anew: ``z_i ~ q(z_i)``, then ``x_i`` and ``o_i`` given z_i and each theta.
 
@@ -65,7 +65,8 @@ def replicated_features(
     whose discrete site has other values than the clusters draws them given z itself
     (``discrete_values``).
     """
-    if not hasattr(result.model, "drawn_features"):
+    model: Any = result.model
+    if not isinstance(model, SupportsDrawnFeatures):
         return None
     given = batch_of_items(result, items)
     batch = dataclasses.replace(given, features=None)
@@ -80,14 +81,15 @@ def replicated_features(
     rows = []
     for draw in range(draws.num_draws):
         drawn = draws.at(draw)
-        if hasattr(result.model, "discrete_values"):
-            discrete_values = result.model.discrete_values(z[draw], drawn, given)
+        if isinstance(model, SupportsDiscreteValues):
+            discrete_values = model.discrete_values(z[draw], drawn, given)
         else:
             discrete_values = {name: support[z[draw]]}
         sites = sample_sites(run(result.model, batch, drawn | discrete_values))
         values = {name: site["value"] for name, site in sites.items()}
-        rows.append(result.model.drawn_features(values).cpu())
-    return torch.stack(rows).reshape(len(rows), len(items), *result.feature_shape)
+        rows.append(model.drawn_features(values).cpu())
+    shape = result.feature_shape or ()
+    return torch.stack(rows).reshape(len(rows), len(items), *shape)
 
 
 def replicated_answers(
@@ -107,7 +109,9 @@ def replicated_answers(
     return torch.bernoulli(torch.where(same.bool(), if_same.exp(), if_different.exp()))
 
 
-def check_workers(result: Fitted, num_draws: int = 200, seed: int | None = None) -> pd.DataFrame:
+def check_workers(
+    result: FittedModel, num_draws: int = 200, seed: int | None = None
+) -> pd.DataFrame:
     """Posterior predictive checks of every worker's answers.
 
     For every draw of the clusters and of the workers' rates, the given answers and a replicated
@@ -153,9 +157,9 @@ def check_workers(result: Fitted, num_draws: int = 200, seed: int | None = None)
                 "the model's answers do not depend on a discrete site of the items, so there is "
                 "nothing to check them against"
             )
-        same = same_cluster_draws(result, every, num_draws)
-        replicated = replicated_answers(same, *log_yes).numpy()
-    given, same = data.answers.label.numpy(), same.numpy()
+        drawn = same_cluster_draws(result, every, num_draws)
+        replicated = replicated_answers(drawn, *log_yes).numpy()
+    given, same = data.answers.label.numpy(), drawn.numpy()
     worker = data.answers.worker.numpy()
     statistics = {
         "agreement": (_means(given == same, worker), _means(replicated == same, worker)),
@@ -164,12 +168,11 @@ def check_workers(result: Fitted, num_draws: int = 200, seed: int | None = None)
             _means(replicated, worker),
         ),
     }
-    if data.has_pages:
+    if data.answers.page is not None:
         page = data.answers.page.numpy()
-        statistics["worst_page"] = tuple(
-            _worst(labels == same, worker, page) for labels in (given, replicated)
-        )
-    columns = {}
+        observed, predicted = (_worst(of == same, worker, page) for of in (given, replicated))
+        statistics["worst_page"] = observed, predicted
+    columns: dict[str, np.ndarray] = {}
     for name, (observed, predicted) in statistics.items():
         lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
         below = (predicted < observed) + 0.5 * (predicted == observed)
@@ -196,6 +199,6 @@ def _worst(
     """The lowest mean on any page of each worker."""
     pages, group = np.unique(np.stack([worker, page]), axis=1, return_inverse=True)
     means = _means(agrees, group.ravel())
-    worst = np.ones((len(means), worker.max() + 1))
-    np.minimum.at(worst, (slice(None), pages[0]), means)
-    return worst
+    worst = np.ones((worker.max() + 1, len(means)))
+    np.minimum.at(worst, pages[0], means.T)
+    return worst.T

@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseAtMean
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
-from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.pairs import SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
@@ -45,7 +45,7 @@ __all__ = [
     "SiteDraws",
     "SparseAtMean",
     "TwoCoinAnswer",
-    "by_site",
     "emitted_rows",
+    "named_draws",
     "sample_sites",
 ]

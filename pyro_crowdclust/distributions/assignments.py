@@ -70,7 +70,7 @@ class SampledAssignment(Assignment):
     def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
         log_prob = self.log_prob(x)
         if x.dim() == 2:
-            return ScoreParts(log_prob, log_prob, 0)
+            return ScoreParts(log_prob, log_prob, torch.zeros_like(log_prob))
         log_scale = self._log_scale.reshape(log_prob.shape)
         return ScoreParts(log_prob, log_prob + log_scale, log_prob)
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.statistics import StatisticValued
@@ -122,7 +122,7 @@ class AssignmentAtMean(StatisticValued):
             # torch's softmax and sum of short rows take several times as long as these passes.
             shifted = part - part.amax(-1, keepdim=True)
             total = torch.exp(shifted, out=q) @ ones
-            nn.functional.threshold_(q.div_(total.unsqueeze(-1)), smallest, 0.0)
+            torch.threshold_(q.div_(total.unsqueeze(-1)), smallest, 0.0)
             torch.sub(shifted.mul_(q) @ ones, total.log_(), out=minus_entropy)
         super().__init__(logits.shape[:-1], logits.shape[-1:])
 
@@ -147,7 +147,7 @@ class _InnerProducts(torch.autograd.Function):
         return torch.cat([(one * other) @ ones for one, other in parts])
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return tuple(
             gradient.unsqueeze(-1) * other if needed else None
             for other, needed in zip(ctx.saved_tensors[::-1], ctx.needs_input_grad, strict=True)

@@ -1,30 +1,13 @@
-"""Draws of a site from q, under the names and dimensions that a reader expects."""
+"""Draws of sites from a posterior, under the names and dimensions that a reader expects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
-
-# Plates that stand for something a user knows, and the dimension that they become.
-DIMENSION_OF_PLATE = {
-    "components_plate": "cluster",
-    "class_table_plate": "cluster",
-    "coefficients_plate": "class",
-    "workers": "worker",
-    "accuracy_plate": "worker",
-    "sensitivity_plate": "worker",
-    "specificity_plate": "worker",
-    "community_plate": "worker",
-    "sources_plate": "worker",
-    "states_plate": "class",
-    "habit_plate": "worker",
-    "items": "item",
-    "pairs": "answer",
-}
 
 
 @dataclass(frozen=True)
@@ -59,12 +42,7 @@ class NamedDraws(NamedTuple):
     dims: tuple[str, ...]
 
 
-def by_site(
-    name: str,
-    site: SiteDraws,
-    event_dims: tuple[str, ...] | None = None,
-    plates: tuple[str, ...] | None = None,
-) -> dict[str, NamedDraws]:
+def named_draws(name: str, site: SiteDraws, dims: Sequence[str] = ()) -> dict[str, NamedDraws]:
     """A variable for each part of theta, named after the site and the part.
 
     Parameters
@@ -73,20 +51,18 @@ def by_site(
         What to call the site.
     site
         Its draws.
-    event_dims
-        Names of the axes within one theta, as many as the largest part needs.
-    plates
-        Names of the dimensions of its plates, in place of those that they usually become.
+    dims
+        Names of the axes: of its plates, then those within one theta, as many as the largest part
+        needs. Those that are left out are called like the plate, or numbered.
     """
-    if plates is None:
-        plates = tuple(DIMENSION_OF_PLATE.get(plate, plate) for plate in site.plates)
+    plates = len(site.plates)
+    of_plates = (*dims[:plates], *site.plates[len(dims) :])
+    within = tuple(dims[plates:])
     variables = {}
     for key, value in _parts(name, site.value):
-        free = value.dim() - 1 - len(plates)
-        names = tuple(f"{key}_dim_{axis}" for axis in range(free))
-        if event_dims is not None:
-            names = event_dims[:free]
-        variables[key] = NamedDraws(value, plates + names)
+        free = value.dim() - 1 - plates
+        numbered = tuple(f"{key}_dim_{axis}" for axis in range(len(within), free))
+        variables[key] = NamedDraws(value, of_plates + within[:free] + numbered)
     return variables
 
 
@@ -95,6 +71,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield name, value
         return
-    fields = value._asdict() if hasattr(value, "_asdict") else dict(enumerate(value))
-    for field, part in fields.items():
+    # A named tuple is told by its fields alone: it has no class of its own to ask for.
+    fields = value._fields if type(value) is not tuple else range(len(value))
+    for field, part in zip(fields, value, strict=True):
         yield from _parts(f"{name}_{field}", part)

@@ -106,7 +106,7 @@ class TwoCoinAnswer(StatisticValued):
         Which row of the rates is that of each pair.
     """
 
-    support = constraints.boolean
+    support: constraints.Constraint = constraints.boolean
 
     def __init__(
         self,

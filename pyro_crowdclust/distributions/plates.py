@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxtyping import Float
+from pyro.distributions.torch_distribution import TorchDistributionMixin
 from pyro.poutine.broadcast_messenger import BroadcastMessenger
 from pyro.poutine.indep_messenger import CondIndepStackFrame, IndepMessenger
 from pyro.poutine.plate_messenger import PlateMessenger
@@ -50,7 +51,8 @@ class FullPlate(PlateMessenger):
             # Sites of one plate then share one tensor, by which a bound can group them.
             is_one = not isinstance(outer, Tensor) and outer == 1
             msg["scale"] = self.scale if is_one else outer * self.scale
-        if getattr(msg["fn"], "batch_shape", None) != (self.size,):
+        fn = msg["fn"]
+        if not isinstance(fn, TorchDistributionMixin) or fn.batch_shape != (self.size,):
             BroadcastMessenger._pyro_sample(msg)
 
 

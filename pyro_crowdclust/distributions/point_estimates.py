@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import Point
+from pyro_crowdclust.families import PosteriorSummary
 
 
 class PointEstimate(nn.Module):
@@ -56,6 +58,17 @@ class PointEstimate(nn.Module):
     def mean(self) -> Float[Tensor, "*plate size"]:
         """E_q[t(theta)], which is t(theta)."""
         return self.statistics()
+
+    @torch.no_grad()
+    def summary(self, interval: float) -> PosteriorSummary:
+        """theta, of which nothing else is known."""
+        value = self.value().numpy(force=True)
+        unknown = np.full_like(value, np.nan)
+        return PosteriorSummary(value, unknown, unknown, unknown)
+
+    def variance(self, direction: Float[Tensor, "*plate size"]) -> Float[Tensor, "*plate"]:
+        """That of a direction of t(theta): not known."""
+        return direction.new_full(direction.shape[:-1], torch.nan)
 
     @torch.no_grad()
     def set_value(self, value: Any) -> None:

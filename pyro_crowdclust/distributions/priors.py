@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
-from pyro_crowdclust.families import ExponentialFamily
+from pyro_crowdclust.families import ExponentialFamily, PosteriorSummary
 
 
 class ConjugatePrior(nn.Module):
@@ -27,17 +27,27 @@ class ConjugatePrior(nn.Module):
         eta0, shape ``[size]`` or ``[plate, size]``.
     plate_size
         How many independent thetas the site's plate holds, or None for a site without a plate.
+    dims
+        What the axes of draws of theta are called in diagnostics: that of the plate, then those
+        within one theta, such as ``("worker", "label")``. Names like ``cluster``, ``worker``,
+        ``class`` and ``label`` get the user's ids. Those left out are called like the plate, or
+        numbered.
     """
+
+    natural_parameters: Tensor
+    log_normalizer: Tensor
 
     def __init__(
         self,
         family: ExponentialFamily,
         natural_parameters: Float[Tensor, "*plate size"],
         plate_size: int | None = None,
+        dims: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self.family = family
         self.plate_size = plate_size
+        self.dims = dims
         shape = (family.size,) if plate_size is None else (plate_size, family.size)
         eta = natural_parameters.double().expand(shape).contiguous()
         if not bool(family.in_domain(eta).all()):
@@ -92,6 +102,15 @@ class ConjugatePosterior(nn.Module):
         return self.family.standard(self.natural_parameters.detach())
 
     @torch.no_grad()
+    def summary(self, interval: float) -> PosteriorSummary:
+        """Mean, deviation and central interval of every entry of theta."""
+        return self.family.summary(self.natural_parameters, interval)
+
+    def variance(self, direction: Float[Tensor, "*plate size"]) -> Float[Tensor, "*plate"]:
+        """``Var_q <c, t(theta)>``, with c the ``direction``."""
+        return self.family.variance(self.natural_parameters, direction)
+
+    @torch.no_grad()
     def set_natural_parameters(self, natural_parameters: Float[Tensor, "*plate size"]) -> None:
         """Move q to other natural parameters.
 
@@ -113,7 +132,7 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
     values = {}
     for name, site in sites.items():
         distribution = site.distribution()
-        plate = nullcontext()
+        plate: AbstractContextManager = nullcontext()
         if distribution.batch_shape:
             plate = FullPlate(f"{name}_plate", *distribution.batch_shape)
         with plate:

@@ -17,7 +17,7 @@ that is stored, a row (``Rows``) each.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -33,7 +33,7 @@ class _StatisticValued(TorchDistribution):
     """What all statistic-valued distributions share: real vectors, no argument constraints."""
 
     arg_constraints: dict[str, Any] = {}
-    support = constraints.real_vector
+    support: constraints.Constraint = constraints.real_vector
     has_rsample = True
     is_deterministic = False  # True of a site whose log-density is zero
 
@@ -114,6 +114,14 @@ class RealDraws(NamedTuple):
 
     value: Any
     statistics: Float[Tensor, "draw *batch size"]
+
+
+@runtime_checkable
+class SupportsRealDraws(Protocol):
+    """A distribution whose site carries the mean of q, but that can be drawn from."""
+
+    def real_draws(self, num_draws: int) -> RealDraws:
+        """Draws of theta and of its statistics."""
 
 
 class ConjugateAtMean(_StatisticValued):

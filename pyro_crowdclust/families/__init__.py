@@ -38,6 +38,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
 )
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
+from pyro_crowdclust.families.summaries import PosteriorSummary
 
 REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet": Dirichlet(4),
@@ -81,6 +82,7 @@ __all__ = [
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
     "OutsideDomain",
+    "PosteriorSummary",
     "ProductFamily",
     "RegressionParameters",
     "softmax_without_denormals",

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pyro_crowdclust.families.dirichlet import Dirichlet
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.summaries import PosteriorSummary, summarize_shares
 
 
 class BetaParameters(NamedTuple):
@@ -81,6 +82,11 @@ class Beta(ExponentialFamily):
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch"]:
         return torch.bernoulli(statistics[..., 0].exp())
+
+    def summary(
+        self, natural_parameters: Float[Tensor, "*batch size"], interval: float
+    ) -> PosteriorSummary:
+        return summarize_shares(*self.standard(natural_parameters), interval)
 
     @property
     def unconstrained_size(self) -> int:

@@ -13,11 +13,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.summaries import PosteriorSummary
 
 
 def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
@@ -39,7 +42,7 @@ def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
         normalized = positive.div_(total.unsqueeze(-1))
     else:
         normalized = logits.softmax(-1)
-    return torch.nn.functional.threshold_(normalized, smallest, 0.0)
+    return torch.threshold_(normalized, smallest, 0.0)
 
 
 class _Softmax(torch.autograd.Function):
@@ -111,6 +114,13 @@ class Categorical(ExponentialFamily):
         # -inf is a legal logit (a category that cannot occur) as long as one category can.
         legal = ~natural_parameters.isnan() & (natural_parameters != torch.inf)
         return legal.all(-1) & (natural_parameters > -torch.inf).any(-1)
+
+    def summary(
+        self, natural_parameters: Float[Tensor, "*batch size"], interval: float
+    ) -> PosteriorSummary:
+        one = scipy.stats.bernoulli(natural_parameters.softmax(-1).numpy(force=True))
+        parts = one.mean(), one.std(), *one.interval(interval)
+        return PosteriorSummary(*map(np.asarray, parts))
 
     def inner_product(self, natural_parameters: Tensor, statistics: Tensor) -> Tensor:
         # A category that cannot occur, eta = -inf, adds nothing where its probability is 0. The

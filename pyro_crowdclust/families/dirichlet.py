@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.summaries import PosteriorSummary, summarize_shares
 
 
 class DirichletParameters(NamedTuple):
@@ -73,12 +74,18 @@ class Dirichlet(ExponentialFamily):
     def observation_statistics(self, observation: Float[Tensor, "*batch size"]) -> Tensor:
         return observation
 
-    def log_base_measure(self, observation: Tensor) -> float:
+    def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"] | float:
         return 0.0
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch size"]:
         categorical = torch.distributions.OneHotCategorical(logits=statistics, validate_args=False)
         return categorical.sample()
+
+    def summary(
+        self, natural_parameters: Float[Tensor, "*batch size"], interval: float
+    ) -> PosteriorSummary:
+        alpha = natural_parameters + 1
+        return summarize_shares(alpha, alpha.sum(-1, keepdim=True) - alpha, interval)
 
     @property
     def unconstrained_size(self) -> int:

@@ -12,11 +12,13 @@ axis, so that ``<., .>`` is a plain sum of products. Constants of the base measu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from pyro_crowdclust.families.summaries import PosteriorSummary
 
 
 class OutsideDomain(ValueError):
@@ -52,7 +54,10 @@ class ExponentialFamily(ABC):
         Length of the flat natural parameter and statistic vectors.
     """
 
-    size: int
+    if TYPE_CHECKING:
+        # A number, or a property that follows from others: so it is only read.
+        @property
+        def size(self) -> int: ...
 
     @abstractmethod
     def natural(self, *standard: Any) -> Float[Tensor, "*batch size"]:
@@ -151,6 +156,12 @@ class ExponentialFamily(ABC):
         """One draw of ``x`` given the statistics ``t(theta)`` of a real ``theta``."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
 
+    def summary(
+        self, natural_parameters: Float[Tensor, "*batch size"], interval: float
+    ) -> PosteriorSummary:
+        """Mean, deviation and central interval of every entry of theta."""
+        raise NotImplementedError(f"{self} has no summary: define summary(eta, interval)")
+
     @property
     def unconstrained_size(self) -> int:
         """Length of an unconstrained theta, for point estimates."""
@@ -180,6 +191,19 @@ class ExponentialFamily(ABC):
             mean = self.expected_statistics(natural_parameters.detach())
         return _IdentityBackwardMean.apply(natural_parameters, mean)
 
+    def variance(
+        self,
+        natural_parameters: Float[Tensor, "*batch size"],
+        direction: Float[Tensor, "*batch size"],
+    ) -> Float[Tensor, "*batch"]:
+        """``Var <c, t(theta)> = <c, H c>``, with c the ``direction`` and H the Hessian of log Z."""
+        eta = natural_parameters.detach().requires_grad_()
+        with torch.enable_grad():
+            total = self.log_normalizer(eta).sum()
+            (mean,) = torch.autograd.grad(total, eta, create_graph=True)
+            (slope,) = torch.autograd.grad((mean * direction).sum(), eta)
+        return (slope * direction).sum(-1)
+
     def inner_product(
         self,
         natural_parameters: Float[Tensor, "*batch size"],
@@ -197,9 +221,9 @@ class ExponentialFamily(ABC):
 
     def kl_divergence(
         self,
-        natural_parameters: Float[Tensor, "*batch size"],
-        other: Float[Tensor, "*batch size"],
-    ) -> Float[Tensor, "*batch"]:
+        natural_parameters: Float[Tensor, "*#batch size"],
+        other: Float[Tensor, "*#batch size"],
+    ) -> Float[Tensor, "*result"]:
         """``KL(q || p) = <eta_q - eta_p, E_q[t]> - log Z(eta_q) + log Z(eta_p)``."""
         mean = self.expected_statistics(natural_parameters)
         cross = ((natural_parameters - other) * mean).sum(-1)
@@ -207,9 +231,9 @@ class ExponentialFamily(ABC):
 
     def symmetric_kl_divergence(
         self,
-        natural_parameters: Float[Tensor, "*batch size"],
-        other: Float[Tensor, "*batch size"],
-    ) -> Float[Tensor, "*batch"]:
+        natural_parameters: Float[Tensor, "*#batch size"],
+        other: Float[Tensor, "*#batch size"],
+    ) -> Float[Tensor, "*result"]:
         """``KL(q || p) + KL(p || q) = <eta_q - eta_p, E_q[t] - E_p[t]>``."""
         difference = self.expected_statistics(natural_parameters) - self.expected_statistics(other)
         return ((natural_parameters - other) * difference).sum(-1)

@@ -137,10 +137,9 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
 
 
 def _checked_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
-    # torch asks whether all went well, which in a compiled step Python cannot.
     try:
         return torch.linalg.cholesky(precision)
-    except torch.linalg.LinAlgError as error:
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]  # torch's stub
         raise OutsideDomain(
             "a Gaussian latent has a precision that is not positive definite: the natural "
             "parameters of the components have left their domain; lower the step size"

@@ -77,7 +77,7 @@ class ProductFamily(ExponentialFamily):
 
     def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
         parts = self._split(natural_parameters)
-        return sum(family.log_normalizer(eta) for family, eta in parts)
+        return torch.stack([family.log_normalizer(eta) for family, eta in parts]).sum(0)
 
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
         parts = self._split(natural_parameters)

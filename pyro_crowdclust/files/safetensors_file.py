@@ -25,7 +25,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-import pyro_crowdclust
+from pyro_crowdclust._version import __version__
 from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.description import build, describe
 from pyro_crowdclust.files.writing import replace_file
@@ -63,7 +63,7 @@ def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
     metadata = {
         "format": f"{_NAME} {kind}",
         "version": str(VERSION),
-        "library": pyro_crowdclust.__version__,
+        "library": __version__,
         "content": content,
         "sha256": file_digest(content, tensors),
     }

@@ -1,5 +1,6 @@
 """Posteriors of one batch: rounds of messages, and what networks learn beside the bound."""
 
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -11,7 +12,6 @@ from pyro_crowdclust.inference.loss_terms import (
 )
 from pyro_crowdclust.inference.messages import (
     LocalConditionals,
-    LocalPosterior,
     LocalSolver,
     PairCoupling,
     SumCoupling,

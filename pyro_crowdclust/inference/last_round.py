@@ -117,8 +117,8 @@ class _LastRound(torch.autograd.Function):
         ctx.save_for_backward(of_latent, mean, covariance, inverse)
         parts = (mean, second, root, logits)
         log_determinant = root[paired:].diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        rows = slice(paired), slice(paired, None)
-        return (*(part[own] for own in rows for part in parts), log_determinant)
+        halves = slice(paired), slice(paired, None)
+        return (*(part[own] for own in halves for part in parts), log_determinant)
 
     @staticmethod
     @once_differentiable

@@ -64,7 +64,7 @@ class LossTerms(Messenger):
 
     def values(self) -> dict[str, Float[Tensor, ""]]:
         """Every term under its name."""
-        return {term: sum(values) / len(values) for term, values in self._heard.items()}
+        return {term: torch.stack(values).mean() for term, values in self._heard.items()}
 
     def total(self) -> Float[Tensor, ""] | float:
         """All of them; 0.0 if there are none."""
@@ -205,6 +205,7 @@ class ConsistencyTerm:
 
     def views(self, batch: Batch) -> Float[Tensor, "item ..."]:
         """A view of every item of a batch."""
+        assert batch.features is not None  # there are no views of items without features
         features = batch.features.detach()
         normal = batch.noise(features.new_empty(features.shape[0], self.view.num_random))
         return self.view(features, 2 * torch.special.ndtr(normal) - 1)
@@ -233,15 +234,6 @@ class ConsistencyTerm:
         weight = torch.where(answered, *weights).to(item_weight.dtype)
         cross_entropy = -(assignments.detach() * seen.log_softmax(-1)).sum(-1)
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
-
-
-Term = RecognitionTerm | LabelTerm | ConsistencyTerm
-
-
-def current_weights(term: Term) -> dict[str, float]:
-    """The weights of a term at its current epoch, by name."""
-    names = [name for name in ("weight", "answered_weight") if hasattr(term, name)]
-    return {name: _at(getattr(term, name), term.epoch) for name in names}
 
 
 @dataclass(frozen=True)

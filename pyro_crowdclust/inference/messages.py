@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.pairs import pair_places
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
@@ -74,30 +75,6 @@ class SumCoupling:
         for coupling in self._couplings:
             total[: coupling.num_items] += coupling.messages(assignments[: coupling.num_items])
         return total
-
-
-@dataclass(frozen=True)
-class LocalPosterior:
-    """q of the local sites of a batch.
-
-    Attributes
-    ----------
-    logits
-        Unnormalized log q(z), shape ``[item, K]``.
-    latent
-        Moments of q(x); None where the features are the latents.
-    log_determinant
-        log|R| of their roots, where it is known.
-    """
-
-    logits: Float[Tensor, "item cluster"]
-    latent: Moments | None
-    log_determinant: Float[Tensor, " item"] | None = None
-
-    @property
-    def assignments(self) -> Float[Tensor, "item cluster"]:
-        """q(z)."""
-        return softmax_without_denormals(self.logits)
 
 
 @dataclass(frozen=True)
@@ -168,6 +145,7 @@ class LocalConditionals:
     def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
         """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
         value = self.observed if latent is None else latent.expected_statistics()
+        assert value is not None  # there are potentials where latents are not observed
         return self.log_weights + self.family.log_likelihoods(self.components, value)
 
     def last_round(

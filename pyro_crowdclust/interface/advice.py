@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyro_crowdclust.protocols import SupportsMixture
 from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
@@ -27,7 +28,7 @@ def advice(result: Fitted) -> list[str]:
     ['all 2 clusters hold items: there may be more, so raise their number']
     """
     found = []
-    if hasattr(result.guide, "mixture"):
+    if isinstance(result.guide, SupportsMixture):
         assigned = result.clusters["assigned_items"]
         if len(assigned) > 1 and (assigned > 0).all():
             found.append(

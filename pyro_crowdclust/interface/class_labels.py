@@ -10,7 +10,6 @@ import torch
 
 from pyro_crowdclust.annotators import (
     AnswerSources,
-    ClassAnnotators,
     ClassStates,
     CommunityConfusion,
     Habit,
@@ -20,6 +19,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes
 from pyro_crowdclust.training import Stopping
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyro_crowdclust import __version__
+from pyro_crowdclust._version import __version__
 
 _PROGRAM = "pyro-crowdclust"
 # What a command does is loaded when it is run: torch takes seconds, to say how it is used none.

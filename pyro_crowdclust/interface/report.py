@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_crowdclust import __version__
+from pyro_crowdclust._version import __version__
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers

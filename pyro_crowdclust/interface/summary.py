@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.protocols import SupportsMixture
 from pyro_crowdclust.results import Fitted, class_probabilities
 
 
 def has_clusters(result: Fitted) -> bool:
     """Whether the fit is of clusters, and not of classes that workers named."""
-    return hasattr(result.guide, "mixture")
+    return isinstance(result.guide, SupportsMixture)
 
 
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:

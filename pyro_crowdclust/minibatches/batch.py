@@ -115,7 +115,7 @@ class Batch:
 
         A batch that is there already is returned itself.
         """
-        moved = {
+        moved: dict[str, Any] = {
             part.name: value.to(device)
             for part in dataclasses.fields(self)
             if isinstance(value := getattr(self, part.name), Tensor)

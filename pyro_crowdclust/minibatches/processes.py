@@ -70,6 +70,7 @@ class Ranks:
         """
         if self.count == 1:
             return
+        assert self._group is not None  # there are several processes
         with _hearing():
             for tensor in tensors:
                 first = torch.distributed.get_global_rank(self._group, 0)
@@ -102,7 +103,7 @@ class Ranks:
                 parameter.grad = torch.zeros_like(parameter)
         kinds = sorted(used, key=lambda parameter: str(parameter.dtype))
         for _, same_kind in groupby(kinds, key=lambda parameter: parameter.dtype):
-            gradients = [parameter.grad for parameter in same_kind]
+            gradients = [one.grad for one in same_kind if one.grad is not None]
             flat = torch.cat([gradient.flatten() for gradient in gradients])
             self._sum(flat)
             parts = (flat / self.count).split([gradient.numel() for gradient in gradients])

@@ -101,7 +101,9 @@ class MinibatchSampler:
         if len(self._unpaired):
             self._num_steps = max(1, round(len(self._unpaired) / batch_size))
         else:
-            self._num_steps = math.ceil(self._blocks.count / self._blocks_per_step())
+            blocks = self._blocks
+            assert blocks is not None  # where no item is without answers there are answers
+            self._num_steps = math.ceil(blocks.count / self._blocks_per_step(blocks))
 
     def __len__(self) -> int:
         """Steps in an epoch; fixed, though the number of blocks may vary between epochs."""
@@ -116,10 +118,9 @@ class MinibatchSampler:
         self._renew_blocks()
         parts = self._unpaired.shuffled_parts(self.data, len(self), self.generator)
         blocks = self._blocks
-        if blocks is None:
-            draws = itertools.repeat(no_codes())
-        else:
-            draws = _cycle(blocks.count, self._blocks_per_step(), self.generator)
+        draws: Iterator[Tensor] = itertools.repeat(no_codes())
+        if blocks is not None:
+            draws = _cycle(blocks.count, self._blocks_per_step(blocks), self.generator)
         for part, drawn in zip(parts, draws, strict=False):
             yield self._step(blocks, drawn, part, ranks)
 
@@ -146,9 +147,9 @@ class MinibatchSampler:
         if self._blocks is None or not torch.equal(codes, self._blocks.codes):
             self._blocks = BlockContents(codes, answers, self.data.num_items)
 
-    def _blocks_per_step(self) -> int:
-        mean_size = self.data.num_pairs / self._blocks.count
-        return min(max(round(self.answers_per_step / mean_size), 1), self._blocks.count)
+    def _blocks_per_step(self, blocks: BlockContents) -> int:
+        mean_size = self.data.num_pairs / blocks.count
+        return min(max(round(self.answers_per_step / mean_size), 1), blocks.count)
 
     def _step(
         self, blocks: BlockContents | None, drawn: Tensor, part: Tensor, ranks: Ranks

@@ -1,5 +1,6 @@
 """Weights and components of a mixture, and what is read from them."""
 
+from pyro_crowdclust.distributions.summaries import ComponentSummary, MixtureSummary
 from pyro_crowdclust.mixture.checks import (
     check_features,
     check_features_of_clusters,
@@ -7,7 +8,7 @@ from pyro_crowdclust.mixture.checks import (
     check_support,
 )
 from pyro_crowdclust.mixture.collapsed import sample_summed_out
-from pyro_crowdclust.mixture.components import Components, ComponentSummary
+from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.discrete import (
     BernoulliComponents,
     CategoricalComponents,
@@ -25,7 +26,6 @@ from pyro_crowdclust.mixture.sites import (
     sample_mixture,
 )
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
-from pyro_crowdclust.mixture.summary import MixtureSummary
 from pyro_crowdclust.mixture.weights import (
     DirichletWeights,
     PitmanYorWeights,

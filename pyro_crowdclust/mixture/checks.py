@@ -40,8 +40,8 @@ def check_parts(
             f"weights have {weights.num_clusters} clusters, components "
             f"{components.num_clusters}: give both the same number"
         )
-    of_clusters = getattr(supervision, "num_clusters", weights.num_clusters)
-    if of_clusters != weights.num_clusters:
+    of_clusters = supervision.num_clusters
+    if of_clusters not in (None, weights.num_clusters):
         raise ValueError(
             f"weights have {weights.num_clusters} clusters, the supervision {of_clusters}: "
             "give both the same number"

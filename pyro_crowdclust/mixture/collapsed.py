@@ -84,7 +84,9 @@ class _LogSumExpOfProduct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, parameters: Tensor, parts: list[tuple[int, slice]]):
+    def forward(
+        ctx: Any, rows: Tensor, parameters: Tensor, parts: list[tuple[int, slice]]
+    ) -> Tensor:
         exponentials = rows.new_empty(len(rows), parameters.shape[1])
         totals = rows.new_empty(len(rows), 1)
         result = rows.new_empty(len(rows), dtype=torch.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,24 +17,9 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import ComponentObservation
+from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart
 from pyro_crowdclust.mixture.weights import check_num_clusters
-
-
-class ComponentSummary(NamedTuple):
-    """What the items of every cluster look like.
-
-    Attributes
-    ----------
-    location
-        Mean of the features (or latents) of every component, one column per ``column_labels``.
-    covariance
-        Of Gaussian components, given their parameters: ``[cluster, dim, dim]``, or, of independent
-        features, their variances ``[cluster, dim]``. None for discrete features.
-    """
-
-    location: Float[Tensor, "cluster column"]
-    covariance: Float[Tensor, "cluster ..."] | None
 
 
 class Components(nn.Module, ABC):

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import (
     BetaBernoulli,
     DirichletCategorical,
@@ -17,7 +18,6 @@ from pyro_crowdclust.families import (
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.mixture.components import (
     Components,
-    ComponentSummary,
     per_feature,
     refuse_outside,
 )
@@ -49,10 +49,12 @@ class CategoricalComponents(Components):
     ['size=0', 'size=1', 'size=2', 'sex=0', 'sex=1']
     """
 
+    family: DirichletCategorical
+
     def __init__(
         self, num_clusters: int, num_categories: Sequence[int], concentration: float = 0.5
     ) -> None:
-        num_categories = tuple(int(count) for count in num_categories)
+        num_categories = tuple(map(int, num_categories))
         if not num_categories or min(num_categories) < 1:
             raise ValueError(
                 f"num_categories is {num_categories}, but must give a number of categories, 1 or "

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families import (
     GaussianParameters,
@@ -17,7 +18,7 @@ from pyro_crowdclust.families import (
     NormalInverseWishart,
 )
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.mixture.components import Components, ComponentSummary, per_feature
+from pyro_crowdclust.mixture.components import Components, per_feature
 from pyro_crowdclust.mixture.memory import check_covariance_memory
 from pyro_crowdclust.mixture.weights import check_num_clusters
 
@@ -148,6 +149,8 @@ class DiagonalGaussianComponents(Components):
     >>> components.prior.natural_parameters.shape
     torch.Size([5, 8])
     """
+
+    family: NormalGamma
 
     def __init__(
         self,

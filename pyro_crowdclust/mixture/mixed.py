@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import ProductFamily
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.mixture.components import Components, ComponentSummary
+from pyro_crowdclust.mixture.components import Components
 
 
 @described
@@ -38,6 +41,10 @@ class MixedComponents(Components):
     (3, [0, 2, 1])
     """
 
+    family: ProductFamily
+    _order: Tensor
+    _place: Tensor
+
     def __init__(
         self, parts: Sequence[Components], columns: Sequence[Sequence[int]] | None = None
     ) -> None:
@@ -51,9 +58,8 @@ class MixedComponents(Components):
         if columns is None:
             columns = [part.tolist() for part in torch.arange(sum(sizes)).split(sizes)]
         columns = [list(part) for part in columns]
-        if [len(part) for part in columns] != sizes or sorted(sum(columns, [])) != [
-            *range(sum(sizes))
-        ]:
+        every = list(chain(*columns))
+        if [len(part) for part in columns] != sizes or sorted(every) != [*range(sum(sizes))]:
             raise ValueError(
                 f"columns are {columns}, but the parts take {sizes} columns: give every column "
                 f"from 0 to {sum(sizes) - 1} to one part"
@@ -61,9 +67,9 @@ class MixedComponents(Components):
         family = ProductFamily(tuple(part.family for part in parts))
         eta = torch.cat([part.prior.natural_parameters for part in parts], -1)
         super().__init__(clusters.pop(), family, eta)
-        self.parts = nn.ModuleList(parts)
+        self.parts: Any = nn.ModuleList(parts)
         self.columns = columns
-        order = torch.tensor(sum(columns, []))
+        order = torch.tensor(every)
         self.register_buffer("_order", order)
         self.register_buffer("_place", order.argsort())
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, by_site
+from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.row_sites import OfItems
 from pyro_crowdclust.distributions.rows import Rows
@@ -98,7 +98,5 @@ def describe_mixture(
     log_weights = [weights.log_weights(site) for site in draws["weights"].statistics]
     return {
         "weights": {"weights": NamedDraws(torch.stack(log_weights).exp(), (dim,))},
-        "components": by_site(
-            "component", draws["components"], ("dim", "dim_other"), plates=(dim,)
-        ),
+        "components": named_draws("component", draws["components"], (dim, "dim", "dim_other")),
     }

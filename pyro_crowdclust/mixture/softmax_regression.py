@@ -16,6 +16,7 @@ combination of positive definite precisions.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pyro
 import torch
@@ -75,7 +76,7 @@ class _ZeroMeanPrior(StatisticValued):
         self._precision, self._family = precision, family
         super().__init__(torch.Size([num_classes]), torch.Size([family.size]))
 
-    def rsample(self, sample_shape: tuple = ()) -> Float[Tensor, "class size"]:
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "class size"]:
         self._one_draw(sample_shape)
         noise = torch.randn(*self.batch_shape, len(self._precision), dtype=torch.float64)
         return self._family.sufficient_statistics(noise * self._precision.rsqrt())

@@ -27,6 +27,9 @@ class AssignmentOutputs(nn.Module):
     tensor([[0.8000, 0.2000, 0.0000]])
     """
 
+    clusters: Tensor
+    cluster_of_output: Tensor
+
     def __init__(self, num_clusters: int) -> None:
         super().__init__()
         clusters = torch.arange(num_clusters)
@@ -40,7 +43,7 @@ class AssignmentOutputs(nn.Module):
         """log q(z | o), from the log-probabilities of the outputs."""
         if not self._is_changed():
             return log_probabilities
-        members = self.cluster_of_output == self.clusters.unsqueeze(-1)
+        members = torch.eq(self.cluster_of_output, self.clusters.unsqueeze(-1))
         # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
         nothing = torch.full_like(log_probabilities[0], -300.0)
         of_clusters = torch.where(members, log_probabilities.unsqueeze(-2), nothing).logsumexp(-1)
@@ -51,7 +54,7 @@ class AssignmentOutputs(nn.Module):
         codes = self.cluster_of_output
         state = codes.data_ptr(), codes._version
         if self._changed is None or self._changed[0] != state:
-            self._changed = state, not bool((codes == self.clusters).all())
+            self._changed = state, not torch.equal(codes, self.clusters)
         return self._changed[1]
 
     def merge(self, kept: int, emptied: int) -> None:

@@ -80,9 +80,9 @@ class ClusterRecognition(nn.Module):
                 f"the trunk returns {trunk.skip.out_features} numbers, but the top layer has "
                 f"{self.dims[0]} dimensions: let it return at least as many"
             )
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         """Means are the first outputs of the trunk, scales ``initial_scale``, for all clusters."""
         top, width = self.dims[0], self.trunk.skip.out_features
         identity = [torch.eye(dim, top) for dim in self.dims]

@@ -36,7 +36,8 @@ def _initialize(layers: nn.Module) -> None:
     for layer in layers.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
     for layer in layers.modules():
         if isinstance(layer, ResidualBlock):
             nn.init.zeros_(layer.last.weight)
@@ -65,9 +66,9 @@ class ResidualBlock(nn.Module):
 class _SkipImageNetwork(SkipNetwork):
     """A ``SkipNetwork`` whose layers take and return images or rows, of one leading axis."""
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         _initialize(self.hidden)
-        super().reset_parameters()
+        super().draw_parameters()
 
     def residual(self, x: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
         rows = self.output(self.hidden(x.reshape(-1, x.shape[-1])))
@@ -309,9 +310,9 @@ class ConvolutionalClassifier(nn.Module):
         layers += _normalized(nn.Conv2d(2 * width, width, 1))
         layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, num_outputs)]
         self.layers = nn.Sequential(*layers)
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         _initialize(self.layers)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:

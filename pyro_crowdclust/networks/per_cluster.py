@@ -59,9 +59,9 @@ class CodedMLP(nn.Module):
         self.hidden = nn.ModuleList(layers)
         self.output = nn.Linear(sizes[-2], sizes[-1], bias=False)
         self.skip = nn.Linear(sizes[0], sizes[-1])
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         for layer in (self.first, *self.hidden):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
@@ -118,9 +118,9 @@ class ClusterMLP(nn.Module):
         self.output = table(sizes[-2], sizes[-1])
         self.skip_weight = table(sizes[0], sizes[-1])
         self.skip_bias = table(1, sizes[-1])
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         for weight, bias in zip(self.weights, self.biases, strict=True):
             nn.init.normal_(weight, std=math.sqrt(2 / weight.shape[1]))
             nn.init.zeros_(bias)

@@ -13,6 +13,7 @@ from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import IndependentMoments, Moments
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.protocols import SupportsDrawParameters
 
 
 class SkipNetwork(nn.Module):
@@ -32,12 +33,14 @@ class SkipNetwork(nn.Module):
         ``A x + b``.
     """
 
-    def __init__(self, hidden: nn.Module, output: nn.Module, skip: nn.Linear) -> None:
+    def __init__(
+        self, hidden: nn.Module, output: nn.Linear | nn.Conv2d | nn.ConvTranspose2d, skip: nn.Linear
+    ) -> None:
         super().__init__()
         self.hidden, self.output, self.skip = hidden, output, skip
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         nn.init.zeros_(self.output.weight)
         self.skip.reset_parameters()
 
@@ -84,12 +87,12 @@ class SkipMLP(SkipNetwork):
         output = nn.Linear(sizes[-2], sizes[-1], bias=False)
         super().__init__(nn.Sequential(*layers), output, nn.Linear(sizes[0], sizes[-1]))
 
-    def reset_parameters(self) -> None:
-        for layer in self.hidden:
+    def draw_parameters(self) -> None:
+        for layer in self.hidden.children():
             if isinstance(layer, nn.Linear):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)
-        super().reset_parameters()
+        super().draw_parameters()
 
 
 def learn_partition(
@@ -226,21 +229,21 @@ class AmortizedRecognition(nn.Module):
         self.trunk = trunk
         self.shares_trunk = assignment_network is None
         self.num_clusters = num_clusters
-        self.logits = (
-            nn.Linear(sizes[-1], num_clusters) if self.shares_trunk else assignment_network
-        )
+        self.logits = assignment_network or nn.Linear(sizes[-1], num_clusters)
         self.hidden = nn.Linear(sizes[-1], sizes[-1])
         self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
         self.moments = nn.Linear(sizes[-1], 2 * dim)
         self.skip = nn.Linear(sizes[0], dim)
         self.initial_scale = initial_scale
-        self.reset_parameters()
+        self.draw_parameters()
 
-    def reset_parameters(self) -> None:
+    def draw_parameters(self) -> None:
         of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
         own = self.logits, self.hidden, self.assignment, self.moments, self.skip
         for layer in [*of_trunk, *own]:
-            if hasattr(layer, "reset_parameters"):
+            if isinstance(layer, SupportsDrawParameters):
+                layer.draw_parameters()
+            elif isinstance(layer, nn.Linear):
                 layer.reset_parameters()
         nn.init.zeros_(self.moments.weight)
         nn.init.zeros_(self.moments.bias)

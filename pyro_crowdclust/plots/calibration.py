@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import expected_calibration_error
 from pyro_crowdclust.plots.style import COLORS, as_array, new_figure, pale, quiet
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
 def plot_calibration(
-    fitted: Fitted,
+    fitted: FittedModel,
     true_labels: ArrayLike,
     *,
     num_pairs: int = 50_000,

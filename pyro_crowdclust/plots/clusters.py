@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.diagnostics.export import weight_draws
 from pyro_crowdclust.plots.style import COLORS, as_array, matrix, new_axes, pale, quiet
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ _INTERVAL_90 = 1.645
 
 
 def plot_cluster_sizes(
-    fitted: Fitted,
+    fitted: FittedModel,
     *,
     at_least: float = 0.005,
     num_draws: int = 400,
@@ -75,14 +75,19 @@ def plot_cluster_sizes(
     more = f"; {len(left_out)} more hold {size[left_out].sum():.0f}" if len(left_out) else ""
     axes.set_xlabel(f"items{more}")
     axes.set_ylabel("cluster")
-    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
-    axes.legend(ncols=2, fontsize="small", **above)
+    axes.legend(
+        ncols=2, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False
+    )
     quiet(axes, grid="x")
     return axes
 
 
 def plot_contingency(
-    fitted: Fitted, true_labels: ArrayLike, *, at_least: float = 0.005, axes: Axes | None = None
+    fitted: FittedModel,
+    true_labels: ArrayLike,
+    *,
+    at_least: float = 0.005,
+    axes: Axes | None = None,
 ) -> Axes:
     """How the items of every true class are spread over the clusters.
 
@@ -117,7 +122,9 @@ def plot_contingency(
     shares = table.div(pd.Series(labels).value_counts().reindex(table.index), axis=0)
     height, width = shares.shape
     axes = axes or new_axes(1.6 + 0.36 * max(width, 4), 1.2 + 0.34 * max(height, 3))
-    matrix(axes, shares.to_numpy(), shares.index.astype(str), shares.columns.astype(str))
+    matrix(
+        axes, shares.to_numpy(), *(list(map(str, ids)) for ids in (shares.index, shares.columns))
+    )
     axes.set_xlabel("cluster")
     axes.set_ylabel("true class")
     return axes

@@ -52,9 +52,9 @@ def plot_confusion(
     ['Ann', 'Bob']
     """
     if isinstance(confusion, pd.DataFrame):
-        names = [level.unique() for level in map(confusion.index.get_level_values, range(3))]
-        workers, classes = workers or names[0].tolist(), classes or names[2].tolist()
-        confusion = confusion["mean"].to_numpy().reshape([len(level) for level in names])
+        levels = [level.unique() for level in map(confusion.index.get_level_values, range(3))]
+        workers, classes = workers or levels[0].tolist(), classes or levels[2].tolist()
+        confusion = confusion["mean"].to_numpy().reshape([len(level) for level in levels])
     matrices = as_array(confusion)
     matrices = matrices[None] if matrices.ndim == 2 else matrices
     if matrices.ndim != 3 or not np.allclose(matrices.sum(-1), 1, atol=1e-3):
@@ -75,7 +75,7 @@ def plot_confusion(
     side = 0.9 + 0.26 * max(len(classes), 4)
     figure = figure or new_figure(columns * side + 0.5, lines * (side + 0.25) + 0.4)
     panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    names = [str(name) for name in classes]
+    names = list(map(str, classes))
     for place, axes in enumerate(panels.flat):
         if place >= count:
             axes.set_axis_off()

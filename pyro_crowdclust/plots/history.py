@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
 def plot_history(
-    fitted: Fitted | Sequence[Fitted], *, figure: Figure | SubFigure | None = None
+    fitted: FittedModel | Sequence[FittedModel], *, figure: Figure | SubFigure | None = None
 ) -> Figure | SubFigure:
     """ELBO per item, and the clusters in use, over epochs.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -12,9 +11,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.plots.partition import plot_partition
 from pyro_crowdclust.plots.style import as_array, new_figure
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, part_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -28,7 +28,7 @@ class Projection(Protocol):
 
 
 def plot_latent(
-    fitted: Fitted,
+    fitted: FittedModel,
     *,
     true_labels: ArrayLike | None = None,
     projection: Projection | None = None,
@@ -60,8 +60,9 @@ def plot_latent(
         If ``true_labels`` is not one label per item, or there is but one dimension to show.
     """
     num_items = fitted.data.num_items
-    if true_labels is not None and len(true_labels) != num_items:
-        raise ValueError(f"true_labels has {len(true_labels)} entries for {num_items} items")
+    truth = None if true_labels is None else as_array(true_labels)
+    if truth is not None and len(truth) != num_items:
+        raise ValueError(f"true_labels has {len(truth)} entries for {num_items} items")
     shown = np.arange(num_items)
     if num_items > max_items:
         shown = np.sort(np.random.default_rng(0).choice(num_items, max_items, replace=False))
@@ -69,13 +70,13 @@ def plot_latent(
     answered = np.zeros(num_items, bool)
     answered[fitted.data.annotated_items] = True
 
-    panels = [("by cluster", fitted.assignments, ())]
-    if true_labels is not None:
+    panels: list[tuple[str, np.ndarray, list]] = [("by cluster", fitted.assignments, [])]
+    if truth is not None:
         # A cluster and the class that it matches get the same colour.
-        clusters, classes = _matched(fitted.assignments, as_array(true_labels))
+        clusters, classes = _matched(fitted.assignments, truth)
         panels = [
             ("by cluster", fitted.assignments, clusters),
-            ("by true class", as_array(true_labels), classes),
+            ("by true class", truth, classes),
         ]
     figure = figure or new_figure(5.0 * len(panels), 4.6)
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
@@ -88,7 +89,7 @@ def plot_latent(
     return figure
 
 
-def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list[Hashable], list[Hashable]]:
+def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list, list]:
     """Clusters and classes that match one to one, the largest match first."""
     table = pd.crosstab(clusters, classes)
     rows, columns = linear_sum_assignment(table.to_numpy(), maximize=True)
@@ -96,17 +97,17 @@ def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list[Hashable],
     return table.index[rows[order]].tolist(), table.columns[columns[order]].tolist()
 
 
-def _features(fitted: Fitted) -> Float[np.ndarray, "item feature"]:
+def _features(fitted: FittedModel) -> Float[np.ndarray, "item feature"]:
     """Features in the units in which the fit saw them."""
     features = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
-    emission = getattr(fitted.model, "emission", None)
-    if getattr(emission, "observes_latent", False):
+    emission = part_of(fitted.model, "emission", Emission)
+    if emission is not None and emission.observes_latent:
         return emission.latent(torch.from_numpy(features.astype(np.float64))).numpy(force=True)
     return features
 
 
 def _plane(
-    fitted: Fitted, projection: Projection | None, shown: np.ndarray
+    fitted: FittedModel, projection: Projection | None, shown: np.ndarray
 ) -> tuple[Float[np.ndarray, "shown 2"], tuple[str, str]]:
     """Two coordinates of the items to show, and their names."""
     values, kind = fitted.latent_means, "latent dimension"

@@ -51,6 +51,7 @@ def plot_partition(
         If points are not ``[item, 2]``, or labels or marks are not one per point.
     """
     points, labels = as_array(points), as_array(labels)
+    marked = None if marked is None else np.asarray(marked, bool)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points must be [item, 2], but have the shape {list(points.shape)}")
     for name, per_item in (("labels", labels), ("marked", marked)):
@@ -68,7 +69,8 @@ def plot_partition(
         if large:
             named[label] = inside
         axes.scatter(
-            *inside.T,
+            inside[:, 0],
+            inside[:, 1],
             s=size,
             c=COLORS[rank % len(COLORS)] if large else "#BBBBBB",
             marker=MARKERS[rank // len(COLORS) % len(MARKERS)],
@@ -81,17 +83,18 @@ def plot_partition(
     for label, place in zip(named, _places(list(named.values())), strict=True):
         axes.annotate(
             plain(label),
-            place,
+            tuple(place),
             ha="center",
             va="center",
             weight="bold",
             zorder=4,
             bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
         )
-    if marked is not None and np.any(marked):
-        ringed = points[np.asarray(marked, bool)]
+    if marked is not None and marked.any():
+        ringed = points[marked]
         rings = axes.scatter(
-            *ringed.T,
+            ringed[:, 0],
+            ringed[:, 1],
             s=2.2 * size,
             facecolors="none",
             edgecolors="black",

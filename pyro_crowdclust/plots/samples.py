@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.plots.style import as_array, new_axes
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsFeaturesOf, SupportsMixture
 from pyro_crowdclust.training.isolation import own_random_numbers
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_cluster_samples(
-    fitted: Fitted,
+    fitted: FittedModel,
     image_shape: tuple[int, ...],
     *,
     num_samples: int = 8,
@@ -36,8 +36,8 @@ def plot_cluster_samples(
     Parameters
     ----------
     fitted
-        What ``fit`` returned; its guide needs ``mixture()`` and its model an ``emission``, and
-        ``features_of(latent, clusters)`` where features also depend on the cluster.
+        What ``fit`` returned; its guide needs ``mixture()`` and its model
+        ``features_of(latent, clusters)``.
     image_shape
         Height and width, and 3 for colour.
     num_samples
@@ -54,7 +54,7 @@ def plot_cluster_samples(
     Raises
     ------
     ValueError
-        If the guide has no mixture, the model no emission, or features do not fit the shape.
+        If the guide has no mixture, the model no ``features_of``, or features do not fit the shape.
     """
     weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
     height, width = image_shape[:2]
@@ -95,7 +95,7 @@ def _root(covariance: Tensor | None) -> Float[Tensor, "cluster dim dim"]:
 
 
 def _sample_images(
-    fitted: Fitted,
+    fitted: FittedModel,
     image_shape: tuple[int, ...],
     num_samples: int,
     at_least: float,
@@ -103,12 +103,13 @@ def _sample_images(
     seed: int,
 ) -> tuple[pd.Series, Float[np.ndarray, "cluster sample ..."]]:
     """Weights of the clusters to show, largest first, and images of each."""
-    if not hasattr(fitted.guide, "mixture") or not hasattr(fitted.model, "emission"):
+    guide, model = fitted.guide, fitted.model
+    if not isinstance(guide, SupportsMixture) or not isinstance(model, SupportsFeaturesOf):
         raise ValueError(
-            f"{type(fitted.guide).__name__} has no mixture() or {type(fitted.model).__name__} no "
-            "emission, and samples need both: draw from your own model with Pyro's Predictive"
+            f"{type(guide).__name__} has no mixture() or {type(model).__name__} no features_of(), "
+            "and samples need both: draw from your own model with Pyro's Predictive"
         )
-    mixture, emission = fitted.guide.mixture(), fitted.model.emission
+    mixture = guide.mixture()
     weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
     weights = weights[weights >= min(at_least, weights.max())]
     chosen = torch.tensor(weights.index.to_list())
@@ -116,19 +117,12 @@ def _sample_images(
         root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
-        if getattr(emission, "observes_latent", False):
-            images = emission.features(latent)
-        else:
-            latent = latent.to(fitted.device, fitted.dtype)
-            if hasattr(fitted.model, "features_of"):
-                features = fitted.model.features_of(latent, chosen)
-            else:
-                features = emission(latent)
-            images = features.sample() if pixel_noise else features.mean
-    images = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
+        features = model.features_of(latent.to(fitted.device, fitted.dtype), chosen)
+        images = features.sample() if pixel_noise else features.mean
+    drawn = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
     if fitted.cluster_order is not None:
         weights.index = np.argsort(fitted.cluster_order)[weights.index]
-    size = int(np.prod(images.shape[2:]))
+    size = int(np.prod(drawn.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
         raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
-    return weights, images.reshape(len(weights), num_samples, *image_shape)
+    return weights, drawn.reshape(len(weights), num_samples, *image_shape)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.plots.style import COLORS, new_figure, pale, plain, quiet
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ _MOST_NAMED_ROWS = 80
 
 
 def plot_worker_weights(
-    fitted: Fitted,
+    fitted: FittedModel,
     *,
     truth: pd.DataFrame | None = None,
     figure: Figure | SubFigure | None = None,
@@ -98,7 +98,9 @@ def plot_worker_weights(
     return figure
 
 
-def plot_workers(fitted: Fitted, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
+def plot_workers(
+    fitted: FittedModel, *, figure: Figure | SubFigure | None = None
+) -> Figure | SubFigure:
     """Rates of every worker with 90 % intervals, sorted by weight: sensitivity and specificity.
 
     Annotator models with other rates have a panel for each of theirs.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsClassTable
 
 # Pseudo-labels with which a cluster without labels predicts the shares of the classes.
 _PSEUDO_LABELS = 1e-3
 
 
-def cluster_classes(result: Fitted) -> pd.DataFrame:
+def cluster_classes(result: FittedModel) -> pd.DataFrame:
     """``E[rho_kc]``: the probability of every known class in every cluster, a row per cluster.
 
     It is the posterior mean of the model's ``ClassTable``. Models without one get the labels that
@@ -32,10 +29,11 @@ def cluster_classes(result: Fitted) -> pd.DataFrame:
             "the fit had no known labels, so its clusters have no classes: pass CrowdData(..., "
             "known=labels)"
         )
-    posteriors = getattr(result.guide, "posteriors", {})
-    if "class_table" in posteriors:
-        counts = posteriors["class_table"].standard().concentration.numpy(force=True)
-        counts = counts[:, : data.num_known_classes]
+    guide, table = result.guide, None
+    if isinstance(guide, SupportsClassTable):
+        table = guide.class_table()
+    if table is not None:
+        counts = table.numpy(force=True)[:, : data.num_known_classes]
         counts = counts if result.cluster_order is None else counts[result.cluster_order]
     else:
         known = data.known.numpy()
@@ -47,7 +45,7 @@ def cluster_classes(result: Fitted) -> pd.DataFrame:
     return pd.DataFrame(shares, index=index, columns=data.known_ids)
 
 
-def class_probabilities(result: Fitted) -> Float[np.ndarray, "item class"]:
+def class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
     """p(y_n = c) of training items: the label where known, else ``sum_k q(z_n = k) E[rho_kc]``."""
     known = result.data.known.numpy() if result.data.known is not None else np.array([])
     probabilities = result.probabilities @ cluster_classes(result).to_numpy()
@@ -55,6 +53,6 @@ def class_probabilities(result: Fitted) -> Float[np.ndarray, "item class"]:
     return probabilities
 
 
-def known_or_likeliest(result: Fitted) -> Int[np.ndarray, " item"]:
+def known_or_likeliest(result: FittedModel) -> Int[np.ndarray, " item"]:
     """Code of every training item's class, an index into ``data.known_ids``."""
     return class_probabilities(result).argmax(1)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,18 +17,31 @@ from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor
 
-from pyro_crowdclust.annotators.pairs import weight_factors
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.features import in_order
 from pyro_crowdclust.data.stored_features import StoredFeatures
+from pyro_crowdclust.diagnostics.export import to_arviz
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.mixture.components import Components
+from pyro_crowdclust.protocols import (
+    SupportsConfusion,
+    SupportsInfer,
+    SupportsMixture,
+    SupportsWorkers,
+    part_of,
+)
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.text import as_html, three_lines
+from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.isolation import own_random_numbers
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
+
+_Verbs = TypeVar("_Verbs")
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,13 +110,14 @@ class Fitted:
         ):
             yield
 
-    def _guide_verb(self, name: str) -> Any:
-        if not hasattr(self.guide, name):
+    def _guide(self, verbs: type[_Verbs], name: str) -> _Verbs:
+        """The guide, if it has the verb that a table is read from."""
+        if not isinstance(self.guide, verbs):
             raise ValueError(
                 f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
                 "from; guides of pyro_crowdclust.guides have, and your own can define it"
             )
-        return getattr(self.guide, name)
+        return self.guide
 
     def __post_init__(self) -> None:
         if self.feature_shape is None and self.data.features is not None:
@@ -152,7 +166,7 @@ class Fitted:
 
     def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
         """q(z) and the means of q(x), in the order of the batches."""
-        infer = self._guide_verb("infer")
+        infer = self._guide(SupportsInfer, "infer").infer
         assignments, latents = [], []
         with self.inside():
             for batch in batches:
@@ -187,8 +201,9 @@ class Fitted:
         weights where the features are too large to be in memory. None where the guide's order is
         kept: that of classes, and of clusters that have names.
         """
-        supervision = getattr(self.model, "supervision", None)
-        if not hasattr(self.guide, "mixture") or getattr(supervision, "names_clusters", False):
+        supervision = part_of(self.model, "supervision", Supervision)
+        has_names = supervision is not None and supervision.names_clusters
+        if not isinstance(self.guide, SupportsMixture) or has_names:
             return None
         if isinstance(self.data.features, StoredFeatures):
             return np.argsort(-self.guide.mixture().weights.numpy(force=True), kind="stable")
@@ -322,29 +337,27 @@ class Fitted:
     def workers(self) -> pd.DataFrame:
         """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
 
-        The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, of
-        "same" less that of "different") is what an answer counts, in nats; here its posterior mean
-        and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
+        Of other annotator models a column for each of their sites, or for every entry of a site of
+        vectors, numbered. The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et
+        al. 2018, eq. 14, of "same" less that of "different") is what an answer counts, in nats;
+        here its posterior mean and deviation. A worker with one rate for both has it twice.
+        Intervals are central, 90 %.
         """
-        rates = self._guide_verb("worker_rates")()
-        if not rates or self.data.answers is None:
+        summary = self._guide(SupportsWorkers, "workers").workers()
+        if summary is None or self.data.answers is None:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"
             )
         columns: dict[str, np.ndarray] = {}
-        for name, rate in rates.items():
-            columns |= {
-                name: rate.mean,
-                f"{name}_sd": rate.sd,
-                f"{name}_lower": rate.lower,
-                f"{name}_upper": rate.upper,
-            }
-        annotators = getattr(self.model, "annotators", None)
-        factors = {} if annotators is None else weight_factors(annotators)
-        parts = [(factors.get(name, 1.0), rate) for name, rate in rates.items()]
-        columns["weight"] = sum(factor * rate.log_odds for factor, rate in parts)
-        variance = sum((factor * rate.log_odds_sd) ** 2 for factor, rate in parts)
-        columns["weight_sd"] = np.sqrt(variance)
+        for site, rate in summary.rates.items():
+            for name, entry in _columns(site, rate):
+                columns |= {
+                    name: entry.mean,
+                    f"{name}_sd": entry.sd,
+                    f"{name}_lower": entry.lower,
+                    f"{name}_upper": entry.upper,
+                }
+        columns |= {"weight": summary.weight, "weight_sd": summary.weight_sd}
         counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
         columns["answers"] = counts
         return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
@@ -370,7 +383,7 @@ class Fitted:
 
         One row per worker, class and label, with the user's ids as the index.
         """
-        summary = self._guide_verb("confusion")()
+        summary = self._guide(SupportsConfusion, "confusion").confusion()
         levels = [self.data.worker_ids, self.data.class_ids, self.data.class_ids]
         index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
         columns = {name: part.ravel() for name, part in summary._asdict().items()}
@@ -379,7 +392,8 @@ class Fitted:
     @cached_property
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first."""
-        weights = self._by_size(self._guide_verb("mixture")().weights.numpy(force=True))
+        mixture = self._guide(SupportsMixture, "mixture").mixture()
+        weights = self._by_size(mixture.weights.numpy(force=True))
         expected = self.probabilities.sum(0)
         assigned = np.bincount(self.assignments, minlength=len(weights))
         return pd.DataFrame(
@@ -399,12 +413,12 @@ class Fitted:
         Of categorical columns the probability of every category, of count vectors of a multinomial
         the shares. Where components are on latents, the columns are the latent dimensions.
         """
-        location = self._guide_verb("mixture")().location
-        if not hasattr(self.model, "components"):
+        location = self._guide(SupportsMixture, "mixture").mixture().location
+        components = part_of(self.model, "components", Components)
+        if components is None:
             raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
-        components, emission = self.model.components, getattr(self.model, "emission", None)
-        names = None
-        if getattr(emission, "observes_latent", False):
+        emission, names = part_of(self.model, "emission", Emission), None
+        if emission is not None and emission.observes_latent:
             names = self.data.feature_names
             of_columns = components.summary_features
             shift, scale = (part[of_columns] for part in emission.units(components.num_features))
@@ -415,9 +429,17 @@ class Fitted:
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
-        from pyro_crowdclust.diagnostics.export import to_arviz
-
         return to_arviz(self, num_draws, **options)
+
+
+def _columns(site: str, rate: PosteriorSummary) -> Iterator[tuple[str, PosteriorSummary]]:
+    """The columns of a site: its own name, or a number after it for each entry of a vector."""
+    if rate.mean.ndim == 1:
+        yield site, rate
+        return
+    entries = [part.reshape(len(part), -1).T for part in rate]
+    for number, entry in enumerate(zip(*entries, strict=True)):
+        yield f"{site}_{number}", PosteriorSummary(*entry)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

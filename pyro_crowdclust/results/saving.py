@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pandas as pd
+from pyro.infer.elbo import ELBO
 from torch import Tensor
 
 from pyro_crowdclust.files.description import NotDescribable, build, describe
+from pyro_crowdclust.protocols import FittedModel, SupportsInfer
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import elbo_fields
 from pyro_crowdclust.training.isolation import own_random_numbers
 
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+
+class SavableResult(FittedModel, Protocol):
+    """What is written of a result, beside what diagnostics need."""
+
+    @property
+    def elbo(self) -> float:
+        """The ELBO of all data."""
+
+    @property
+    def elbo_objective(self) -> ELBO:
+        """Pyro's bound."""
+
+    @property
+    def parameter_store(self) -> dict[str, Any]:
+        """State of Pyro's store."""
+
+    @property
+    def _training_items(self) -> tuple[Tensor, Tensor | None]:
+        """q(z) and latent means of the training items."""
 
 
-def content_of(result: Fitted) -> dict[str, Any]:
+def content_of(result: SavableResult) -> dict[str, Any]:
     """The content of a result's file; ``load`` inverts it."""
-    has_assignments = hasattr(result.guide, "infer")
+    has_assignments = isinstance(result.guide, SupportsInfer)
     probabilities, latent_means = result._training_items if has_assignments else (None, None)
     structure, reason = structure_of(result.model, result.guide)
     return {

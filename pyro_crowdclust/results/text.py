@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+import inspect
+from typing import Any, Protocol
 
 import pandas as pd
 
 from pyro_crowdclust.data.stored_features import StoredFeatures
-
-if TYPE_CHECKING:
-    from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsMixture, SupportsWorkers
 
 # A notebook shows so many rows of a table.
 _ROWS = 10
 
 
-def three_lines(result: Fitted) -> str:
+class ShownResult(FittedModel, Protocol):
+    """The tables that are shown, beside what diagnostics need."""
+
+    @property
+    def clusters(self) -> pd.DataFrame:
+        """One row per cluster."""
+
+    @property
+    def class_probabilities(self) -> pd.DataFrame:
+        """q(y_i = k) of every training item."""
+
+
+def three_lines(result: ShownResult) -> str:
     """The data; what was found in them and why training ended; whom to believe.
 
     Where no workers answered about pairs the last line tells of the training.
     """
     lines = [f"{result.data}", f"{_found(result)}; {result.stop_reason}"]
-    if result.data.num_pairs and hasattr(result.guide, "worker_rates"):
+    if result.data.num_pairs and isinstance(result.guide, SupportsWorkers):
         weight = result.workers["weight"]
         lines.append(
             f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f}), "
@@ -34,13 +45,13 @@ def three_lines(result: Fitted) -> str:
     return "\n".join(lines)
 
 
-def _found(result: Fitted) -> str:
-    if hasattr(result.guide, "mixture"):
+def _found(result: ShownResult) -> str:
+    if isinstance(result.guide, SupportsMixture):
         stored = isinstance(result.data.features, StoredFeatures)
         if stored and "clusters_in_use" in result.history:  # a look at every item may take hours
             return f"{result.history['clusters_in_use'].iloc[-1]} clusters in use"
         return _sizes("cluster", result.clusters["assigned_items"])
-    if result.data.class_labels is not None and hasattr(result.guide, "infer"):
+    if result.data.class_labels is not None and isinstance(result.guide, SupportsInfer):
         classes = result.class_probabilities
         return _sizes("class", classes.idxmax(axis=1).value_counts())
     return f"{_name(result.model)}, {_name(result.guide)}"
@@ -54,16 +65,19 @@ def _sizes(kind: str, sizes: pd.Series) -> str:
 
 
 def _name(part: Any) -> str:
-    return getattr(part, "__name__", type(part).__name__)
+    named = part if inspect.isroutine(part) else type(part)
+    return named.__name__
 
 
-def as_html(result: Fitted) -> str:
+def as_html(result: ShownResult) -> str:
     """The three lines, the clusters with items and the workers of most weight."""
     lines = "<br>".join(map(html.escape, three_lines(result).splitlines()))
     tables = []
-    if hasattr(result.guide, "mixture") and not isinstance(result.data.features, StoredFeatures):
+    if isinstance(result.guide, SupportsMixture) and not isinstance(
+        result.data.features, StoredFeatures
+    ):
         tables.append(result.clusters.query("assigned_items > 0"))
-    if result.data.num_pairs and hasattr(result.guide, "worker_rates"):
+    if result.data.num_pairs and isinstance(result.guide, SupportsWorkers):
         columns = ["sensitivity", "specificity", "weight", "answers"]
         workers = result.workers.sort_values("weight", ascending=False)
         tables.append(workers[[name for name in columns if name in workers]])

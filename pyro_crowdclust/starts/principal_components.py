@@ -12,12 +12,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.minibatches.item_order import random_items
-from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition
-from pyro_crowdclust.networks.convolutional import ConvolutionalClassifier
-from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
-from pyro_crowdclust.networks.perceptrons import AmortizedRecognition, SkipNetwork
+from pyro_crowdclust.protocols import (
+    SupportsDrawParameters,
+    SupportsStart,
+    SupportsStartAt,
+    SupportsStartAtPartition,
+    part_of,
+)
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,13 @@ class PrincipalComponentStart:
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start ``model`` and ``guide``; those without a ``start_at`` verb stay as they are."""
-        if not hasattr(guide, "start_at") or data.features is None:
+        if not isinstance(guide, SupportsStartAt) or data.features is None:
             return
         if self.reset_networks:
             _reset_networks(model, guide)
         chosen = random_items(data, self.sample_size, generator)
         features = data.rows(chosen).flatten(1).double()
-        recognition = getattr(guide, "recognition", None)
+        recognition: Any = part_of(guide, "recognition", nn.Module)
         if recognition is None:
             points = model.emission.latent(features)
             near = model.components.coordinates(points)
@@ -114,7 +116,7 @@ class PrincipalComponentStart:
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         # A linear recognition network knows a k-means partition of its own latents.
         learner = recognition if self.partition is None or recognition is None else guide
-        if hasattr(learner, "start_at_partition"):
+        if isinstance(learner, SupportsStartAtPartition):
             with torch.enable_grad():
                 learner.start_at_partition(
                     features, partition, generator, steps=self.partition_steps
@@ -145,30 +147,29 @@ class PrincipalComponentStart:
 
 def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
     """The guide's own ``start(data, generator)`` if it has one, else the principal components."""
-    if hasattr(guide, "start"):
+    if isinstance(guide, SupportsStart):
         guide.start(data, generator)
     else:
         PrincipalComponentStart()(model, guide, data, generator)
 
 
-def _own_networks(*roots: Any) -> list[nn.Module]:
-    """The library's own networks in these modules, parts before the whole."""
-    images = SkipNetwork, ConvolutionalClassifier
-    own = (*images, AmortizedRecognition, NormalEmission, CodedMLP, ClusterMLP, ClusterRecognition)
+def _drawn_networks(*roots: Any) -> list[Any]:
+    """Networks in these modules that start anew with every fit, parts before the whole."""
     modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
-    return [module for module in dict.fromkeys(reversed(modules)) if isinstance(module, own)]
+    parts_first = dict.fromkeys(reversed(modules))
+    return [module for module in parts_first if isinstance(module, SupportsDrawParameters)]
 
 
 def cast_networks(model: Any, guide: Any, dtype: torch.dtype) -> None:
-    """Give the library's own networks the precision of the features that they will see."""
-    for network in _own_networks(model, guide):
+    """Give networks that a fit draws the precision of the features that they will see."""
+    for network in _drawn_networks(model, guide):
         network.to(dtype)
 
 
 def _reset_networks(model: Any, guide: Any) -> None:
     # A whole has the last word about the weights of its parts.
-    for network in _own_networks(model, guide):
-        network.reset_parameters()
+    for network in _drawn_networks(model, guide):
+        network.draw_parameters()
 
 
 def _principal_components(

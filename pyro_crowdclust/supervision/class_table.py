@@ -126,7 +126,7 @@ class ClassTable(Supervision):
             base_rates = torch.ones(num_classes, dtype=torch.float64)
         family = Dirichlet(num_classes)
         eta = family.natural(concentration * base_rates.double() / base_rates.sum())
-        self.prior = ConjugatePrior(family, eta, num_clusters)
+        self.prior = ConjugatePrior(family, eta, num_clusters, dims=("cluster", "known_class"))
 
     @classmethod
     def of(cls, data: CrowdData, num_clusters: int, **options: Any) -> ClassTable:

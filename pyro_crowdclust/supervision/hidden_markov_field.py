@@ -29,9 +29,10 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.statistics import Assignment
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.messages import LocalConditionals, LocalPosterior, LocalSolver
+from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.supervision.supervision import Supervision
 

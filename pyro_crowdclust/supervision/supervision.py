@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import Assignment
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.messages import LocalConditionals, LocalPosterior, LocalSolver
+from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
 
 
@@ -56,11 +57,14 @@ class Supervision(nn.Module):
         Whether labels are numbers of clusters, which must then keep their order.
     sites_of_clusters
         Which of its global sites have a row per cluster.
+    num_clusters
+        The number of clusters that it was made for; None fits any.
     """
 
     couples_items = False
     names_clusters = False
     sites_of_clusters: tuple[str, ...] = ()
+    num_clusters: int | None = None
 
     def __init__(self, unlabeled_weight: float = 1.0) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,6 +35,7 @@ from pyro_crowdclust.files.safetensors_file import (
     write_file,
 )
 from pyro_crowdclust.files.writing import check_room
+from pyro_crowdclust.protocols import Callback, SupportsState
 from pyro_crowdclust.training.copies import check_same_tensors
 from pyro_crowdclust.training.trainer import Position, Trainer
 
@@ -42,8 +43,6 @@ from pyro_crowdclust.training.trainer import Position, Trainer
 _LIKE_THE_PARAMETER = frozenset(
     ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
 )
-
-Callback = Callable[[Trainer], None]
 
 
 @dataclass(frozen=True)
@@ -303,7 +302,7 @@ def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
         "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
         "random": _random_states(trainer.device),
         "callbacks": [
-            callback.state_dict() if hasattr(callback, "state_dict") else None
+            callback.state_dict() if isinstance(callback, SupportsState) else None
             for callback in callbacks
         ],
     }

@@ -17,6 +17,7 @@ from torch import nn
 
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import part_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -35,8 +36,8 @@ def check_callable(model: object, guide: object) -> None:
 
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
-    held = getattr(guide, "model", None)
-    if isinstance(guide, AutoGuide) or not isinstance(held, nn.Module):
+    held = part_of(guide, "model", nn.Module)
+    if held is None or isinstance(guide, AutoGuide):
         return
     if isinstance(model, nn.Module) and all(held is not part for part in model.modules()):
         raise ValueError(

@@ -21,7 +21,7 @@ from pyro.poutine.runtime import Message
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
+from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean, StatisticValued
 
 
 class PlainELBO(Trace_ELBO):
@@ -111,7 +111,7 @@ class _Total:
 
     def add(self, site: Message, sign: int = 1) -> None:
         """Add the log-density of a site, or take it away."""
-        if getattr(site["fn"], "is_deterministic", False):
+        if isinstance(site["fn"], StatisticValued) and site["fn"].is_deterministic:
             return
         log_prob = site["fn"].log_prob(site["value"], *site["args"], **site["kwargs"])
         log_prob = scale_and_mask(log_prob, 1.0, site["mask"])

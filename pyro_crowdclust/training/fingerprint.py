@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import inspect
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +39,7 @@ def portrait(value: Any) -> str:
     try:
         text = json.dumps(describe(value, tensors))
     except NotDescribable:
-        named = value if hasattr(value, "__qualname__") else type(value)
+        named = _kind(value)
         return f"{named.__module__}.{named.__qualname__}"
     return text + (f" {digest(tensors)}" if tensors else "")
 
@@ -48,9 +49,14 @@ def fingerprint_of(
 ) -> dict[str, str]:
     """Texts that must be the same if a fit is to go on from a checkpoint."""
     # What callbacks hold changes as they are called, so that only their kinds can be compared.
-    kinds = [part if hasattr(part, "__qualname__") else type(part) for part in callbacks]
+    kinds = [_kind(part) for part in callbacks]
     texts = {name: portrait(value) for name, value in settings.items()}
     return {"data": datadigest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
+
+
+def _kind(part: Any) -> Any:
+    """A function or class itself; the class of anything else."""
+    return part if inspect.isroutine(part) or isinstance(part, type) else type(part)
 
 
 def datadigest(data: CrowdData) -> str:

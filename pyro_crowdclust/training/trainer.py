@@ -23,6 +23,7 @@ from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.batch import Batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
+from pyro_crowdclust.protocols import Guide, Model, SupportsEpochs, SupportsMixture
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import named_tensors
 from pyro_crowdclust.training.elbo import default_elbo
@@ -96,8 +97,8 @@ class Trainer:
 
     def __init__(
         self,
-        model: Callable[[Batch], Any],
-        guide: Callable[[Batch], Any],
+        model: Model,
+        guide: Guide,
         data: CrowdData,
         sampler: MinibatchSampler | None = None,
         *,
@@ -239,7 +240,7 @@ class Trainer:
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
         self.annealed_to = epoch
-        if hasattr(self.guide, "set_epoch"):
+        if isinstance(self.guide, SupportsEpochs):
             self.guide.set_epoch(epoch)
 
     def meet(self) -> None:
@@ -301,7 +302,7 @@ class Trainer:
             "seconds": time.perf_counter() - started,
             "elbo": sum(elbos) / max(len(elbos), 1),
         }
-        if hasattr(self.guide, "mixture"):
+        if isinstance(self.guide, SupportsMixture):
             weights = self.guide.mixture().weights
             row["clusters_in_use"] = int((weights >= 0.01).sum())
         self.history.append(row)

@@ -43,6 +43,7 @@ from ..crowds import (
     NUM_WORKERS,
     amortized_pair,
     crowd,
+    in_double,
     message_passing_pair,
     plain_mixture,
     plain_pair,
@@ -58,14 +59,6 @@ MAKERS = {
     "amortized": amortized_pair,
 }
 DRAWS = 40
-
-
-def in_double(make):
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    made = make()
-    torch.set_default_dtype(before)
-    return made
 
 
 @pytest.fixture(scope="module")

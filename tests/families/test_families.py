@@ -114,6 +114,34 @@ def test_sampler_has_the_expected_statistics_and_their_covariance(family):
 
 
 @every_family
+def test_variance_of_a_direction_is_that_of_the_hessian(family):
+    eta = random_natural(family)
+    hessian = torch.autograd.functional.hessian(family.log_normalizer, eta)
+    directions = torch.randn(5, family.size)
+    expected = torch.einsum("di,ij,dj->d", directions, hessian, directions)
+    same(family.variance(eta.expand(5, -1), directions), expected, tolerance=1e-8)
+
+
+@pytest.mark.parametrize("family", [Beta(), Dirichlet(4), Categorical(3)], ids=str)
+def test_summary_is_that_of_draws(family):
+    eta = random_natural(family, 2)
+    summary = family.summary(eta, interval=0.8)
+    drawn = family.sample(eta.expand(20_000, 2, family.size))
+    assert_mean(drawn, torch.as_tensor(summary.mean))
+    torch.testing.assert_close(torch.as_tensor(summary.sd), drawn.std(0), rtol=0.05, atol=1e-3)
+    inside = (drawn >= torch.as_tensor(summary.lower)) & (drawn <= torch.as_tensor(summary.upper))
+    # Of what is 0 or 1 an interval can only hold more.
+    assert (inside.double().mean(0) > 0.8 - 0.02).all()
+    if not isinstance(family, Categorical):
+        assert (inside.double().mean(0) < 0.8 + 0.02).all()
+
+
+def test_a_family_without_a_summary_says_so():
+    with pytest.raises(NotImplementedError, match="define summary"):
+        REGISTRY["gaussian"].summary(torch.zeros(6), 0.9)
+
+
+@every_family
 def test_entropy_and_kl_by_monte_carlo(family):
     eta, other = random_natural(family, 2)
     statistics = family.sufficient_statistics(family.sample(eta.expand(20_000, family.size)))

@@ -345,7 +345,7 @@ def test_rates_move_to_their_posterior_means():
     same = torch.rand(batch.num_pairs)
     guide.set_rates(same, batch)
     for name, expected in expected_rates(same.numpy(), batch, [[2.0, 1.0], [1.5, 0.7]]).items():
-        np.testing.assert_allclose(guide.worker_rates()[name].mean, expected, rtol=1e-12)
+        np.testing.assert_allclose(guide.workers().rates[name].mean, expected, rtol=1e-12)
 
 
 def test_after_an_epoch_rates_follow_the_clusters():
@@ -361,7 +361,7 @@ def test_after_an_epoch_rates_follow_the_clusters():
 def test_without_answers_there_are_no_rates_to_move():
     data = CrowdData(crowd().features)
     result = quiet_fit(*amortized_pair(), data, epochs=1, callbacks=[RateMoves()])
-    np.testing.assert_allclose(result.guide.worker_rates()["sensitivity"].mean, 0.8, rtol=1e-6)
+    np.testing.assert_allclose(result.guide.workers().rates["sensitivity"].mean, 0.8, rtol=1e-6)
 
 
 def has_gradient(*modules: nn.Module) -> bool:

@@ -99,7 +99,7 @@ def test_networks_are_drawn_anew(name):
     other = stirred(NETWORKS[name]())
     for network in (one, other):
         torch.manual_seed(0)
-        network.reset_parameters()
+        network.draw_parameters()
     # Norms of the classifier keep what they have learned: they hold no draws.
     drawn = [module for module in other.modules() if not isinstance(module, nn.GroupNorm)]
     names = {n for n, m in other.named_modules() if m in drawn}

@@ -312,9 +312,11 @@ class TestClusterSamples:
             covariance=torch.eye(12).expand(2, 12, 12),
         )
         fitted = SimpleNamespace(
-            model=SimpleNamespace(emission=plain_mixture().emission),
+            model=plain_mixture(),
             guide=SimpleNamespace(mixture=lambda: mixture),
             cluster_order=np.array([1, 0]),
+            device=None,
+            dtype=torch.float64,
         )
         axes = plot_cluster_samples(fitted, (2, 2, 3), num_samples=3)
         assert axes.images[0].get_array().shape == (3 * 3 - 1, 2 * 3 - 1, 3)

@@ -305,7 +305,7 @@ def no_verbs_guide(batch):
         ("assignments", "infer"),
         ("probabilities", "infer"),
         ("latent_means", "infer"),
-        ("workers", "worker_rates"),
+        ("workers", "workers"),
         ("clusters", "mixture"),
     ],
 )

@@ -1,0 +1,3 @@
+"""The version, for files and reports to name."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,88 @@
+"""What guides report of their posteriors: the values that results, plots and diagnostics read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.families import Moments, PosteriorSummary, softmax_without_denormals
+
+
+@dataclass(frozen=True)
+class LocalPosterior:
+    """q of the local sites of a batch.
+
+    Attributes
+    ----------
+    logits
+        Unnormalized log q(z), shape ``[item, K]``.
+    latent
+        Moments of q(x); None where the features are the latents.
+    log_determinant
+        log|R| of their roots, where it is known.
+    """
+
+    logits: Float[Tensor, "item cluster"]
+    latent: Moments | None
+    log_determinant: Float[Tensor, " item"] | None = None
+
+    @property
+    def assignments(self) -> Float[Tensor, "item cluster"]:
+        """q(z)."""
+        return softmax_without_denormals(self.logits)
+
+
+class ComponentSummary(NamedTuple):
+    """What the items of every cluster look like.
+
+    Attributes
+    ----------
+    location
+        Mean of the features (or latents) of every component, one column per ``column_labels``.
+    covariance
+        Of Gaussian components, given their parameters: ``[cluster, dim, dim]``, or, of independent
+        features, their variances ``[cluster, dim]``. None for discrete features.
+    """
+
+    location: Float[Tensor, "cluster column"]
+    covariance: Float[Tensor, "cluster ..."] | None
+
+
+class MixtureSummary(NamedTuple):
+    """A mixture as a reader sees it.
+
+    Attributes
+    ----------
+    weights
+        E[pi].
+    location
+        Mean of the features (or latents) of every component.
+    covariance
+        Of Gaussian components, or the variances of independent features; None for discrete ones.
+    """
+
+    weights: Float[Tensor, " cluster"]
+    location: Float[Tensor, "cluster column"]
+    covariance: Float[Tensor, "cluster ..."] | None
+
+
+class WorkerSummary(NamedTuple):
+    """What is known of every worker who answered about pairs.
+
+    Attributes
+    ----------
+    rates
+        Of every site of the annotators, worker by worker.
+    weight, weight_sd
+        What an answer of the worker counts, in nats: posterior mean and deviation of
+        ``w(same) - w(different)``, with w the log likelihood ratio. The deviation is NaN for point
+        estimates.
+    """
+
+    rates: dict[str, PosteriorSummary]
+    weight: Float[np.ndarray, " worker"]
+    weight_sd: Float[np.ndarray, " worker"]

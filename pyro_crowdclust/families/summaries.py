@@ -1,0 +1,45 @@
+"""What is known of a parameter under its posterior, as numbers for tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy  # whose parts are loaded when they are used
+from jaxtyping import Float
+from torch import Tensor
+
+
+class PosteriorSummary(NamedTuple):
+    """Posterior mean, deviation and central interval, entry by entry.
+
+    Deviation and interval are NaN for point estimates.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def beta_summary(
+    successes: Float[np.ndarray, "*batch"], failures: Float[np.ndarray, "*batch"], interval: float
+) -> PosteriorSummary:
+    """Summary of ``Beta(successes, failures)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> beta_summary(np.array([1.0]), np.array([1.0]), 0.9).upper
+    array([0.95])
+    """
+    beta = scipy.stats.beta(successes, failures)
+    parts = beta.mean(), beta.std(), *beta.interval(interval)
+    return PosteriorSummary(*map(np.asarray, parts))
+
+
+def summarize_shares(
+    concentration: Float[Tensor, "*shape"], others: Float[Tensor, "*shape"], interval: float
+) -> PosteriorSummary:
+    """Summary of shares of Dirichlets: each is Beta, of its pseudo-count and all others'."""
+    return beta_summary(concentration.numpy(force=True), others.numpy(force=True), interval)

@@ -1,0 +1,225 @@
+"""Parts of every kind, by name: a part is tested against its contract by a row here.
+
+Weights, components and emissions have their tables in ``mixture_parts``, where they are crossed
+with each other; families have theirs in ``pyro_crowdclust.families``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import (
+    AnswerSources,
+    ClassStates,
+    CommunityConfusion,
+    ConfusionMatrices,
+    Habit,
+    Truth,
+    TwoCoin,
+)
+from pyro_crowdclust.annotators.confusion import OneCoin, TwoCoinClasses
+from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
+from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
+from pyro_crowdclust.emissions import Identity, NormalEmission
+from pyro_crowdclust.families import Beta, Categorical
+from pyro_crowdclust.guides import (
+    ClassLabelGuide,
+    MessagePassingGuide,
+    StructuredGuide,
+    TwoWayGuide,
+)
+from pyro_crowdclust.mixture import (
+    DiagonalGaussianComponents,
+    DirichletWeights,
+    GaussianComponents,
+    MultinomialComponents,
+    SoftmaxRegression,
+)
+from pyro_crowdclust.models import (
+    DawidSkene,
+    DeepLatentMixture,
+    LogResp,
+    MomResp,
+    SemiCrowdsourcedMixture,
+    TwoWayMixture,
+)
+from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
+from pyro_crowdclust.starts import (
+    KMeansStart,
+    LabeledStart,
+    PartitionStart,
+    PrincipalComponentStart,
+    default_start,
+)
+from pyro_crowdclust.supervision import ClassTable
+
+from .crowds import NUM_WORKERS, amortized_pair, blobs, crowd, message_passing_pair, plain_pair
+
+WORKERS, CLASSES, CLUSTERS, FEATURES = NUM_WORKERS, 2, 3, 4
+
+
+class OneAccuracy(nn.Module):
+    """A part as a user writes it: one accuracy for pairs of both kinds."""
+
+    def __init__(self, num_workers: int) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        eta = Beta().natural(torch.tensor(2.0), torch.tensor(1.0))
+        self.accuracy = ConjugatePrior(Beta(), eta, num_workers, dims=("worker",))
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"accuracy": self.accuracy}
+
+    def answer(self, same: Tensor, rates: Mapping[str, Tensor], worker: Tensor) -> TwoCoinAnswer:
+        accuracy = rates["accuracy"]
+        return TwoCoinAnswer(same, accuracy, accuracy, worker)
+
+    def log_likelihood_ratio(
+        self, rates: Mapping[str, Tensor], worker: Tensor, label: Tensor
+    ) -> Tensor:
+        right, wrong = rates["accuracy"][worker].unbind(-1)
+        return torch.where(label == 1, right - wrong, wrong - right)
+
+
+class WorkerKinds(nn.Module):
+    """A site that is no Beta: every worker is careful, guesses, or says "same" to everything."""
+
+    def __init__(self, num_workers: int) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        kinds = Categorical(3)
+        eta = kinds.natural(torch.tensor([0.5, 0.3, 0.2]))
+        self.kind = ConjugatePrior(kinds, eta, num_workers, dims=("worker", "kind_of_worker"))
+        sensitivity, specificity = (
+            torch.tensor(part, dtype=torch.float64) for part in ([0.9, 0.5, 0.95], [0.9, 0.5, 0.1])
+        )
+        self.register_buffer("sensitivity", Beta().sufficient_statistics(sensitivity))
+        self.register_buffer("specificity", Beta().sufficient_statistics(specificity))
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"kind": self.kind}
+
+    def _rates(self, rates: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        return rates["kind"] @ self.sensitivity, rates["kind"] @ self.specificity
+
+    def answer(self, same: Tensor, rates: Mapping[str, Tensor], worker: Tensor) -> TwoCoinAnswer:
+        return TwoCoinAnswer(same, *self._rates(rates), worker)
+
+    def log_likelihood_ratio(
+        self, rates: Mapping[str, Tensor], worker: Tensor, label: Tensor
+    ) -> Tensor:
+        sensitivity, specificity = self._rates(rates)
+        ratio = sensitivity - specificity.flip(-1)
+        return ratio[worker, 1 - label.long()]
+
+
+PAIR_ANNOTATORS: dict[str, Callable[[int], Any]] = {
+    "two coins": lambda workers: TwoCoin(workers, (2.0, 1.0), (3.0, 1.5)),
+    "one accuracy": OneAccuracy,
+    "kinds of workers": WorkerKinds,
+}
+
+CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {
+    "confusion": lambda workers, classes: ConfusionMatrices(workers, classes, 2.0, 1.5),
+    "one coin": lambda workers, classes: OneCoin(workers, classes, (2.5, 1.2)),
+    "two coins": lambda workers, _: TwoCoinClasses(workers, (2.0, 1.0), (3.0, 1.5)),
+    "communities": lambda workers, classes: CommunityConfusion(workers, classes, 2),
+    "sources": lambda workers, classes: AnswerSources(
+        [Truth(workers, classes), Habit(workers, classes), ConfusionMatrices(workers, classes)]
+    ),
+    "states": lambda workers, classes: ClassStates(workers, classes),
+}
+
+
+def labelled(seed: int = 0, features: bool = True) -> CrowdData:
+    """Two kinds of counts, of which three workers name the class, now and then wrongly."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(CLASSES, size=30)
+    shares = np.array([[0.4, 0.4, 0.1, 0.1], [0.1, 0.1, 0.4, 0.4]])[truth]
+    rows = {"item": np.repeat(np.arange(30), WORKERS), "worker": np.tile(np.arange(WORKERS), 30)}
+    wrong = rng.random(30 * WORKERS) < 0.2
+    labels = np.where(wrong, 1 - truth[rows["item"]], truth[rows["item"]])
+    counts = rng.multinomial(20, shares).astype(float) if features else None
+    return CrowdData(counts, labels=rows | {"label": labels})
+
+
+def classed() -> CrowdData:
+    """Blobs, and known classes of a third of them."""
+    features, truth = blobs()
+    known = [int(label) if row % 3 == 0 else None for row, label in enumerate(truth)]
+    return CrowdData(features, known=known)
+
+
+def _with_class_table() -> tuple[Any, Any, CrowdData]:
+    data = classed()
+    components = GaussianComponents(CLUSTERS, FEATURES)
+    table = ClassTable.of(data, CLUSTERS)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(CLUSTERS, 1.0), components, Identity(), supervision=table
+    )
+    return model, MessagePassingGuide(model), data
+
+
+def _deep_latents() -> tuple[Any, Any, CrowdData]:
+    model = DeepLatentMixture(
+        DirichletWeights(CLUSTERS, 1.0),
+        DiagonalGaussianComponents(CLUSTERS, 2, degrees=3.0),
+        NormalEmission(CodedMLP((2, 5, FEATURES), CLUSTERS), FEATURES, num_clusters=CLUSTERS),
+        annotators=TwoCoin(WORKERS),
+    )
+    head = CodedMLP((5, 6, 4), CLUSTERS)
+    recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, [2])
+    return model, StructuredGuide(model, recognition, num_draws=2), crowd()
+
+
+def _two_way() -> tuple[Any, Any, CrowdData]:
+    model = TwoWayMixture(CLUSTERS, 2, FEATURES, TwoCoin(WORKERS))
+    return model, TwoWayGuide(model), crowd()
+
+
+def _class_labels(model: Any, data: CrowdData) -> tuple[Any, Any, CrowdData]:
+    return model, ClassLabelGuide(model, start_steps=3), data
+
+
+def _confusion() -> ConfusionMatrices:
+    return ConfusionMatrices(WORKERS, CLASSES)
+
+
+# A model, its guide, and data for them.
+PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
+    "plain mixture": lambda: (*plain_pair(), crowd()),
+    "message passing": lambda: (*message_passing_pair(), crowd()),
+    "amortized": lambda: (*amortized_pair(), crowd()),
+    "class table": _with_class_table,
+    "deep latents": _deep_latents,
+    "two-way": _two_way,
+    "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
+    "momresp": lambda: _class_labels(
+        MomResp(MultinomialComponents(CLASSES, FEATURES, length=20), _confusion()), labelled()
+    ),
+    "logresp": lambda: _class_labels(
+        LogResp(SoftmaxRegression(CLASSES, FEATURES), _confusion()), labelled()
+    ),
+}
+
+# Starts of a plain mixture on features, with data that have all they ask for.
+STARTS: dict[str, Any] = {
+    "default": default_start,
+    "principal components": PrincipalComponentStart(),
+    "labels": LabeledStart(),
+    "k-means": KMeansStart(num_starts=2),
+    "partition": PartitionStart(np.arange(60) % CLUSTERS),
+}
+
+CALLBACKS: dict[str, Callable[[], Any]] = {
+    "drop moves": DropMoves,
+    "linear decay": lambda: LinearDecay(0.01, epochs=4),
+    "merge moves": MergeMoves,
+    "rate moves": RateMoves,
+}
