@@ -1,8 +1,9 @@
 """The posterior side: one file per guide."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
-from pyro_crowdclust.guides.assignments import AtMean, Enumerated, Sampled
+from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
+from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
 from pyro_crowdclust.guides.two_way import TwoWayGuide
@@ -12,6 +13,7 @@ __all__ = [
     "AtMean",
     "ClassLabelGuide",
     "Enumerated",
+    "EnumeratedGuide",
     "MessagePassingGuide",
     "Sampled",
     "StructuredGuide",

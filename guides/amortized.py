@@ -29,7 +29,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.assignments import AssignmentSum, AtMean
+from pyro_crowdclust.guides.assignment_sums import AssignmentSum, AtMean
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LocalPosterior,

@@ -441,6 +441,10 @@ class FittedModel(Protocol):
         """q(z_i = k) of every training item."""
 
     @property
+    def has_assignments(self) -> bool:
+        """Whether there is a q(z) of the items."""
+
+    @property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
         """The guide's own number of every cluster, from the largest on; None: as they are."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import math
+import operator
 import os
 import sys
 from collections.abc import Callable
@@ -109,6 +111,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("--epochs", "2", "--styles", "3"),
         ],
         {"all", "subset", "workers"},
+    ),
+    "examples/annotation_models.py": (
+        [
+            *("--data", str(DATA), "--sets", "bluebird", "--epochs", "40", "--draws", "40"),
+            *("--models", "multinomial", "hierarchical Dawid-Skene"),
+        ],
+        {"gaussian_mixture", "bluebird"},
     ),
     "examples/crowd_labels.py": (
         ["--data", str(DATA), "--sets", "bluebird", "--epochs", "2", "--methods", "MajorityVote"],
@@ -219,6 +228,7 @@ NEEDS = {
         "cifar10n_labels.npz",
     ],
     "examples/faces_crowd.py": ["cmu_faces_quarter.npz"],
+    "examples/annotation_models.py": ["crowd_labels_bluebird.npz"],
     "examples/crowd_labels.py": ["crowd_labels_bluebird.npz"],
     "examples/dp_dlgmm_mnist.py": ["mnist.npz"],
     "examples/dp_dlgmm_cifar10.py": [
@@ -230,6 +240,15 @@ NEEDS = {
     "examples/pairs_as_classes.py": ["pairs_product.npz"],
     "examples/uci_semisupervised.py": ["uci_glass.npz"],
     "examples/text_mixture.py": ["news20_w1000.npz"],
+}
+
+
+# What a figure must be at least, where tiny arguments are enough for it.
+LEAST: dict[str, dict[tuple[str, ...], float]] = {
+    "examples/annotation_models.py": {
+        ("gaussian_mixture", "accuracy"): 0.98,
+        ("bluebird", "hierarchical Dawid-Skene", "accuracy"): 0.85,
+    },
 }
 
 
@@ -280,6 +299,8 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert set(figures) == keys
     assert set(returned) == keys
+    for path, least in LEAST.get(script, {}).items():
+        assert functools.reduce(operator.getitem, path, figures) >= least
     # What the machine did not allow to measure is null.
     measured = [value for value in figures.values() if value is not None]
     assert all(math.isfinite(number) for value in measured for number in numbers(value))

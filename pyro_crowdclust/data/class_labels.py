@@ -11,13 +11,13 @@ import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy  # whose parts are loaded when they are used
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show, to_index, where
@@ -62,6 +62,11 @@ class ClassLabels:
         return cell, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
     @cached_property
+    def most_per_item(self) -> int:
+        """The most answers that any item has."""
+        return int(self._by_item[1].diff().max()) if len(self) else 0
+
+    @cached_property
     def labelled_items(self) -> Int[Tensor, " item"]:
         """Sorted positions of the items with at least one answer."""
         return torch.bincount(self.item).nonzero().squeeze(1)
@@ -74,7 +79,7 @@ class ClassLabels:
             # Items in a row: their answers are in a row, too.
             counts = starts[first + 1 : stop + 1] - starts[first:stop]
             chosen = cell[int(starts[first]) : int(starts[stop])]
-            return LabelMatrix(chosen, counts, self.num_workers, self.num_classes)
+            return self._matrix(chosen, counts)
         known = items.clamp(max=len(starts) - 2)
         counts = starts[known + 1] - starts[known]
         # Items beyond the last one that was asked about have no answers.
@@ -82,8 +87,27 @@ class ClassLabels:
         ends = counts.cumsum(0)
         total = int(ends[-1]) if len(ends) else 0
         shift = (starts[known] - ends + counts).repeat_interleave(counts, output_size=total)
-        chosen = cell.index_select(0, torch.arange(total) + shift)
-        return LabelMatrix(chosen, counts, self.num_workers, self.num_classes)
+        return self._matrix(cell.index_select(0, torch.arange(total) + shift), counts)
+
+    def _matrix(self, cell: Int[Tensor, " answer"], counts: Int[Tensor, " row"]) -> LabelMatrix:
+        sizes = self.num_workers, self.num_classes, self.most_per_item
+        return LabelMatrix(cell, counts, *sizes)
+
+
+class PaddedLabels(NamedTuple):
+    """The answers of items as tables of equal columns, for Pyro's own plates and distributions.
+
+    Attributes
+    ----------
+    worker, label
+        Codes; zero where there is no answer.
+    is_given
+        Whether there is one.
+    """
+
+    worker: Int[Tensor, "place item"]
+    label: Int[Tensor, "place item"]
+    is_given: Bool[Tensor, "place item"]
 
 
 class LabelMatrix:
@@ -97,6 +121,8 @@ class LabelMatrix:
         How many answers each item has.
     num_workers, num_classes
         Sizes of the whole data.
+    most_per_item
+        The most answers that an item of the whole data has; None: that one here has.
 
     Examples
     --------
@@ -112,9 +138,11 @@ class LabelMatrix:
         counts: Int[Tensor, " item"],
         num_workers: int,
         num_classes: int,
+        most_per_item: int | None = None,
     ) -> None:
         self.cell, self.counts = cell, counts
         self.num_workers, self.num_classes = num_workers, num_classes
+        self.most_per_item = most_per_item
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -166,17 +194,38 @@ class LabelMatrix:
         count = torch.bincount(cells, minlength=self.num_items * self.num_classes)
         return count.double().reshape(self.num_items, self.num_classes)
 
+    def padded(self) -> PaddedLabels:
+        """The answers as tables with a column per item, as long as the longest of all data.
+
+        Examples
+        --------
+        >>> labels = LabelMatrix(torch.tensor([0, 3, 1]), torch.tensor([1, 2]), 2, 2)
+        >>> labels.padded().label.tolist(), labels.padded().is_given.tolist()
+        ([[0, 1], [0, 1]], [[True, True], [False, True]])
+        """
+        most = self.most_per_item
+        if most is None:
+            most = int(self.counts.max()) if self.num_items else 0
+        starts = self.counts.cumsum(0) - self.counts
+        place = torch.arange(len(self), device=self.cell.device) - starts[self.item]
+        shape = max(most, 1), self.num_items
+        tables = [self.cell.new_zeros(shape) for _ in range(3)]
+        for table, values in zip(tables, (self.worker, self.label, 1), strict=True):
+            table[place, self.item] = values
+        return PaddedLabels(tables[0], tables[1], tables[2].bool())
+
     def relabelled(self, label: Int[Tensor, " answer"]) -> LabelMatrix:
         """The same workers asked about the same items, with other answers."""
         cell = self.worker * self.num_classes + label
-        return LabelMatrix(cell, self.counts, self.num_workers, self.num_classes)
+        sizes = self.num_workers, self.num_classes, self.most_per_item
+        return LabelMatrix(cell, self.counts, *sizes)
 
     def to(self, device: torch.device | str | None) -> LabelMatrix:
         """The same matrix on another device."""
         if device is None or self.cell.device == torch.device(device):
             return self
         moved = self.cell.to(device), self.counts.to(device)
-        return LabelMatrix(*moved, self.num_workers, self.num_classes)
+        return LabelMatrix(*moved, self.num_workers, self.num_classes, self.most_per_item)
 
 
 class _Product(torch.autograd.Function):

@@ -25,9 +25,11 @@ from pyro_crowdclust.diagnostics.draws import (
     sample_sites,
 )
 from pyro_crowdclust.diagnostics.likelihood import (
+    continuous_sites,
     discrete_sites,
     enumerated_log_density,
     enumeration_dim,
+    item_log_likelihood,
 )
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
 from pyro_crowdclust.protocols import FittedModel
@@ -45,11 +47,13 @@ class LabelDraws(NamedTuple):
     replicated
         Codes of labels drawn anew: y_i given all data and Theta, once for all labels of an item,
         then each label given y_i.
+
+    Where items have continuous latents, ``of_items`` alone is known, by importance sampling.
     """
 
     of_items: Float[Tensor, "draw item"]
-    of_labels: Float[Tensor, "draw label"]
-    replicated: Int[Tensor, "draw label"]
+    of_labels: Float[Tensor, "draw label"] | None = None
+    replicated: Int[Tensor, "draw label"] | None = None
 
 
 def label_draws(
@@ -57,6 +61,7 @@ def label_draws(
     draws: GlobalDraws,
     items: Int[Tensor, " item"],
     rows: Int[Tensor, " label"],
+    latent_draws: int = 10,
 ) -> LabelDraws | None:
     """Likelihood of items and labels, and labels drawn anew, under each draw of theta.
 
@@ -70,6 +75,8 @@ def label_draws(
         Positions of the items, of which each has a label.
     rows
         Rows of the labels.
+    latent_draws
+        As of ``item_log_likelihood``.
 
     Returns
     -------
@@ -90,6 +97,9 @@ def label_draws(
     }
     if len(discrete) != 1 or len(observed) != 1:
         return None
+    if continuous_sites(run(result.guide, batch, {}), discrete, local):
+        of_items = item_log_likelihood(result, draws, items, latent_draws, class_labels=True)
+        return LabelDraws(of_items)
     ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)
@@ -107,7 +117,7 @@ def label_draws(
         chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
         values = theta | {name: support[chosen[at_labels]]}
         site = sample_sites(run(result.model, one_each, values))[label_site]
-        replicated.append(site["fn"].sample().cpu())
+        replicated.append(site["fn"].sample().flatten().cpu())
     return LabelDraws(torch.stack(of_items), torch.stack(of_labels), torch.stack(replicated))
 
 

@@ -70,9 +70,11 @@ class GlobalDraws:
         return {name: site.statistics[draw] for name, site in self.sites.items()}
 
 
-def batch_of_items(result: FittedModel, items: Int[Tensor, " item"]) -> Batch:
+def batch_of_items(
+    result: FittedModel, items: Int[Tensor, " item"], class_labels: bool = False
+) -> Batch:
     """Some items without their answers, as the fitted guide and model take them."""
-    batch = next(item_batches(result.data, len(items), items))
+    batch = next(item_batches(result.data, len(items), items, class_labels=class_labels))
     return batch.to(result.device, result.dtype)
 
 

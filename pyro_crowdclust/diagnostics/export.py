@@ -28,7 +28,7 @@ from pyro_crowdclust.diagnostics.predictive import (
     same_cluster_draws,
 )
 from pyro_crowdclust.emissions import Emission
-from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsInfer, part_of
+from pyro_crowdclust.protocols import FittedModel, part_of
 from pyro_crowdclust.training.trainer import spaced_items
 
 if TYPE_CHECKING:
@@ -268,15 +268,16 @@ def _likelihoods(
         replicated = replicated_features(result, draws, rows.replicated)
         if replicated is not None:
             predictive["features"] = (("draw", *_axes(replicated[0])), _array(replicated))
-    if len(rows.answers) and isinstance(result.guide, SupportsInfer):
+    if len(rows.answers) and result.has_assignments:
         given = _of_answers(result, draws, rows.answers)
         if given is not None:
             dims = ("draw", "answer")
             likelihood["answers"], predictive["answers"] = ((dims, _array(part)) for part in given)
     if len(rows.labels):
-        labels = label_draws(result, draws, rows.labelled, rows.labels)
+        labels = label_draws(result, draws, rows.labelled, rows.labels, latent_draws)
         if labels is not None:
             likelihood["items"] = (("draw", "labelled_item"), _array(labels.of_items))
+        if labels is not None and labels.of_labels is not None:
             dims = ("draw", "class_answer")
             likelihood["labels"] = (dims, _array(labels.of_labels))
             predictive["labels"] = (dims, _array(labels.replicated))
@@ -331,11 +332,7 @@ def _joined(chains: list[_Groups]) -> _Groups:
 
 def _has_clusters(fits: list[FittedModel]) -> bool:
     """Whether z numbers clusters, whose order is arbitrary; classes have ids."""
-    guides = [result.guide for result in fits]
-    return all(
-        isinstance(guide, SupportsInfer) and not isinstance(guide, SupportsConfusion)
-        for guide in guides
-    )
+    return all(result.has_assignments and result.data.class_labels is None for result in fits)
 
 
 def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
@@ -357,7 +354,7 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
         observed["labels"] = (("class_answer",), _array(codes))
         for name, column in (("item_of_label", "item"), ("worker_of_label", "worker")):
             constant[name] = (("class_answer",), _labels(labels[column]))
-    if isinstance(fits[0].guide, SupportsInfer):
+    if fits[0].has_assignments:
         found = [result.probabilities for result in fits]
         kind = "class"
         if _has_clusters(fits):

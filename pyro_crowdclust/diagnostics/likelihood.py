@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pyro import poutine
+from pyro.poutine import Trace
 from torch import Tensor
 
 from pyro_crowdclust.diagnostics.draws import (
@@ -39,12 +40,17 @@ from pyro_crowdclust.diagnostics.draws import (
     sample_sites,
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
+from pyro_crowdclust.inference.enumeration import item_log_density
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood
 
 
 def item_log_likelihood(
-    result: FittedModel, draws: GlobalDraws, items: Int[Tensor, " item"], latent_draws: int = 10
+    result: FittedModel,
+    draws: GlobalDraws,
+    items: Int[Tensor, " item"],
+    latent_draws: int = 10,
+    class_labels: bool = False,
 ) -> Float[Tensor, "draw item"] | None:
     """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
 
@@ -60,29 +66,32 @@ def item_log_likelihood(
         M, where there are continuous local sites. The same x_m serve every Theta, so that their
         noise is common to all draws. The logarithm of an average is too low on average, the more so
         the narrower q(x) is than the posterior of x.
+    class_labels
+        Whether the labels of an item count, too: ``log p(o_i, a_i | Theta)``.
 
     Returns
     -------
     None if the model does not say what features look like.
     """
-    if isinstance(result.guide, SupportsItemLogLikelihood):
+    if isinstance(result.guide, SupportsItemLogLikelihood) and not class_labels:
         return _by_guide(result, draws, items, latent_draws)
     local = local_plates(result)
-    first = batch_of_items(result, items[:1])
+    first = batch_of_items(result, items[:1], class_labels)
     if not _observes(result, first, local):
         return None
     guide_trace = run(result.guide, first, {})
     discrete = discrete_sites(result, first, local)
-    continuous = [
-        name
-        for name, site in sample_sites(guide_trace).items()
-        if is_local(site, local) and name not in discrete
-    ]
+    continuous = continuous_sites(guide_trace, discrete, local)
     copies = latent_draws if continuous else 1
-    batch = batch_of_items(result, items.repeat(copies))
-    proposals = _proposals(result, batch, discrete) if continuous else {}
+    batch = batch_of_items(result, items.repeat(copies), class_labels)
     first_dim = enumeration_dim(result, batch)
-    values, log_proposal = _drawn([proposals[name] for name in continuous])
+    once = batch_of_items(result, items, class_labels)
+    drawn = [_drawn(result, once, discrete, continuous, local) for _ in range(copies)]
+    values = {
+        name: torch.cat([part[name][0] for part, _ in drawn], drawn[0][0][name][1])
+        for name in continuous
+    }
+    log_proposal = torch.cat([density for _, density in drawn])
     rows = []
     for draw in range(draws.num_draws):
         enumerated = enumerated_log_density(
@@ -91,15 +100,6 @@ def item_log_likelihood(
         weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
     return torch.stack(rows).cpu()
-
-
-def _proposals(
-    result: FittedModel, batch: Batch, discrete: Collection[str]
-) -> dict[str, dict[str, Any]]:
-    """Sites of the guide given draws of its discrete ones, on which others may depend."""
-    sites = sample_sites(run(result.guide, batch, {}))
-    given, _ = _drawn([sites[name] for name in discrete if name in sites])
-    return sample_sites(run(result.guide, batch, given)) if given else sites
 
 
 def _by_guide(
@@ -123,21 +123,54 @@ def discrete_sites(result: FittedModel, batch: Batch, local: frozenset[str]) -> 
     }
 
 
+def continuous_sites(
+    guide_trace: Trace, discrete: Collection[str], local: frozenset[str]
+) -> list[str]:
+    """Names of the other local sites of the guide, but for functions of these that have a site."""
+    return [
+        name
+        for name, site in sample_sites(guide_trace).items()
+        if is_local(site, local)
+        and name not in discrete
+        and not getattr(site["fn"], "is_deterministic", False)
+    ]
+
+
 def _flat_support(fn: Any) -> Float[Tensor, "value ..."]:
     support = fn.enumerate_support(expand=False)
     return support.reshape(len(support), *fn.event_shape)
 
 
-def _drawn(sites: list[dict[str, Any]]) -> tuple[dict[str, Tensor], Float[Tensor, " item"] | float]:
-    """A real value for each continuous local site of a guide, and its log-density there."""
-    values, log_density = {}, 0.0
-    for site in sites:
-        fn = site["fn"]
-        is_mean = isinstance(fn, SupportsRealDraws)
-        value = fn.real_draws(1).statistics[0] if is_mean else fn.sample()
-        values[site["name"]] = value
-        log_density = log_density + fn.log_prob(value).double()
-    return values, log_density
+def _drawn(
+    result: FittedModel,
+    batch: Batch,
+    discrete: Collection[str],
+    continuous: Collection[str],
+    local: frozenset[str],
+) -> tuple[dict[str, tuple[Tensor, int]], Float[Tensor, " item"]]:
+    """A real value for each continuous local site of a guide, and log q of all of them.
+
+    With every value comes its axis of the items. The guide runs on items as they are in the data,
+    and not on copies of them: an autoguide knows parameters of its own for each by its place.
+    """
+    sites = sample_sites(run(result.guide, batch, {})) if continuous else {}
+    given = {name: _real_value(sites[name]) for name in discrete if name in sites}
+    if given:  # others may depend on these
+        sites = sample_sites(run(result.guide, batch, given))
+    values, log_density = {}, torch.zeros(len(batch.items), dtype=torch.float64)
+    for name in continuous:
+        site = sites[name]
+        (dim,) = [frame.dim for frame in site["cond_indep_stack"] if frame.name in local]
+        value = _real_value(site)
+        values[name] = value, dim - len(site["fn"].event_shape)
+        log_density = log_density + site["fn"].log_prob(value).double().cpu()
+    return values, log_density.to(batch.items.device)
+
+
+def _real_value(site: dict[str, Any]) -> Tensor:
+    """A draw from a guide's site: its value, unless that is a mean."""
+    fn = site["fn"]
+    return fn.real_draws(1).statistics[0] if isinstance(fn, SupportsRealDraws) else site["value"]
 
 
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
@@ -180,18 +213,8 @@ def enumerated_log_density(
     )
     with poutine.enum(first_available_dim=first_dim):
         trace = run(model, batch, values)
-    total = torch.zeros((), dtype=torch.float64)
-    for name, site in sample_sites(trace).items():
-        frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
-        (axis,) = [frame.dim for frame in frames if frame.name in local] or (None,)
-        if axis is None or (names is not None and name not in names):
-            continue
-        log_prob = site["fn"].log_prob(site["value"]).double()
-        for frame in frames:
-            if frame.name not in local:
-                log_prob = log_prob.sum(frame.dim, keepdim=True)
-        total = total + log_prob.movedim(axis, -1)
-    return total.flatten(0, -2) if total.dim() > 1 else total.unsqueeze(0)
+    counted = [name for name in sample_sites(trace) if names is None or name in names]
+    return item_log_density(trace, local, counted)
 
 
 def enumeration_dim(result: FittedModel, batch: Batch) -> int:

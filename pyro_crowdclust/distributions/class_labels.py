@@ -45,6 +45,8 @@ class Evidence(StatisticValued):
         Who said what about which item.
     """
 
+    is_deterministic = True
+
     def __init__(self, likelihood: Likelihood, labels: LabelMatrix) -> None:
         self._likelihood, self._labels = likelihood, labels
         super().__init__(torch.Size([labels.num_items]), torch.Size([likelihood.num_classes]))

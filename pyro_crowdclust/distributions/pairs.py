@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
+from pyro.distributions.score_parts import ScoreParts
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -51,7 +52,8 @@ class SameCluster(StatisticValued):
     Parameters
     ----------
     assignments
-        One-hot z or probabilities of all items, shape ``[item, K]``.
+        One-hot z or probabilities of all items, shape ``[item, K]``; or codes of their clusters,
+        integers of shape ``[item]``.
     left, right
         The ends of every pair, as rows of the assignments, shape ``[pair]``.
     num_paired
@@ -74,18 +76,57 @@ class SameCluster(StatisticValued):
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
         self._one_draw(sample_shape)
-        if self._assignments.dim() > 2:
+        is_code = not self._assignments.is_floating_point()
+        if self._assignments.dim() > (1 if is_code else 2):
             raise ValueError(
                 "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
                 "must sample the site 'same' with distributions.SameCluster(q_z, ...)"
             )
         assignments = self._assignments
+        if is_code:
+            left, right = (assignments[end] for end in self._ends)
+            return (left == right).to(torch.get_default_dtype())
         if assignments.is_sparse:
             assignments = assignments.to_dense()
         return agreement(assignments[: self._num_paired], *self._ends)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
         return torch.zeros_like(value)
+
+
+class EnumeratedAgreement(StatisticValued):
+    """A guide's site for ``SameCluster``, enumerated by its two values, for any likelihood of s.
+
+    Under ``TraceEnum_ELBO`` s = 1 has the weight ``P(z_i = z_j)`` and s = 0 the rest; the
+    log-density is zero, as that of ``SameCluster`` is.
+
+    Parameters
+    ----------
+    probability
+        ``<q(z_i), q(z_j)>`` of every pair.
+    """
+
+    has_rsample = False
+    has_enumerate_support = True
+
+    def __init__(self, probability: Float[Tensor, " pair"]) -> None:
+        self._probability = probability
+        super().__init__(probability.shape, torch.Size())
+
+    def sample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
+        self._one_draw(sample_shape)
+        return torch.bernoulli(self._probability)
+
+    def enumerate_support(self, expand: bool = True) -> Float[Tensor, "2 pair"]:
+        values = self._probability.new_tensor([0.0, 1.0]).unsqueeze(-1)
+        return values.expand(2, *self.batch_shape) if expand else values
+
+    def log_prob(self, value: Float[Tensor, "*value pair"]) -> Float[Tensor, "*value pair"]:
+        return torch.zeros_like(value).expand(torch.broadcast_shapes(value.shape, self.batch_shape))
+
+    def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
+        weight = torch.lerp(1 - self._probability, self._probability, x)
+        return ScoreParts(self.log_prob(x), weight.log(), 0)
 
 
 class TwoCoinAnswer(StatisticValued):

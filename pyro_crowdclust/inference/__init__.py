@@ -1,6 +1,13 @@
 """Posteriors of one batch: rounds of messages, and what networks learn beside the bound."""
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
+from pyro_crowdclust.inference.enumeration import (
+    ItemSite,
+    averaged,
+    enumerated_inference,
+    latent_values,
+    trace_of,
+)
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -21,6 +28,7 @@ from pyro_crowdclust.inference.views import RandomAffine
 __all__ = [
     "ConsistencyTerm",
     "ExponentialAnnealing",
+    "ItemSite",
     "LabelTerm",
     "LocalConditionals",
     "LocalPosterior",
@@ -31,5 +39,9 @@ __all__ = [
     "SumCoupling",
     "LossTerms",
     "add_loss_term",
+    "averaged",
+    "enumerated_inference",
+    "latent_values",
+    "trace_of",
     "exponential_annealing",
 ]

@@ -81,9 +81,17 @@ class Batch:
 
     @property
     def item_scale(self) -> float | Float[Tensor, " item"]:
-        """``item_weight``, or the number 1, by which nothing need be multiplied, if all are 1."""
-        all_one = self.once("all items weigh one", lambda: bool((self.item_weight == 1).all()))
-        return 1.0 if all_one else self.item_weight
+        """The one number that all items weigh, or their ``item_weight`` where these differ.
+
+        They weigh the same in data without answers about pairs. Pyro sums over z in a model only
+        under a number.
+        """
+        return self.once("scale of the items", lambda: _common(self.item_weight))
+
+    @property
+    def pair_scale(self) -> float | Float[Tensor, " pair"]:
+        """The one number that all answers weigh, or their ``pair_weight`` where these differ."""
+        return self.once("scale of the pairs", lambda: _common(self.pair_weight))
 
     @property
     def num_pairs(self) -> int:
@@ -283,6 +291,14 @@ def with_supervision(
     complete = int(supervised.sum()) == len(data.supervised_items)
     neighbors = Neighbors(counts, linked, links, pair_weight, message_scale, complete)
     return dataclasses.replace(batch, known=known, neighbors=neighbors)
+
+
+def _common(weight: Float[Tensor, " row"]) -> float | Float[Tensor, " row"]:
+    """The number that all weights are, if there is one."""
+    if not len(weight):
+        return 1.0
+    first = weight[0]
+    return float(first) if bool((weight == first).all()) else weight
 
 
 def no_codes() -> Int[Tensor, " 0"]:

@@ -154,6 +154,9 @@ class MinibatchSampler:
     def _step(
         self, blocks: BlockContents | None, drawn: Tensor, part: Tensor, ranks: Ranks
     ) -> Batch:
+        if len(part) == self.data.num_items:
+            # A plate of all items has no indices: Pyro takes them as they are in the data.
+            part = part.sort().values
         weight = constant_weights(len(part), len(self._unpaired) / max(len(part), 1))
         paired, chosen, scale = no_codes(), no_codes(), 1.0
         if blocks is not None:

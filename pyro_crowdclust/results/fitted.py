@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
+from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import (
@@ -166,15 +168,29 @@ class Fitted:
 
     def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
         """q(z) and the means of q(x), in the order of the batches."""
-        infer = self._guide(SupportsInfer, "infer").infer
+        infer = self.guide.infer if isinstance(self.guide, SupportsInfer) else None
         assignments, latents = [], []
         with self.inside():
             for batch in batches:
-                local = infer(batch.to(self.device, self.dtype))
+                batch = batch.to(self.device, self.dtype)
+                infer = infer or enumerated_inference(self.model, self.guide, batch)
+                local = (infer or self._guide(SupportsInfer, "infer").infer)(batch)
                 assignments.append(local.assignments.double().cpu())
                 if local.latent is not None:
                     latents.append(local.latent.mean.cpu())
         return torch.cat(assignments), torch.cat(latents) if latents else None
+
+    @cached_property
+    def has_assignments(self) -> bool:
+        """Whether there is a q(z) of the items: the guide infers it, or the model enumerates z."""
+        if "_training_items" in self.__dict__ or isinstance(self.guide, SupportsInfer):
+            return True
+        batch = next(item_batches(self.data, min(2, self.data.num_items), class_labels=True))
+        if batch.features is None and self.feature_shape is not None:
+            return False  # loaded, without the features that the model runs on
+        with self.inside():
+            batch = batch.to(self.device, self.dtype)
+            return enumerated_inference(self.model, self.guide, batch) is not None
 
     def _training_batches(self) -> Iterator[Batch]:
         # Items without features pass through no network, whose rows take the most memory.
@@ -271,7 +287,9 @@ class Fitted:
                 f"new items have features of shape {list(new.features.shape[1:])}, but those of "
                 f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
             )
-        return item_batches(new, PREDICTION_ROWS)
+        # Sites of workers are of those that the fit knows.
+        batches, num_workers = item_batches(new, PREDICTION_ROWS), self.data.num_workers
+        return (dataclasses.replace(batch, num_workers=num_workers) for batch in batches)
 
     def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
         """Write the cluster of every item to a parquet file, some thousand items at a time.

@@ -10,7 +10,7 @@ from pyro.infer.elbo import ELBO
 from torch import Tensor
 
 from pyro_crowdclust.files.description import NotDescribable, build, describe
-from pyro_crowdclust.protocols import FittedModel, SupportsInfer
+from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import elbo_fields
@@ -39,8 +39,8 @@ class SavableResult(FittedModel, Protocol):
 
 def content_of(result: SavableResult) -> dict[str, Any]:
     """The content of a result's file; ``load`` inverts it."""
-    has_assignments = isinstance(result.guide, SupportsInfer)
-    probabilities, latent_means = result._training_items if has_assignments else (None, None)
+    known = result._training_items if result.has_assignments else (None, None)
+    probabilities, latent_means = known
     structure, reason = structure_of(result.model, result.guide)
     return {
         "structure": structure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyro
 import torch
@@ -16,12 +16,28 @@ from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
 
 from pyro_crowdclust.errors import first_line
+from pyro_crowdclust.inference.enumeration import plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import part_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
 _LIBRARIES = {"site-packages", "dist-packages"}
+
+
+class Sites(NamedTuple):
+    """What a bound must know of model and guide.
+
+    Attributes
+    ----------
+    enumerates
+        Whether any site is enumerated.
+    max_plate_nesting
+        Levels of plates.
+    """
+
+    enumerates: bool
+    max_plate_nesting: int
 
 
 def check_callable(model: object, guide: object) -> None:
@@ -96,12 +112,13 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 
 
 @torch.no_grad()
-def check_sites(model: Callable, guide: Callable, batch: Batch) -> bool:
+def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
-    Sites that the model itself enumerates need none. Returns whether any site is enumerated.
+    Sites that the model itself enumerates need none, but one weight for all items.
     """
     model_trace, guide_trace = _traces(model, guide, batch)
+    _check_weights(model_trace, guide_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     missing = [
         name
@@ -125,7 +142,38 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> bool:
             'the site, or mark it infer={"is_auxiliary": True}'
         )
     sites = [*in_model.values(), *in_guide.values()]
-    return any(site["infer"].get("enumerate") for site in sites)
+    enumerates = any(site["infer"].get("enumerate") for site in sites)
+    return Sites(enumerates, plate_nesting(model_trace, guide_trace))
+
+
+def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
+    """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
+    one_weight = not isinstance(batch.item_scale, torch.Tensor)
+    for name, site in _sample_sites(model_trace).items():
+        frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
+        subsampled = [
+            frame.name
+            for frame in frames
+            if frame.size == len(batch.items) < (frame.full_size or frame.size)
+        ]
+        if subsampled and not one_weight:
+            raise ValueError(
+                f"the plate {subsampled[0]!r} takes all items of a batch to weigh the same, but "
+                f"items with answers are drawn more often: use pyro.plate({subsampled[0]!r}, "
+                "len(batch.items)) with poutine.scale(scale=batch.item_weight)"
+            )
+        enumerated = site["infer"].get("enumerate") and name not in guide_trace.nodes
+        if enumerated and isinstance(site["scale"], torch.Tensor) and site["scale"].dim():
+            raise ValueError(
+                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
+                "it under one number only: "
+                + (
+                    "scale by batch.item_scale, which is one where all items weigh the same"
+                    if one_weight
+                    else "items with answers weigh differently, so wrap the guide, "
+                    "EnumeratedGuide(model, guide), which enumerates it in the guide"
+                )
+            )
 
 
 @torch.no_grad()

@@ -135,10 +135,10 @@ class _Total:
         return self.number
 
 
-def default_elbo(enumerates: bool) -> ELBO:
-    """Pyro's bound for models with one level of plates, with or without enumerated sites."""
+def default_elbo(enumerates: bool, max_plate_nesting: int = 1) -> ELBO:
+    """Pyro's bound for models with so many levels of plates, with or without enumerated sites."""
     kind = TraceEnum_ELBO if enumerates else PlainELBO
-    return kind(max_plate_nesting=1)
+    return kind(max_plate_nesting=max_plate_nesting)
 
 
 # What the constructor of every bound of Pyro takes that changes its value.

@@ -120,8 +120,8 @@ class Trainer:
         if sampler is None and self.ranks.count > 1:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
-        enumerates = check_sites(model, guide, first)
-        self.elbo = elbo or default_elbo(enumerates)
+        found = check_sites(model, guide, first)
+        self.elbo = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -222,7 +224,7 @@ def test_minibatches_of_items_bring_all_their_labels_and_are_unbiased():
     whole = everything.class_labels
     dense = torch.bincount(whole.cell, minlength=12).double()
     for batch in sampler:
-        assert batch.item_scale is batch.item_weight
+        assert batch.item_scale == 2.0
         matrix = batch.class_labels
         assert torch.equal(matrix.votes(), whole.votes()[batch.items])
         weight = batch.item_weight[matrix.item]
@@ -236,3 +238,30 @@ def test_batches_of_items_alone_hold_labels_only_on_request():
     assert all(batch.class_labels is None for batch in item_batches(data, 4))
     held = [len(batch.class_labels) for batch in item_batches(data, 4, class_labels=True)]
     assert sum(held) == data.num_labels
+
+
+def test_labels_in_columns():
+    data = CrowdData(np.eye(10), labels=random_labels(10, 40, seed=4))
+    (batch,) = item_batches(data, 10, torch.tensor([7, 2, 3]), class_labels=True)
+    worker, label, is_given = batch.class_labels.padded()
+    longest = int(torch.bincount(data.class_labels.item).max())
+    assert worker.shape == label.shape == is_given.shape == (longest, 3)
+    for column, item in enumerate([7, 2, 3]):
+        of_item = data.class_labels.item == item
+        given = is_given[:, column]
+        # Those that are there come first, in the order of the table.
+        assert given.tolist() == [True] * int(of_item.sum()) + [False] * int((~given).sum())
+        assert torch.equal(worker[given, column], data.class_labels.worker[of_item])
+        assert torch.equal(label[given, column], data.class_labels.label[of_item])
+
+
+def test_weights_that_are_all_one_number_are_that_number():
+    batch = full_batch(CrowdData(np.eye(4)))
+    weights = {"same": torch.full((4,), 2.5), "different": torch.arange(4.0)}
+    scales = {
+        name: dataclasses.replace(batch, item_weight=weight).item_scale
+        for name, weight in weights.items()
+    }
+    assert scales["same"] == 2.5
+    assert torch.equal(scales["different"], weights["different"])
+    assert batch.pair_scale == 1.0

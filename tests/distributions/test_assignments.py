@@ -15,7 +15,7 @@ from pyro.infer.elbo import ELBO
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.distributions import Assignment, SampledAssignment, SparseAtMean
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated, Sampled
-from pyro_crowdclust.guides.assignments import AssignmentSum
+from pyro_crowdclust.guides.assignment_sums import AssignmentSum
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.networks import AmortizedRecognition
 from pyro_crowdclust.training import PlainELBO

@@ -72,7 +72,8 @@ GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
 
 def test_every_guide_of_the_library_is_here():
     offered = {name for name in guides.__all__ if issubclass(getattr(guides, name), nn.Module)}
-    assert offered == set(GUIDES)
+    # That one is made of a user's model and guide; see tests/guides/test_enumerated.py.
+    assert offered - {"EnumeratedGuide"} == set(GUIDES)
 
 
 def same_after_loading(path, pair: tuple, data: CrowdData, epochs: int) -> None:

@@ -1,0 +1,175 @@
+"""A guide of z for plain Pyro models of clusters, with answers about pairs or without.
+
+    q(Theta, z) = q(Theta) prod_i q(z_i | Theta),    q(z_i) prop. to p(z_i | o_i, Theta) exp(m_i)
+
+q(Theta) is another guide's, such as an ``AutoNormal``. z is enumerated in this guide, and not in
+the model, where Pyro sums over it only under one weight for all items, and cannot at all where
+answers tie items together. The messages m_i are those of Luo et al. 2018, eq. 14; without answers
+q(z) is exact, and the bound is that of the model with z summed out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyro
+import pyro.distributions as dist
+import torch
+from jaxtyping import Float
+from pyro import poutine
+from pyro.poutine import Trace
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions import EnumeratedAgreement, FullPlate, SameCluster
+from pyro_crowdclust.families import softmax_without_denormals
+from pyro_crowdclust.inference import (
+    ItemSite,
+    LocalPosterior,
+    LocalSolver,
+    PairCoupling,
+    averaged,
+    latent_values,
+    trace_of,
+)
+from pyro_crowdclust.minibatches import Batch
+
+_OF_PAIRS = "left", "right", "worker", "label", "pair_weight"
+
+
+class PairSite(NamedTuple):
+    """The site whether the ends of a pair agree: its name, plate and scale."""
+
+    name: str
+    plate: str
+    scale: float | Tensor
+
+    @classmethod
+    def find(cls, of_model: Trace) -> PairSite | None:
+        """The site of ``SameCluster``, if there is one."""
+        for name, site in of_model.nodes.items():
+            if site["type"] == "sample" and isinstance(site["fn"], SameCluster):
+                plates = [frame.name for frame in site["cond_indep_stack"]]
+                if len(plates) != 1:
+                    raise ValueError(
+                        f"the site {name!r} of SameCluster is in {len(plates)} plates: sample it "
+                        "in one, of the pairs"
+                    )
+                return cls(name, plates[0], site["scale"])
+        return None
+
+    def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
+        """Of all that belongs to each pair in a run, but for this site."""
+        return sum(
+            site["fn"].log_prob(site["value"])
+            for name, site in trace.nodes.items()
+            if name != self.name
+            and self.plate in [frame.name for frame in site.get("cond_indep_stack", ())]
+        )
+
+
+class EnumeratedGuide(nn.Module):
+    """q(z) of a plain Pyro model of a ``Batch``, beside a guide of all else.
+
+    The model samples z by ``infer={"enumerate": "parallel"}`` inside the plate of the items, and,
+    where the batch has answers, ``SameCluster(z, batch.left, batch.right, batch.num_paired)``
+    inside a plate of the pairs, of which its likelihood of an answer is any function.
+
+    Parameters
+    ----------
+    model
+        The model, a Pyro callable of a batch.
+    of_globals
+        Guide of all latent sites but these two: ``AutoNormal(poutine.block(model, hide=[...]))``.
+    solver
+        Rounds of messages between the items that workers compared.
+
+    Raises
+    ------
+    ValueError
+        When it runs, if the model enumerates no site of the items.
+
+    Examples
+    --------
+    >>> from pyro.infer.autoguide import AutoDelta
+    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> def model(batch):
+    ...     mean = pyro.sample("mean", dist.Normal(0.0, 5.0).expand([2]).to_event(1))
+    ...     with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_scale):
+    ...         half = dist.Categorical(torch.ones(2))
+    ...         z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+    ...         pyro.sample("o", dist.Normal(mean[z], 1.0), obs=batch.features[:, 0])
+    >>> guide = EnumeratedGuide(model, AutoDelta(poutine.block(model, hide=["z"])))
+    >>> guide.infer(features_batch(torch.zeros(5, 1))).assignments.shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self,
+        model: Callable[[Batch], Any],
+        of_globals: Callable[[Batch], Any],
+        solver: LocalSolver = LocalSolver(exchanges=10),  # noqa: B008, frozen
+    ) -> None:
+        super().__init__()
+        self.model, self.of_globals, self.solver = model, of_globals, solver
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        with poutine.trace() as recorded:
+            self.of_globals(batch)
+        site, logits, pairs = self._local(latent_values(recorded.trace), batch)
+        with FullPlate(site.plate, batch.items.shape[0], site.scale):
+            z = dist.Categorical(logits=logits, validate_args=False)
+            pyro.sample(site.name, z, infer={"enumerate": "parallel"})
+        if pairs is not None:
+            q = softmax_without_denormals(logits[: batch.num_paired])
+            same = SameCluster(q, batch.left, batch.right, batch.num_paired).sample()
+            with FullPlate(pairs.plate, batch.num_pairs, pairs.scale):
+                agreement = EnumeratedAgreement(same)
+                pyro.sample(pairs.name, agreement, infer={"enumerate": "parallel"})
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch, with the messages of the answers that it holds."""
+
+        def log_probabilities() -> Tensor:
+            theta = latent_values(trace_of(self.of_globals, batch))
+            return self._local(theta, batch)[1].log_softmax(-1)
+
+        return averaged(log_probabilities)
+
+    @torch.no_grad()
+    def _local(
+        self, theta: dict[str, Tensor], batch: Batch
+    ) -> tuple[ItemSite, Float[Tensor, "item cluster"], PairSite | None]:
+        """The site of z, log q(z) given Theta, and the site of the pairs, if there are any."""
+        given = poutine.condition(self.model, data=theta)
+        trace = trace_of(given, batch)
+        site = ItemSite.find(trace, Trace(), len(batch.items))
+        if site is None:
+            raise ValueError(
+                "the model enumerates no site of the items: sample one inside their plate, with "
+                'infer={"enumerate": "parallel"}'
+            )
+        empty = {name: getattr(batch, name)[:0] for name in _OF_PAIRS}
+        alone = site.log_posterior(given, dataclasses.replace(batch, num_paired=0, **empty))
+        pairs = PairSite.find(trace) if batch.num_pairs else None
+        if pairs is None:
+            return site, alone, None
+        first, others = alone[: batch.num_paired], alone[batch.num_paired :]
+        # Of any likelihood: what an answer says if both ends are in one cluster, and if not.
+        z = trace.nodes[site.name]["value"]
+        if_same, if_different = (
+            pairs.log_density(
+                trace_of(poutine.condition(given, data={site.name: z, pairs.name: same}), batch)
+            )
+            for same in (torch.ones_like(batch.label), torch.zeros_like(batch.label))
+        )
+        ratio = (if_same - if_different).to(first)
+        coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
+        heard, _ = self.solver.exchange(first, first, softmax_without_denormals(first), coupling)
+        return site, torch.cat([heard, others]), pairs
+
+
+__all__ = ["EnumeratedGuide"]

@@ -1,0 +1,147 @@
+"""Plain Pyro models of class labels: what is read from them is what their formulas say."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pyro
+import pyro.distributions as dist
+import pytest
+import scipy.special
+import torch
+from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.minibatches import Batch
+
+K, WORKERS, ITEMS = 3, 4, 30
+ENUMERATE = {"enumerate": "parallel"}
+
+
+def plate_of_items(batch: Batch) -> pyro.plate:
+    return pyro.plate("items", batch.num_items, subsample=batch.items)
+
+
+def dawid_skene(batch: Batch) -> None:
+    prevalence = pyro.sample("prevalence", dist.Dirichlet(torch.ones(K)))
+    with pyro.plate("worker", WORKERS, dim=-2), pyro.plate("class", K, dim=-1):
+        confusion = pyro.sample("confusion", dist.Dirichlet(1 + torch.eye(K)))
+    with plate_of_items(batch):
+        y = pyro.sample("y", dist.Categorical(prevalence), infer=ENUMERATE)
+        if batch.class_labels is not None:
+            worker, label, is_given = batch.class_labels.padded()
+            with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
+                pyro.sample("labels", dist.Categorical(confusion[worker, y]), obs=label)
+
+
+def item_bias(batch: Batch) -> None:
+    """Items of a class differ in how clear they are."""
+    prevalence = pyro.sample("prevalence", dist.Dirichlet(torch.ones(K)))
+    clear = pyro.sample("clear", dist.Normal(2.0, 0.2))
+    with plate_of_items(batch):
+        away = pyro.sample("away", dist.Normal(0.0, 1.0))
+        y = pyro.sample("y", dist.Categorical(prevalence), infer=ENUMERATE)
+        if batch.class_labels is not None:
+            worker, label, is_given = batch.class_labels.padded()
+            scores = (clear + away).unsqueeze(-1) * torch.eye(K)[y]
+            with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
+                wide = scores.expand(*torch.broadcast_shapes(y.shape, worker.shape), K)
+                pyro.sample("labels", dist.Categorical(logits=wide), obs=label)
+
+
+def crowd() -> tuple[CrowdData, np.ndarray]:
+    """Workers who are right four times of five; some items have one label, others four."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(K, size=ITEMS)
+    rows = [(i, j) for i in range(ITEMS) for j in range(1 + i % WORKERS)]
+    labels = [truth[i] if rng.random() < 0.8 else rng.integers(K) for i, _ in rows]
+    frame = pd.DataFrame(rows, columns=["item", "worker"]).assign(label=labels)
+    return CrowdData(None, labels=frame), truth
+
+
+def fitted(model, epochs: int = 60) -> Fitted:
+    guide = AutoNormal(
+        poutine.block(model, hide=["y"]),
+        init_scale=0.1,
+        create_plates=plate_of_items,
+        init_loc_fn=start,
+    )
+    optim = partial(torch.optim.Adam, lr=0.05)
+    return fit(model, guide, crowd()[0], epochs=epochs, batch_size=10, optim=optim, progress=False)
+
+
+def start(site: dict) -> torch.Tensor:
+    if site["name"] == "confusion":
+        return (torch.ones(WORKERS, K, K) + 3 * torch.eye(K)) / (K + 3)
+    return site["fn"].mean
+
+
+@pytest.fixture(scope="module")
+def plain() -> Fitted:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    result = fitted(dawid_skene)
+    torch.set_default_dtype(before)
+    return result
+
+
+def test_classes_are_found(plain):
+    data, truth = crowd()
+    assert (plain.assignments == truth).mean() > 0.8
+    assert plain.class_probabilities.columns.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(plain.probabilities.sum(1), 1.0)
+
+
+def test_the_likelihood_is_the_sum_over_classes(plain):
+    tree, (data, _) = plain.to_arviz(7), crowd()
+    posterior = tree["posterior"]
+    assert posterior["confusion"].dims[2:4] == ("worker", "class")
+    confusion, prevalence = posterior["confusion"].values[0], posterior["prevalence"].values[0]
+    given, of_items, of_labels = data.labels, [], []
+    for draw in range(7):
+        joint = np.tile(np.log(prevalence[draw]), (ITEMS, 1))
+        alone = np.log(confusion[draw][given["worker"], :, given["label"]])
+        np.add.at(joint, given["item"].to_numpy(), alone)
+        total = scipy.special.logsumexp(joint, 1)
+        of_items.append(total)
+        item = given["item"].to_numpy()
+        of_labels.append(total[item] - scipy.special.logsumexp(joint[item] - alone, 1))
+    likelihood = tree["log_likelihood"]
+    np.testing.assert_allclose(likelihood["items"].values[0], of_items, rtol=1e-10)
+    np.testing.assert_allclose(likelihood["labels"].values[0], of_labels, rtol=1e-8, atol=1e-10)
+    assert set(np.unique(tree["posterior_predictive"]["labels"])) <= set(range(K))
+
+
+def test_local_latents_are_integrated_by_draws():
+    result, (data, _) = fitted(item_bias, 80), crowd()
+    tree = result.to_arviz(5, latent_draws=2000)
+    assert "labels" not in tree["log_likelihood"]
+    posterior = tree["posterior"]
+    away = np.linspace(-6, 6, 2001)
+    normal = np.exp(-(away**2) / 2) / np.sqrt(2 * np.pi) * (away[1] - away[0])
+    item, label = data.labels["item"].to_numpy(), data.labels["label"].to_numpy()
+    for draw in range(5):
+        clear = posterior["clear"].values[0, draw]
+        prevalence = posterior["prevalence"].values[0, draw]
+        scores = (clear + away)[:, None, None] * np.eye(K)
+        log_rows = scores - scipy.special.logsumexp(scores, -1, keepdims=True)
+        for i in range(0, ITEMS, 7):
+            given = log_rows[:, :, label[item == i]].sum(-1)
+            expected = np.log((normal[:, None] * np.exp(given) * prevalence).sum())
+            found = tree["log_likelihood"]["items"].values[0, draw, i]
+            assert found == pytest.approx(expected, abs=0.05)
+
+
+def test_minibatches_are_scaled_to_all_data(plain):
+    data, _ = crowd()
+    from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
+
+    sampler = MinibatchSampler(data, batch_size=10, generator=torch.Generator().manual_seed(0))
+    with plain.inside():
+        whole = plain.elbo_of(full_batch(data))
+        parts = [plain.elbo_of(batch) for batch in sampler]
+    # One draw of theta serves every evaluation, so that parts average to the whole.
+    assert np.mean(parts) == pytest.approx(whole, rel=1e-9)

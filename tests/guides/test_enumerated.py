@@ -1,0 +1,256 @@
+"""Plain Pyro mixtures: z enumerated in a guide, under any weights and with answers about pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import scipy.stats
+import torch
+from pyro import poutine
+from pyro.infer import TraceEnum_ELBO
+from pyro.infer.autoguide import AutoDelta, AutoNormal
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.distributions import SameCluster
+from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches import Batch, full_batch
+
+from ..crowds import NUM_CLUSTERS, NUM_FEATURES, blobs, crowd, quiet_fit
+
+ENUMERATE = {"enumerate": "parallel"}
+BOUND = TraceEnum_ELBO(max_plate_nesting=1)
+adam = partial(torch.optim.Adam, lr=0.05)
+
+
+def model(batch: Batch, scale: object = None) -> None:
+    """A mixture with workers, of Pyro's own distributions but for the agreement of pairs."""
+    weights = pyro.sample("weights", dist.Dirichlet(torch.ones(NUM_CLUSTERS)))
+    with pyro.plate("cluster", NUM_CLUSTERS):
+        mean = pyro.sample("mean", dist.Normal(torch.zeros(NUM_FEATURES), 3.0).to_event(1))
+    with pyro.plate("worker", max(batch.num_workers, 1)):
+        sensitivity = pyro.sample("sensitivity", dist.Beta(4.0, 2.0))
+        specificity = pyro.sample("specificity", dist.Beta(4.0, 2.0))
+    scale = batch.item_weight if scale is None else scale
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=scale):
+        z = pyro.sample("z", dist.Categorical(weights), infer=ENUMERATE)
+        pyro.sample("o", dist.Normal(mean[z], 0.6).to_event(1), obs=batch.features)
+    if batch.num_pairs:
+        with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):
+            ends = batch.left, batch.right, batch.num_paired
+            same = pyro.sample("same", SameCluster(z, *ends))
+            yes = torch.where(same > 0.5, sensitivity[batch.worker], 1 - specificity[batch.worker])
+            pyro.sample("label", dist.Bernoulli(yes), obs=batch.label)
+
+
+def globals_guide(kind: type = AutoDelta) -> AutoDelta | AutoNormal:
+    return kind(poutine.block(model, hide=["z", "same"]), init_loc_fn=start)
+
+
+def start(site: dict) -> torch.Tensor:
+    """Means of items far apart, and workers that are rather right."""
+    if site["name"] == "mean":
+        return torch.tensor(blobs(60)[0][[0, 1, 3]])
+    return site["fn"].mean
+
+
+def without_pairs(batch: Batch) -> Batch:
+    empty = {name: getattr(batch, name)[:0] for name in ("left", "right", "worker", "label")}
+    return dataclasses.replace(batch, num_paired=0, pair_weight=batch.pair_weight[:0], **empty)
+
+
+def bound_and_gradients(a_model, guide, parameters, batch) -> list[torch.Tensor]:
+    loss = BOUND.differentiable_loss(a_model, guide, batch)
+    return [loss, *torch.autograd.grad(loss, parameters)]
+
+
+@pytest.fixture(autouse=True)
+def store():
+    """Parameters that guides make outside of fits."""
+    with pyro.get_param_store().scope():
+        yield
+
+
+def test_without_answers_it_is_the_model_with_z_summed_out():
+    batch = without_pairs(full_batch(crowd(num_items=18)))
+    of_globals = globals_guide()
+    of_globals(batch)
+    parameters = [p for p in of_globals.parameters() if p.numel() != batch.num_workers]
+    by_model = bound_and_gradients(partial(model, scale=2.5), of_globals, parameters, batch)
+    weighted = partial(model, scale=torch.full((18,), 2.5))
+    guide = EnumeratedGuide(weighted, of_globals)
+    by_guide = bound_and_gradients(weighted, guide, parameters, batch)
+    for one, other in zip(by_model, by_guide, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_items_count_by_their_weights():
+    batch = without_pairs(full_batch(crowd(num_items=18)))
+    of_globals, weight = globals_guide(), 0.5 + torch.rand(18)
+
+    def bound(scale: torch.Tensor) -> float:
+        scaled = partial(model, scale=scale)
+        return BOUND.loss(scaled, EnumeratedGuide(scaled, of_globals), batch)
+
+    ones = torch.ones(18)
+    alone = [bound(ones + one) - bound(ones) for one in torch.eye(18)]
+    assert bound(weight) - bound(ones) == pytest.approx((weight - 1).numpy() @ alone, rel=1e-10)
+
+
+def test_with_answers_it_is_the_explicit_expectation_and_a_bound():
+    """On four items: the bound written out over all pairs, below the sum over all z."""
+    features = blobs(60)[0][[0, 1, 3, 7]] / 10
+    pairs = {"left": [0, 0, 1], "right": [1, 2, 3], "worker": ["a", "b", "a"], "label": [1, 0, 0]}
+    batch = full_batch(CrowdData(features, pairs))
+    of_globals = globals_guide()
+    guide = EnumeratedGuide(model, of_globals)
+    found = -BOUND.loss(model, guide, batch)
+    theta = {name: value.detach() for name, value in of_globals.median().items()}
+    q = guide.infer(batch).assignments.numpy()
+    log_items = scipy.stats.norm.logpdf(
+        batch.features.numpy()[:, None], theta["mean"].numpy(), 0.6
+    ).sum(-1) + np.log(theta["weights"].numpy())
+    a, b = (theta[name][batch.worker].numpy() for name in ("sensitivity", "specificity"))
+    yes = batch.label.numpy() == 1
+    if_same, if_different = np.log(np.where(yes, a, 1 - a)), np.log(np.where(yes, 1 - b, b))
+    left, right = batch.left.numpy(), batch.right.numpy()
+    same = (q[left] * q[right]).sum(-1)
+    expected = (q * (log_items - np.log(q))).sum() + (same * if_same).sum()
+    expected += ((1 - same) * if_different).sum()
+    total = [
+        log_items[np.arange(4), z].sum()
+        + np.where(z[left] == z[right], if_same, if_different).sum()
+        for z in map(np.array, itertools.product(range(NUM_CLUSTERS), repeat=4))
+    ]
+    log_prior = sum(
+        float(fn.log_prob(theta[name]).sum())
+        for name, fn in {
+            "weights": dist.Dirichlet(torch.ones(NUM_CLUSTERS)),
+            "mean": dist.Normal(0.0, 3.0),
+            "sensitivity": dist.Beta(4.0, 2.0),
+            "specificity": dist.Beta(4.0, 2.0),
+        }.items()
+    )
+    assert found - log_prior == pytest.approx(expected, rel=1e-10)
+    assert expected < scipy.special.logsumexp(total)
+    # Answers are heard: the alternative that nobody listened to is a worse bound.
+    deaf = scipy.special.softmax(log_items, 1)
+    same = (deaf[left] * deaf[right]).sum(-1)
+    unheard = (deaf * (log_items - np.log(deaf))).sum() + (same * if_same).sum()
+    assert unheard + ((1 - same) * if_different).sum() < expected
+
+
+@pytest.mark.parametrize("kind", [AutoDelta, AutoNormal])
+def test_a_fit_in_minibatches_gives_what_other_fits_give(kind, tmp_path):
+    data, (features, truth) = crowd(), blobs(60)
+    guide = EnumeratedGuide(model, globals_guide(kind))
+    result = quiet_fit(model, guide, data, epochs=30, optim=adam)
+    assert clustering_accuracy(truth, result.assignments) == 1.0
+    assert clustering_accuracy(truth, result.predict(features)) == 1.0
+    assert result.same_cluster_probability(0, 0) == 1.0
+    tree = result.to_arviz(20)
+    assert tree["posterior"]["mean"].sizes["cluster"] == NUM_CLUSTERS
+    assert tree["posterior"]["sensitivity"].dims == ("chain", "draw", "worker")
+    of_answers = tree["log_likelihood"]["answers"]
+    assert of_answers.sizes["answer"] == data.num_pairs
+    assert bool((of_answers <= 0).all())
+    assert bool(np.isfinite(tree["log_likelihood"]["features"]).all())
+    result.save(tmp_path / "plain.safetensors")
+    loaded = load(tmp_path / "plain.safetensors", model, guide, data)
+    np.testing.assert_array_equal(loaded.probabilities, result.probabilities)
+    assert loaded.elbo_of(full_batch(data)) == pytest.approx(result.elbo, rel=1e-12)
+    np.testing.assert_array_equal(loaded.predict_proba(features), result.predict_proba(features))
+
+
+def test_answers_change_what_is_found():
+    """Two clouds that lie in each other, which only the answers tell apart."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(40) % 2
+    apart = (2 * truth - 1)[:, None] * np.array([0.3, 0.0, 0.0, 0.0])
+    pairs = list(itertools.combinations(range(40), 2))
+    chosen = [pairs[row] for row in rng.choice(len(pairs), 500, replace=False)]
+    frame = {
+        "left": [i for i, _ in chosen],
+        "right": [j for _, j in chosen],
+        "worker": rng.integers(3, size=500),
+        "label": [int(truth[i] == truth[j]) for i, j in chosen],
+    }
+    features = apart + 0.6 * rng.standard_normal((40, NUM_FEATURES))
+
+    def apart_at_first(site: dict) -> torch.Tensor:
+        signs = torch.tensor([-1.0, 1.0, 9.0]).unsqueeze(-1)
+        return signs * torch.ones(NUM_FEATURES) / 4 if site["name"] == "mean" else site["fn"].mean
+
+    found = {}
+    for name, data in {"alone": CrowdData(features), "heard": CrowdData(features, frame)}.items():
+        inner = AutoDelta(poutine.block(model, hide=["z", "same"]), init_loc_fn=apart_at_first)
+        options = {"epochs": 30, "optim": adam, "batch_size": None}
+        result = quiet_fit(model, EnumeratedGuide(model, inner), data, **options)
+        found[name] = clustering_accuracy(truth, result.assignments)
+    assert found["alone"] < 0.85
+    assert found["heard"] == 1.0
+
+
+def test_weights_that_pyro_refuses_are_an_error_at_the_door():
+    data = crowd()
+    plain = globals_guide()
+    with pytest.raises(ValueError, match="wrap the guide, EnumeratedGuide"):
+        quiet_fit(model, plain, data)
+    with pytest.raises(ValueError, match=r"scale by batch\.item_scale"):
+        quiet_fit(model, plain, CrowdData(data.features))
+
+    def subsampled(batch):
+        with pyro.plate("items", batch.num_items, subsample=batch.items):
+            pyro.sample("o", dist.Normal(0.0, 1.0).expand([4]).to_event(1), obs=batch.features)
+
+    with pytest.raises(ValueError, match="the plate 'items' takes all items of a batch to weigh"):
+        quiet_fit(subsampled, lambda batch: None, data)
+
+
+def test_a_model_without_z_is_refused():
+    def no_z(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    with pytest.raises(ValueError, match="enumerates no site of the items"):
+        EnumeratedGuide(no_z, AutoDelta(no_z))(full_batch(CrowdData(blobs(5)[0])))
+
+
+def test_codes_of_clusters_agree_or_not():
+    z = torch.tensor([0, 2, 2])
+    site = SameCluster(z, torch.tensor([0, 1]), torch.tensor([1, 2]), 3)
+    assert site.sample().tolist() == [0.0, 1.0]
+    enumerated = SameCluster(z.unsqueeze(-1), torch.tensor([0]), torch.tensor([1]), 3)
+    with pytest.raises(ValueError, match="z is enumerated"):
+        enumerated.sample()
+
+
+def test_probabilities_are_averaged_over_draws():
+    """Of one mean with a wide posterior, p(z | o) at its middle is too sure."""
+
+    def one(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_scale):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+            pyro.sample("o", dist.Normal(mean * (2 * z - 1), 0.2), obs=batch.features[:, 0])
+
+    def wide(batch):
+        pyro.sample("mean", dist.Normal(0.5, 0.5))
+
+    torch.manual_seed(0)
+    batch = full_batch(CrowdData(torch.tensor([[0.5], [0.1]])))
+    found = EnumeratedGuide(one, wide).infer(batch).assignments[:, 1].double()
+    means = torch.linspace(-4, 5, 100_001).double()
+    density = dist.Normal(0.5, 0.5).log_prob(means).exp()
+    odds = [2 * o * means / 0.2**2 for o in (0.5, 0.1)]
+    exact = [float((density * each.sigmoid()).sum() / density.sum()) for each in odds]
+    assert found.tolist() == pytest.approx(exact, abs=0.15)
+    assert not math.isclose(found[0], float(torch.tensor(2 * 0.25 / 0.04).sigmoid()), abs_tol=0.02)
