@@ -98,8 +98,8 @@ def label_draws(
     if len(discrete) != 1 or len(observed) != 1:
         return None
     if continuous_sites(run(result.guide, batch, {}), discrete, local):
-        of_items = item_log_likelihood(result, draws, items, latent_draws, class_labels=True)
-        return LabelDraws(of_items)
+        found = item_log_likelihood(result, draws, items, latent_draws, class_labels=True)
+        return None if found is None else LabelDraws(found)
     ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)

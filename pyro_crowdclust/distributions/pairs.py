@@ -126,7 +126,8 @@ class EnumeratedAgreement(StatisticValued):
 
     def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
         weight = torch.lerp(1 - self._probability, self._probability, x)
-        return ScoreParts(self.log_prob(x), weight.log(), 0)
+        log_prob = self.log_prob(x)
+        return ScoreParts(log_prob, weight.log(), torch.zeros_like(log_prob))
 
 
 class TwoCoinAnswer(StatisticValued):

@@ -17,7 +17,7 @@ from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
 from torch import Tensor
 
-from pyro_crowdclust.inference.messages import LocalPosterior
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.minibatches.batch import Batch
 
 # Draws of Theta from the guide, over which q(z) is averaged; a point estimate needs one.
@@ -66,7 +66,7 @@ def item_log_density(
     names
         Sites to count; None counts all.
     """
-    total: Tensor | float = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     for name, site in trace.nodes.items():
         frames = [frame for frame in site.get("cond_indep_stack", ()) if frame.vectorized]
         axes = [frame.dim for frame in frames if frame.name in plates]
