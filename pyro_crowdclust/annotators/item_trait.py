@@ -14,14 +14,14 @@ The class is not what explains the answers best, which with many dependent annot
 the trait that an item is on. The cut is where the workers together tell items apart best, which is
 where most of their own thresholds are:
 
-    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5)    I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))
+    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5)
+    I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))
 
 with the Fisher information I of all answers about t. A few workers hardly move it from its prior.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -43,14 +43,13 @@ _CENTRE, _SPREAD = 2.5, 1.5
 _CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
 # How much of the prior's say about the cut a worker takes over.
 _PER_WORKER = 0.2
-# Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 17.
-_NODES = 9
+# Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 29.
+_NODES = 15
 
 
 @described
 class ItemTrait(nn.Module):
-    """Two classes as the two sides of a trait of the items, which workers see through their own
-    slope and threshold.
+    """Two classes as the two sides of a trait, seen through each worker's slope and threshold.
 
     Class 1 is the second of ``CrowdData.class_ids``. For the model ``LatentTrait``, whose shares
     of the classes follow from the trait.
@@ -107,14 +106,18 @@ class ItemTrait(nn.Module):
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
         self.register_buffer("nodes", torch.from_numpy(nodes))
         self.register_buffer("node_weights", torch.from_numpy(weights / weights.sum()))
-        sides = [(-((points - side * _CENTRE) ** 2) / (2 * _SPREAD**2)).softmax(0) for side in (-1, 1)]
+        sides = [
+            (-((points - side * _CENTRE) ** 2) / (2 * _SPREAD**2)).softmax(0) for side in (-1, 1)
+        ]
         base = (1 - share) * sides[0] + share * sides[1]
         family = Dirichlet(_POINTS)
         self.trait = ConjugatePrior(family, family.natural(strength * base))
         self.family = Gaussian(2)
         mean = points.new_tensor([slope[0], 0.0])
         covariance = torch.diag(points.new_tensor([slope[1] ** 2, threshold**2]))
-        self.curves = ConjugatePrior(self.family, self.family.natural(mean, covariance), num_workers)
+        self.curves = ConjugatePrior(
+            self.family, self.family.natural(mean, covariance), num_workers
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {"curves": self.curves, "trait": self.trait}
