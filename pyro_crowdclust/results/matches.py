@@ -1,6 +1,6 @@
 """Pairs of records: what the records know of a pair's match, beside the answers about it.
 
-    p(y | answers)  propto  prod_e [ exp(b + w x_e^T beta) q_e / (1 - q_e) ]^{y_e}
+    p(y | answers)  propto  prod_e [ exp(w x_e^T beta) q_e / (1 - q_e) ]^{y_e}
                             prod_r s^{max(0, n_r - 1)},      n_r = sum_{e of r} y_e
 
 Where two lists of records are matched, and a list holds nothing twice, a record has at most one
@@ -11,11 +11,13 @@ exact where it has no cycles). The sum over all matches of a record has a closed
 
     sum_y prod_e c_e^{y_e} s^{max(0, n - 1)} = 1 + [ prod_e (1 + s c_e) - 1 ] / s ,
 
-so that a round is linear in the pairs. The constant b makes up for what the factors of the records
-take from the prior share of matches, which stays the mean of q. Features x of the pairs are
-regressed upon: beta is the (ridge) logistic regression of the very probabilities that it helps to
-find. Texts that resemble each other mislead annotators, too, so features are no independent
-evidence: w is 1/2.
+so that a round is linear in the pairs. Features x of the pairs are regressed upon: beta is the
+(ridge) logistic regression of the probabilities without features, once: found again and again it
+would confirm itself. Texts that resemble each other mislead annotators, too, so features are no
+independent evidence: w is 1/2.
+
+Which s is right can be learned: p(answers | s) is the ratio of the sums over y with the odds q and
+with equal odds, chosen for each s so that the prior share of matches is the mean of q.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from scipy.special import expit, logit
 
 # Odds beyond these are certain; messages stay finite.
 _LARGEST = 30.0
-_ROUNDS, _DAMPING, _TOLERANCE = 200, 0.5, 1e-8
+_ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
 # Candidates where s is learned.
 _SECOND = (0.01, 0.05, 0.25, 1.0)
-# Halvings of the interval in which b is sought.
+# Halvings of the interval in which the equal odds are sought.
 _HALVINGS = 12
 
 
@@ -98,22 +100,20 @@ def match_records(
     --------
     >>> found = match_records([0.9, 0.6, 0.1, 0.1], ["a", "a", "b", "c"], ["x", "y", "y", "z"])
     >>> found.probabilities.round(2).tolist()
-    [0.84, 0.15, 0.14, 0.17]
+    [0.8, 0.14, 0.09, 0.1]
     """
     q, sides = _checked_pairs(probabilities, left, right)
     x = None if features is None else _standardized(features, len(q))
     given = logit(np.clip(q, 1e-9, 1 - 1e-9))
     share = float(np.clip(q.mean(), 1e-6, 1 - 1e-6))
     chosen = _second_matches(second_match, given, share, sides)
-    given = given + _made_up(sides, chosen, share)
     found = expit(given + _messages(given, sides, chosen).sum(1))
     beta = np.zeros(0)
     if x is not None:
-        for _ in range(3):
-            beta = _logistic_regression(x, found, ridge)
-            score = x @ beta
-            log_odds = given + feature_weight * (score - score.mean())
-            found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
+        beta = _logistic_regression(x, found, ridge)
+        score = x @ beta
+        log_odds = given + feature_weight * (score - score.mean())
+        found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
     return Matches(found, chosen, beta)
 
 
@@ -169,11 +169,13 @@ def _second_matches(
     for one in wanted:
         if one is not None and not 0 < one <= 1:
             raise ValueError(f"second_match has {one}, but must be above 0 and at most 1, or None")
-    options = [_SECOND if one is None else (one,) for one in wanted]
-    candidates = [(a, b) for a in options[0] for b in options[1]]
-    if len(candidates) == 1:
-        return candidates[0]
-    return max(candidates, key=lambda one: log_evidence(given, share, sides, one))
+    # One side after the other: a first guess is no constraint.
+    chosen = [1.0 if one is None else one for one in wanted]
+    for side, one in enumerate(wanted):
+        if one is None:
+            candidates = [(*chosen[:side], s, *chosen[side + 1 :]) for s in _SECOND]
+            chosen = [*max(candidates, key=lambda pair: log_evidence(given, share, sides, pair))]
+    return chosen[0], chosen[1]
 
 
 def log_evidence(
@@ -186,16 +188,16 @@ def log_evidence(
 
     Both sums, that of the posterior and that of the prior, are Bethe's: exact without cycles.
     """
-    constant = _made_up(sides, second_match, share)
+    constant = _lost_to_factors(sides, second_match, share)
     prior = np.full_like(given, logit(share) + constant)
     posterior = log_sum(given + constant, sides, second_match)
     return posterior - log_sum(prior, sides, second_match)
 
 
-def _made_up(
+def _lost_to_factors(
     sides: Int[np.ndarray, "pair side"], second_match: tuple[float, float], share: float
 ) -> float:
-    """b: with equal odds of all pairs, the mean probability of a match is the share."""
+    """What to add to equal log odds of all pairs so that the share is that without factors."""
     if second_match == (1, 1):
         return 0.0
     low, high = 0.0, 8.0
