@@ -15,10 +15,20 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust import diagnostics
-from pyro_crowdclust.annotators import ItemTrait, check_class_labels, sample_labels
+from pyro_crowdclust.annotators import (
+    ItemTrait,
+    check_class_labels,
+    describe_annotators,
+    sample_labels,
+)
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ConjugatePrior,
+    FullPlate,
+    NamedDraws,
+    SiteDraws,
+)
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 
@@ -58,11 +68,9 @@ class LatentTrait(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return self.annotators.priors()
 
-    def describe(
-        self, draws: dict[str, diagnostics.SiteDraws]
-    ) -> dict[str, dict[str, diagnostics.NamedDraws]]:
+    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
-        return diagnostics.of_annotators(self.annotators, draws)
+        return describe_annotators(self.annotators, draws)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.stats
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
