@@ -68,7 +68,7 @@ class LatentTrait(nn.Module):
         """The global sites, by name; a guide must have a site for each."""
         return self.annotators.priors()
 
-    def describe(self, draws: dict[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
         return describe_annotators(self.annotators, draws)
 

@@ -30,10 +30,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.confusion import ConfusionSummary, check_sizes
+from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
-from pyro_crowdclust.families import Dirichlet, Gaussian
+from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.files.description import described
 
 # The grid of the trait: a step is small against the slope of a worker, the ends are certain.
@@ -111,12 +111,15 @@ class ItemTrait(nn.Module):
         ]
         base = (1 - share) * sides[0] + share * sides[1]
         family = Dirichlet(_POINTS)
-        self.trait = ConjugatePrior(family, family.natural(strength * base))
+        self.trait = ConjugatePrior(family, family.natural(strength * base), dims=("point",))
         self.family = Gaussian(2)
         mean = points.new_tensor([slope[0], 0.0])
         covariance = torch.diag(points.new_tensor([slope[1] ** 2, threshold**2]))
         self.curves = ConjugatePrior(
-            self.family, self.family.natural(mean, covariance), num_workers
+            self.family,
+            self.family.natural(mean, covariance),
+            num_workers,
+            dims=("worker", "coefficient"),
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -240,7 +243,7 @@ class ItemTrait(nn.Module):
     @torch.no_grad()
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> ConfusionSummary:
+    ) -> PosteriorSummary:
         """Means and deviations by quadrature; intervals are those of Betas with these."""
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         of_class = self._points_of_classes(values)
@@ -256,4 +259,4 @@ class ItemTrait(nn.Module):
         variance = np.clip(np.stack([variance, variance], -1), 1e-12, None)
         size = np.clip(mean * (1 - mean) / variance - 1, 1e-6, None)
         beta = scipy.stats.beta(mean * size, (1 - mean) * size)
-        return ConfusionSummary(mean, np.sqrt(variance), *beta.interval(interval))
+        return PosteriorSummary(mean, np.sqrt(variance), *beta.interval(interval))
