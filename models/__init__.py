@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.models.dawid_skene import DawidSkene
 from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
+from pyro_crowdclust.models.latent_trait import LatentTrait
 from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
@@ -10,6 +11,7 @@ from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 __all__ = [
     "DawidSkene",
     "DeepLatentMixture",
+    "LatentTrait",
     "LogResp",
     "MomResp",
     "SemiCrowdsourcedMixture",

@@ -20,6 +20,7 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    ItemTrait,
     Truth,
     TwoCoin,
 )
@@ -44,6 +45,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import (
     DawidSkene,
     DeepLatentMixture,
+    LatentTrait,
     LogResp,
     MomResp,
     SemiCrowdsourcedMixture,
@@ -134,6 +136,7 @@ CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {
         [Truth(workers, classes), Habit(workers, classes), ConfusionMatrices(workers, classes)]
     ),
     "states": lambda workers, classes: ClassStates(workers, classes),
+    "trait": lambda workers, _: ItemTrait(workers),
 }
 
 
@@ -200,6 +203,9 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "deep latents": _deep_latents,
     "two-way": _two_way,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
+    "latent trait": lambda: _class_labels(
+        LatentTrait(ItemTrait(WORKERS)), labelled(features=False)
+    ),
     "momresp": lambda: _class_labels(
         MomResp(MultinomialComponents(CLASSES, FEATURES, length=20), _confusion()), labelled()
     ),

@@ -130,6 +130,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"news20", "sentiment_text", "labelme"},
     ),
+    "examples/judges.py": (
+        [
+            *("--data", str(DATA), "--sets", "wdc", "--epochs", "3"),
+            *("--panels", "1", "--sizes", "3", "--methods"),
+        ],
+        {"wdc"},
+    ),
     "examples/pairs_as_classes.py": (
         ["--data", str(DATA), "--epochs", "3"],
         {
@@ -237,6 +244,7 @@ NEEDS = {
     "examples/momresp_logresp.py": [
         *("news20_w100.npz", "crowd_labels_sentiment_text.npz", "crowd_labels_labelme.npz"),
     ],
+    "examples/judges.py": ["judges_wdc.npz"],
     "examples/pairs_as_classes.py": ["pairs_product.npz"],
     "examples/uci_semisupervised.py": ["uci_glass.npz"],
     "examples/text_mixture.py": ["news20_w1000.npz"],
@@ -308,3 +316,14 @@ def test_script(script, monkeypatch, capsys, tmp_path):
         pictures = list(tmp_path.glob("*.png"))
         assert pictures
         assert all(picture.stat().st_size > 1000 for picture in pictures)
+
+
+def test_judges_who_err_together_are_worth_more_than_their_votes(monkeypatch):
+    if not (DATA / "judges_wdc.npz").exists():
+        pytest.skip(f"{DATA} holds no judges_wdc.npz")
+    main = load_main("examples/judges.py", monkeypatch)
+    found = main(["--data", str(DATA), "--sets", "wdc", "--panels", "0", "--methods"])["wdc"]
+    assert found["ours"] > found["majority"] + 0.02
+    assert found["ours_with_features"] > found["ours"] + 0.015
+    assert found["log_loss"]["ours"] < 0.25
+    assert max(found["effective_judges"].values()) < 6

@@ -7,6 +7,7 @@ from pyro_crowdclust.annotators.confusion import (
     TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.item_states import ClassStates
+from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
@@ -25,6 +26,7 @@ __all__ = [
     "CommunityConfusion",
     "ConfusionMatrices",
     "Habit",
+    "ItemTrait",
     "LabelLikelihood",
     "OneCoin",
     "Truth",

@@ -13,12 +13,13 @@ from pyro_crowdclust.annotators import (
     ClassStates,
     CommunityConfusion,
     Habit,
+    ItemTrait,
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes
 from pyro_crowdclust.training import Stopping
@@ -37,7 +38,11 @@ _DEFAULTS = {
 
 
 def infer_classes(
-    data: CrowdData, num_communities: Sequence[int] = (1, 2, 3, 4), **options: Any
+    data: CrowdData,
+    num_communities: Sequence[int] = (1, 2, 3, 4),
+    dependent: bool = False,
+    share: float | None = None,
+    **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
@@ -45,12 +50,20 @@ def infer_classes(
     ELBO is returned. Nothing is asked of the user and nothing of the truth. For probabilities that
     keep what they promise, see ``label_calibration.calibrated_class_probabilities``.
 
+    Where annotators err together, as language models do, pass ``dependent=True``: one fit of
+    ``LatentTrait``, for two classes.
+
     Parameters
     ----------
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers to choose from.
+    dependent
+        Whether errors are shared. ``num_communities`` is of no use then.
+    share
+        If dependent, the expected share of the second of ``data.class_ids``. It counts as much as a
+        third of the items, so that few annotators lean on it; from the votes by default.
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item.
@@ -62,6 +75,16 @@ def infer_classes(
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
+    if share is not None and not dependent:
+        raise ValueError(f"share is {share}, which needs dependent=True")
+    if dependent:
+        if data.num_classes != 2:
+            raise ValueError(
+                f"the data have {data.num_classes} classes, but dependent=True is for 2: use "
+                "average_annotator_models, or make a question of each class"
+            )
+        model = _latent_trait(data, share)
+        return fit(model, ClassLabelGuide(model), data, **_DEFAULTS | options)
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
     options = _DEFAULTS | options
@@ -74,19 +97,24 @@ def infer_classes(
     return best
 
 
-def average_annotator_models(data: CrowdData, **options: Any) -> AveragedClasses:
+def average_annotator_models(
+    data: CrowdData, share: float | None = None, **options: Any
+) -> AveragedClasses:
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
-    habit and a confusion matrix (``answer_sources``); easy and hard items (``class_states``).
-    Temperatures and weights come from a fifth of the answers, which the first fit of each model
-    does not see. It takes ten fits, and gives better probabilities than ``infer_classes``, but no
+    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``), or, of
+    two classes, a trait of the items (``LatentTrait``) if it predicts answers better. Temperatures
+    and weights come from a fifth of the answers, which the first fit of each model does not see. It
+    takes ten fits or twelve, and gives better probabilities than ``infer_classes``, but no
     intervals of the workers' confusion matrices.
 
     Parameters
     ----------
     data
         ``CrowdData(None, labels=frame)``; features are not used.
+    share
+        As for ``infer_classes``.
     options
         Of ``fit``, as for ``infer_classes``.
 
@@ -100,10 +128,33 @@ def average_annotator_models(data: CrowdData, **options: Any) -> AveragedClasses
     options = _DEFAULTS | options
 
     def fit_each(part: CrowdData) -> list[Fitted]:
-        models = map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))
+        models = [*map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))]
+        if part.num_classes == 2:
+            models.append(_latent_trait(part, share))
         return [fit(model, ClassLabelGuide(model), part, **options) for model in models]
 
-    return average_classes(data, fit_each)
+    # Both are models of items that differ. They predict answers alike, but a trait knows which
+    # side of it is which class, while classes with states may become states themselves.
+    rivals = [(_STATES, _STATES + 1)] if data.num_classes == 2 else []
+    return average_classes(data, fit_each, rivals=rivals)
+
+
+# The place of ``ClassStates`` among the models.
+_STATES = 4
+
+
+def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
+    if share is None:
+        share = _vote_share(data)
+    # Few annotators do not tell how the trait is distributed; a third of the items is enough.
+    return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 3)))
+
+
+def _vote_share(data: CrowdData) -> float:
+    """The share of the items whose vote is for the second class; ties are half."""
+    votes = data.class_labels.of_items(data.class_labels.labelled_items).votes()
+    second = (votes[:, 1] - votes[:, 0]).sign().add(1).div(2)
+    return float((second.sum() + 1) / (len(second) + 2))
 
 
 def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:

@@ -8,13 +8,16 @@ from pyro_crowdclust.results.cluster_classes import (
 )
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.loading import load
+from pyro_crowdclust.results.matches import Matches, match_records
 
 __all__ = [
     "AveragedClasses",
     "Fitted",
+    "Matches",
     "average_classes",
     "class_probabilities",
     "cluster_classes",
     "known_or_likeliest",
     "load",
+    "match_records",
 ]

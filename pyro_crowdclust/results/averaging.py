@@ -1,13 +1,14 @@
 """Several models of the same class labels, averaged by how well they predict answers held out.
 
     q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)      v = argmax_v sum_a log sum_m v_m p_m(a | the others)
-                                               w_m = (v_m + 1 / M) / 2
+                                               w_m = (A v_m + A_0 / M) / (A + A_0)
 
 No model of annotators is best on every crowd, and which one is best cannot be seen from the ELBO,
 which rewards what is known of the workers, not of the items. A part of the answers is held out:
 the temperature of a model (see ``label_calibration``) is the one under which they are likeliest,
 each predicted from the others about its item, and v are the weights under which the average of the
-models predicts them best (stacking; Yao et al. 2018). No truth is needed.
+models predicts them best (stacking; Yao et al. 2018), drawn to even ones as if A_0 more answers had
+been held out that favour nobody, beside the A that were. No truth is needed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 from pyro_crowdclust.results.fitted import Fitted
+
+# A_0: answers held out may be few, and they choose who predicts answers, not classes.
+_EVEN_ANSWERS = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,7 @@ def average_classes(
     fit_each: Callable[[CrowdData], Sequence[Fitted]],
     share: float = 0.2,
     seed: int = 0,
+    rivals: Sequence[tuple[int, int]] = (),
 ) -> AveragedClasses:
     """Fit without some answers for temperatures and weights, then with all of them.
 
@@ -139,13 +144,18 @@ def average_classes(
         Fits every model to the data that it is given.
     share, seed
         As for ``hold_out_answers``.
+    rivals
+        Pairs of members, by number, of which only the one that predicts better is averaged.
     """
     rest, held = hold_out_answers(data, share, seed)
     predictions = [_predict(member, held) for member in fit_each(rest)]
-    temperatures, likelihoods = zip(*predictions, strict=True)
-    weights = stacking_weights(np.array(likelihoods))
-    # Of answers held out there may be few: weights half way to even ones predict classes better.
-    return AveragedClasses(fit_each(data), temperatures, (weights + 1 / len(weights)) / 2)
+    mean = [np.log(likelihoods).mean() for _, likelihoods in predictions]
+    out = {min(pair, key=mean.__getitem__) for pair in rivals}
+    kept = [number for number in range(len(predictions)) if number not in out]
+    temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
+    members = fit_each(data)
+    weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
+    return AveragedClasses([members[i] for i in kept], temperatures, weights / weights.sum())
 
 
 def _predict(member: Fitted, held: HeldOutAnswers) -> tuple[float, Float[np.ndarray, " answer"]]:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.interface import average_annotator_models, infer_classes
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
@@ -87,3 +87,30 @@ def test_temper():
     np.testing.assert_allclose(temper(q, 1.0), q, atol=1e-12)
     np.testing.assert_allclose(temper(q[:1], 2.0), np.sqrt(q[:1]) / np.sqrt(q[:1]).sum())
     np.testing.assert_allclose(temper(q[:1], 1e9), 1 / 3, atol=1e-6)
+
+
+def test_a_trait_keeps_its_promises_where_items_fool_all_workers(correlated):
+    truth, independent = correlated
+    result = infer_classes(independent.data, dependent=True, epochs=60)
+    assert log_loss(result.probabilities, truth) < 0.7 * log_loss(independent.probabilities, truth)
+    assert set(result.guide.posteriors) == {"curves", "trait"}
+    given = infer_classes(independent.data, dependent=True, share=0.1, epochs=60)
+    assert given.probabilities[:, 1].mean() < result.probabilities[:, 1].mean()
+
+
+def test_a_trait_is_for_two_classes():
+    said = {"item": [0, 0, 1], "worker": list("aba"), "label": list("xyz")}
+    data = CrowdData(None, labels=said)
+    with pytest.raises(ValueError, match="the data have 3 classes"):
+        infer_classes(data, dependent=True)
+    with pytest.raises(ValueError, match="share is 0.2, which needs dependent=True"):
+        infer_classes(data, share=0.2)
+
+
+def test_the_average_of_two_classes_knows_a_trait():
+    _, data = crowd(0, correlated=True)
+    names = {
+        type(member.model).__name__
+        for member in average_annotator_models(data, epochs=20, share=0.5).members
+    }
+    assert names == {"DawidSkene", "LatentTrait"}

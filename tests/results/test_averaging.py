@@ -85,7 +85,9 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out():
     likely = np.outer(shares, likelihoods[0]) + np.outer(1 - shares, likelihoods[1])
     best = shares[np.log(likely).sum(1).argmax()]
     assert average.weights.sum() == pytest.approx(1)
-    assert average.weights[0] == pytest.approx((best + 0.5) / 2, abs=0.02)
+    assert average.weights[0] == pytest.approx(
+        (len(held) * best + 500) / (len(held) + 1000), abs=0.02
+    )
     parts = zip(average.weights, average.members, average.temperatures, strict=True)
     expected = sum(weight * temper(member.probabilities, t) for weight, member, t in parts)
     np.testing.assert_allclose(average.class_probabilities, expected, atol=1e-12)
@@ -99,3 +101,13 @@ def test_five_models_of_the_annotators_are_averaged():
     average = average_annotator_models(data, epochs=5)
     assert len(average.members) == 5
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))
+
+
+def test_of_two_rivals_the_one_that_predicts_better_is_averaged():
+    data = CrowdData(None, labels=answers(3))
+    both = average_classes(data, fit_each, share=0.3, seed=4)
+    one = average_classes(data, fit_each, share=0.3, seed=4, rivals=[(0, 1)])
+    assert len(one.members) == 1
+    assert one.weights.tolist() == [1.0]
+    better = both.members[int(both.weights.argmax())].model.annotators
+    assert type(one.members[0].model.annotators) is type(better)

@@ -1,0 +1,213 @@
+"""Language models as judges of record pairs: who is right when judges err together.
+
+A judge is a model and a prompt, and says whether two records are the same thing. Judges of one
+family are wrong about the same pairs, so that counting heads beats every model in which errors are
+independent. ``infer_classes(..., dependent=True)`` knows the answers alone; ``match_records`` adds
+what the records know: how alike their texts are, and that a record may have one match at most in
+the other list, which is learned. A sixth of the pairs is expected to be the same: what is left
+after blocking mostly is not. Majority vote, the best single judge, and crowd-kit's methods (``pip
+install '.[peers]'``) beside them, for all judges and for panels drawn at random.
+
+    python examples/judges.py --data DIR
+
+DIR holds ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
+../shared/data. Figures are F1 of "same", log loss, and expected calibration error in ten bins. Last
+line: one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import f1_score, log_loss
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.results import match_records
+
+SHARE = 0.15
+METHODS = ("DawidSkene", "OneCoinDawidSkene", "MACE")
+
+
+def load(file: Path) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Answers ``item, worker, label``; pairs ``left, right, same``; features of the pairs."""
+    arrays = np.load(file)
+    answers = pd.DataFrame(arrays["answers"].astype(int), columns=["item", "worker", "label"])
+    pairs = pd.DataFrame(arrays["pair"], columns=["left", "right"])
+    pairs["same"] = arrays["truth"] == 1
+    left, right = arrays["pair"].T
+    cosine = (arrays["record_features"][left] * arrays["record_features"][right]).sum(1)
+    texts = text_similarities(arrays["record_text"], arrays["pair"])
+    return answers, pairs, np.column_stack([cosine, texts])
+
+
+def text_similarities(texts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Shares of common words, the rarer the heavier, and of common words with a digit."""
+    words = [set(re.findall(r"[^\W\d_]+|\d+(?:\.\d+)?", text.lower())) for text in texts]
+    codes = [{word for word in text.lower().split() if re.search(r"\d", word)} for text in texts]
+    used = Counter(word for one in words for word in one)
+    weight = {word: np.log(len(texts) / count) for word, count in used.items()}
+    rows = []
+    for left, right in pairs:
+        common, either = words[left] & words[right], words[left] | words[right]
+        rarity = sum(weight[word] for word in either)
+        alike = sum(weight[word] for word in common) / rarity if rarity else 0.0
+        both = len(codes[left] | codes[right])
+        rows.append((alike, len(codes[left] & codes[right]) / both if both else 0.0))
+    return np.array(rows)
+
+
+def calibration_error(same: np.ndarray, probability: np.ndarray) -> float:
+    """``sum_b n_b / n |mean of same - mean of probability|`` over ten bins."""
+    groups = np.minimum((10 * probability).astype(int), 9)
+    gaps = [abs((same - probability)[groups == one].sum()) for one in range(10)]
+    return float(sum(gaps) / len(same))
+
+
+def scores(same: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+    """F1, log loss and calibration error of probabilities of "same"."""
+    return {
+        "f1": float(f1_score(same, probability > 0.5)),
+        "log_loss": float(log_loss(same, np.clip(probability, 1e-15, 1 - 1e-15))),
+        "calibration_error": calibration_error(same, probability),
+    }
+
+
+def judge(
+    answers: pd.DataFrame,
+    pairs: pd.DataFrame,
+    features: np.ndarray,
+    methods: list[str],
+    epochs: int,
+) -> tuple[dict[str, dict[str, float]], np.ndarray]:
+    """Scores of every method on the pairs with an answer, and judges' effective number."""
+    data = CrowdData(None, labels=answers, classes=[0, 1])
+    result = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
+    ours = result.class_probabilities[1]
+    asked = pairs.loc[ours.index]
+    same = asked["same"].to_numpy()
+    matches = match_records(
+        ours, asked["left"], asked["right"], features[ours.index], second_match=(None, None)
+    )
+    votes = answers.groupby("item")["label"].mean().loc[ours.index].to_numpy()
+    found = {
+        "ours": scores(same, ours.to_numpy()),
+        "ours_with_features": scores(same, matches.probabilities),
+        "majority": scores(same, votes),
+    }
+    for name in methods:
+        found[name] = scores(same, peer(name, answers).loc[ours.index].to_numpy())
+    annotators = result.model.annotators
+    return found, annotators.effective_number(result.guide.posteriors)
+
+
+def peer(name: str, answers: pd.DataFrame) -> pd.Series:
+    """Probabilities of "same" of a method of crowd-kit."""
+    from crowdkit import aggregation
+
+    method = getattr(aggregation, name)(**({"random_state": 0} if name == "MACE" else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of crowd-kit's own arithmetic
+        method.fit(answers.rename(columns={"item": "task"}))
+    return method.probas_.reindex(columns=[0, 1]).fillna(0)[1]
+
+
+def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float:
+    """F1 of the best of the judges who answered nearly everything; it takes the truth to know."""
+    found = []
+    for _, own in answers.groupby("worker"):
+        if len(own) >= 0.95 * len(pairs):
+            found.append(f1_score(pairs.loc[own["item"], "same"], own["label"] == 1))
+    return float(max(found, default=np.nan))
+
+
+def figures(found: list[dict[str, dict[str, float]]], methods: list[str]) -> dict[str, object]:
+    """Means over the panels, under the names of the JSON object."""
+    mean = {
+        name: {kind: float(np.mean([one[name][kind] for one in found])) for kind in found[0][name]}
+        for name in found[0]
+    }
+    row: dict[str, object] = {name: mean[name]["f1"] for name in list(mean)[:3]}
+    row["best_peer"] = max((mean[name]["f1"] for name in methods), default=None)
+    row["peers"] = {name: mean[name]["f1"] for name in methods}
+    for kind in ("log_loss", "calibration_error"):
+        row[kind] = {name: mean[name][kind] for name in mean}
+    return rounded(row)
+
+
+def rounded(value: object) -> object:
+    """Floats with four digits, wherever they are."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
+    """Run the example; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
+    parser.add_argument("--data", type=Path, default=Path(folder))
+    parser.add_argument("--sets", nargs="*", help="names; default: all")
+    parser.add_argument("--panels", type=int, default=30, help="panels of each size")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[3, 5, 10])
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
+    parser.add_argument("--epochs", type=int, default=200)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    files = {
+        file.stem.removeprefix("judges_"): file for file in sorted(options.data.glob("judges_*"))
+    }
+    if not files:
+        print(f"skipped: {options.data} holds no judges_*.npz")
+    methods = options.methods
+    if methods and importlib.util.find_spec("crowdkit") is None:
+        print("crowd-kit is not installed (pip install '.[peers]'): no peers")
+        methods = []
+
+    table: dict[str, dict[str, object]] = {}
+    for name in options.sets or files:
+        answers, pairs, features = load(files[name])
+        everybody, effective = judge(answers, pairs, features, methods, options.epochs)
+        row = figures([everybody], methods)
+        row["best_judge"] = round(best_judge(answers, pairs), 4)
+        row["effective_judges"] = {
+            kind: round(float(one), 1)
+            for kind, one in zip(("different", "same"), effective, strict=True)
+        }
+        rng = np.random.default_rng(0)
+        judges = answers["worker"].unique()
+        row["panels"] = {}
+        for size in options.sizes:
+            drawn = [rng.choice(judges, size, replace=False) for _ in range(options.panels)]
+            found = [
+                judge(
+                    answers[answers["worker"].isin(panel)],
+                    pairs,
+                    features,
+                    methods,
+                    options.epochs,
+                )[0]
+                for panel in drawn
+            ]
+            if found:
+                row["panels"][size] = figures(found, methods)
+        for size, part in {"all": row, **row["panels"]}.items():
+            keys = ("ours", "ours_with_features", "majority", "best_peer")
+            print(f"{name}, {size}: " + ", ".join(f"{key} {part[key]}" for key in keys), flush=True)
+        table[name] = row
+    print(json.dumps(table))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Annotators who err together: answers of two kinds about items that differ by a trait.
+
+    t_i ~ Cat(rho) on a grid         p(y_i = 1 | t) = sigma(kappa (t - c))
+    (b_j, h_j) ~ N(m_0, S_0)         p(a_ij = 1 | t_i) = sigma(b_j t_i - h_j)
+
+Given the class alone answers are dependent: items near the cut c are hard for everybody, so that
+everybody errs about the same ones. Given the trait they are independent. A worker has a slope b
+(how sharply items are told apart) and a threshold h (where "1" begins). This is the two-parameter
+item response model with the places of items and persons exchanged; here the trait is summed out on
+its grid, exactly, and its distribution rho is free.
+
+The class is not what explains the answers best, which with many dependent annotators becomes
+"hard or not" (every free parameter of a class is used to explain the dependence), but the side of
+the trait that an item is on. The cut is where the workers together tell items apart best, which is
+where most of their own thresholds are:
+
+    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5)
+    I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))
+
+with the Fisher information I of all answers about t. A few workers hardly move it from its prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy  # whose parts are loaded when they are used
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.confusion import check_sizes
+from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
+from pyro_crowdclust.files.description import described
+
+# The grid of the trait: a step is small against the slope of a worker, the ends are certain.
+_END, _POINTS = 6.0, 25
+# Classes begin at Gaussians of this mean, up and down, and this deviation.
+_CENTRE, _SPREAD = 2.5, 1.5
+_CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
+# How much of the prior's say about the cut a worker takes over.
+_PER_WORKER = 0.2
+# Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 29.
+_NODES = 15
+
+
+@described
+class ItemTrait(nn.Module):
+    """Two classes as the two sides of a trait, seen through each worker's slope and threshold.
+
+    Class 1 is the second of ``CrowdData.class_ids``. For the model ``LatentTrait``, whose shares
+    of the classes follow from the trait.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    share
+        The share of class 1 that the prior of the trait expects.
+    strength
+        Pseudo-items of that prior; a third of the items is a good number.
+    slope, threshold
+        Mean and deviation of the prior of b, deviation of that of h.
+    sharpness
+        kappa, which cannot be learned from answers: how sharply the truth itself follows the
+        trait. Twice a typical worker, by default.
+
+    Examples
+    --------
+    >>> annotators = ItemTrait(3)
+    >>> sorted(annotators.priors()), annotators.num_classes
+    (['curves', 'trait'], 2)
+    """
+
+    num_classes = 2
+
+    def __init__(
+        self,
+        num_workers: int,
+        share: float = 0.5,
+        strength: float = 100.0,
+        slope: tuple[float, float] = (1.0, 0.7),
+        threshold: float = 1.0,
+        sharpness: float = 2.0,
+    ) -> None:
+        super().__init__()
+        check_sizes(num_workers, 2)
+        if not 0 < share < 1:
+            raise ValueError(f"share is {share}, but must be between 0 and 1")
+        for name, value in (
+            ("strength", strength),
+            ("slope's deviation", slope[1]),
+            ("threshold", threshold),
+            ("sharpness", sharpness),
+        ):
+            if not value > 0:
+                raise ValueError(f"{name} is {value}, but must be above 0")
+        self.num_workers = num_workers
+        self.sharpness = sharpness
+        points = torch.linspace(-_END, _END, _POINTS, dtype=torch.float64)
+        self.register_buffer("points", points)
+        self.register_buffer("design", torch.stack([points, -torch.ones_like(points)], 1))
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        self.register_buffer("nodes", torch.from_numpy(nodes))
+        self.register_buffer("node_weights", torch.from_numpy(weights / weights.sum()))
+        sides = [
+            (-((points - side * _CENTRE) ** 2) / (2 * _SPREAD**2)).softmax(0) for side in (-1, 1)
+        ]
+        base = (1 - share) * sides[0] + share * sides[1]
+        family = Dirichlet(_POINTS)
+        self.trait = ConjugatePrior(family, family.natural(strength * base), dims=("point",))
+        self.family = Gaussian(2)
+        mean = points.new_tensor([slope[0], 0.0])
+        covariance = torch.diag(points.new_tensor([slope[1] ** 2, threshold**2]))
+        self.curves = ConjugatePrior(
+            self.family,
+            self.family.natural(mean, covariance),
+            num_workers,
+            dims=("worker", "coefficient"),
+        )
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        return {"curves": self.curves, "trait": self.trait}
+
+    def sample(self) -> dict[str, Tensor]:
+        return sample_sites(self.priors())
+
+    def scores(
+        self, curves: Float[Tensor, "worker size"]
+    ) -> tuple[Float[Tensor, "worker point"], Float[Tensor, "worker point"]]:
+        """Mean and variance of ``b_j t - h_j`` at the points of the grid."""
+        mean, second = self.family.unpack(curves)
+        covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
+        variance = torch.einsum("gf,jfh,gh->jg", self.design, covariance, self.design)
+        # Rounding may leave a point's variance just below zero.
+        return mean @ self.design.mT, variance.clamp_min(1e-30)
+
+    def _at_nodes(self, curves: Tensor) -> Float[Tensor, "worker point node"]:
+        mean, variance = self.scores(curves)
+        return mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * self.nodes
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label point"]:
+        """``E[log p(label | t)]`` at every point, by quadrature; exact for statistics of a draw.
+
+        Its gradient in the mean statistics makes a natural step a Newton step averaged over q.
+        """
+        at_nodes = self._at_nodes(values["curves"])
+        one = nn.functional.logsigmoid(at_nodes) @ self.node_weights
+        return torch.stack([one - self.scores(values["curves"])[0], one], 1)
+
+    @torch.no_grad()
+    def cut(self, curves: Float[Tensor, "worker size"]) -> Float[Tensor, " cut"]:
+        """w, the probabilities of the places where the cut may be."""
+        slope, threshold = self.family.unpack(curves)[0].unbind(-1)
+        cuts = _CUTS.to(slope.device)
+        right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
+        information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
+        log_weight = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
+        return log_weight.softmax(0)
+
+    @torch.no_grad()
+    def sides(self, curves: Float[Tensor, "worker size"]) -> Float[Tensor, "point class"]:
+        """``p(y | t)`` at every point, the place of the cut averaged over."""
+        away = self.points.unsqueeze(-1) - _CUTS.to(self.points.device)
+        upper = torch.sigmoid(self.sharpness * away) @ self.cut(curves)
+        return torch.stack([1 - upper, upper], -1)
+
+    def log_classes(self, values: Mapping[str, Tensor]) -> Float[Tensor, " class"]:
+        """``log sum_t rho_t p(y | t)``: the shares of the classes that follow from the trait."""
+        return (values["trait"].exp() @ self.sides(values["curves"])).log()
+
+    def _log_joint(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row point"]
+    ) -> Float[Tensor, "*row class"]:
+        """``log sum_t rho_t p(y | t) p(a | t)``."""
+        joint = evidence + values["trait"]
+        largest = joint.detach().amax(-1, keepdim=True)
+        return ((joint - largest).exp() @ self.sides(values["curves"])).log() + largest
+
+    def sum_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row point"]
+    ) -> Float[Tensor, "*row class"]:
+        """``log sum_t p(t | y) p(a | t)`` from ``log p(a | t)``."""
+        return self._log_joint(values, evidence) - self.log_classes(values)
+
+    def _points_of_classes(self, values: Mapping[str, Tensor]) -> Float[Tensor, "class point"]:
+        """``p(t | y)``."""
+        joint = values["trait"].exp().unsqueeze(-1) * self.sides(values["curves"])
+        return (joint / joint.sum(0)).mT
+
+    def draw_states(
+        self, values: Mapping[str, Tensor], assignments: Float[Tensor, "item class"]
+    ) -> Float[Tensor, "item point"]:
+        """One-hot points of items of these classes."""
+        probabilities = assignments @ self._points_of_classes(values)
+        return torch.distributions.OneHotCategorical(probs=probabilities).sample()
+
+    @torch.no_grad()
+    def answer_probabilities(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``sum_t q(t | y, labels) E[p(label | t)]`` of answers that are not in ``labels``."""
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        evidence = labels.evidence(self.log_answers(values)) + values["trait"]
+        of_item = evidence.softmax(-1)[item].unsqueeze(1) * self.sides(values["curves"]).mT
+        of_item = of_item / of_item.sum(-1, keepdim=True).clamp_min(1e-300)
+        one = self._answers(values["curves"])[worker]
+        named = torch.where(label.unsqueeze(-1) == 1, one, 1 - one)
+        return (of_item * named.unsqueeze(1)).sum(-1)
+
+    def _answers(self, curves: Tensor) -> Float[Tensor, "worker point"]:
+        """``E[p(1 | t)]``."""
+        return torch.sigmoid(self._at_nodes(curves)) @ self.node_weights
+
+    @torch.no_grad()
+    def effective_number(
+        self, posteriors: Mapping[str, ConjugatePosterior]
+    ) -> Float[np.ndarray, " class"]:
+        """How many independent workers err as little together as these, for each class.
+
+        The share of the workers that errs about an item has some variance over the items of a
+        class. With independent errors it were ``sum_j p_j (1 - p_j) / M^2``; M times the ratio of
+        that to the variance under the model is the number. It is 1 for copies.
+        """
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        of_class = self._points_of_classes(values)
+        one = self._answers(values["curves"])
+        mean = of_class @ one.mT
+        independent = (mean * (1 - mean)).sum(-1)
+        given_trait = of_class @ (one * (1 - one)).sum(0)
+        total = one.sum(0)
+        shared = of_class @ total.square() - (of_class @ total).square()
+        return (self.num_workers * independent / (given_trait + shared)).numpy(force=True)
+
+    @torch.no_grad()
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> PosteriorSummary:
+        """Means and deviations by quadrature; intervals are those of Betas with these."""
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        of_class = self._points_of_classes(values)
+        curves = self.family.moments(posteriors["curves"].natural_parameters)
+        grid = torch.cartesian_prod(self.nodes, self.nodes)
+        weight = torch.cartesian_prod(self.node_weights, self.node_weights).prod(-1)
+        drawn = curves.mean.unsqueeze(1) + grid @ curves.root.mT
+        one = torch.sigmoid(drawn @ self.design.mT) @ of_class.mT
+        mean = torch.einsum("jnk,n->jk", one, weight)
+        variance = torch.einsum("jnk,n->jk", (one - mean.unsqueeze(1)).square(), weight)
+        mean, variance = mean.numpy(force=True), variance.numpy(force=True)
+        mean = np.stack([1 - mean, mean], -1)
+        variance = np.clip(np.stack([variance, variance], -1), 1e-12, None)
+        size = np.clip(mean * (1 - mean) / variance - 1, 1e-6, None)
+        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
+        return PosteriorSummary(mean, np.sqrt(variance), *beta.interval(interval))

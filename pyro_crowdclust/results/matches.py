@@ -1,0 +1,275 @@
+"""Pairs of records: what the records know of a pair's match, beside the answers about it.
+
+    p(y | answers)  propto  prod_e [ exp(w x_e^T beta) q_e / (1 - q_e) ]^{y_e}
+                            prod_r s^{max(0, n_r - 1)},      n_r = sum_{e of r} y_e
+
+Where two lists of records are matched, and a list holds nothing twice, a record has at most one
+match in the other: each of its n_r matches beyond the first costs a factor s. With s = 0 a second
+match cannot be; s = 1 is no constraint. Two factors hold every pair, that of its left and that of
+its right record, so that this is a graph on which sums are passed as messages (belief propagation;
+exact where it has no cycles). The sum over all matches of a record has a closed form,
+
+    sum_y prod_e c_e^{y_e} s^{max(0, n - 1)} = 1 + [ prod_e (1 + s c_e) - 1 ] / s ,
+
+so that a round is linear in the pairs. Features x of the pairs are regressed upon: beta is the
+(ridge) logistic regression of the probabilities without features, once: found again and again it
+would confirm itself. Texts that resemble each other mislead annotators, too, so features are no
+independent evidence: w is 1/2.
+
+Which s is right can be learned: p(answers | s) is the ratio of the sums over y with the odds q and
+with equal odds, chosen for each s so that the prior share of matches is the mean of q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
+
+# Odds beyond these are certain; messages stay finite.
+_LARGEST = 30.0
+_ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
+# Candidates where s is learned.
+_SECOND = (0.01, 0.05, 0.25, 1.0)
+# Halvings of the interval in which the equal odds are sought.
+_HALVINGS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """What ``match_records`` found.
+
+    Attributes
+    ----------
+    probabilities
+        ``p(match)`` of every pair.
+    second_match
+        s of the left and of the right records.
+    coefficients
+        beta of the features, standardized, and the intercept last; empty without features.
+    """
+
+    probabilities: Float[np.ndarray, " pair"]
+    second_match: tuple[float, float]
+    coefficients: Float[np.ndarray, " feature"]
+
+
+def match_records(
+    probabilities: ArrayLike,
+    left: ArrayLike,
+    right: ArrayLike,
+    features: ArrayLike | None = None,
+    second_match: Sequence[float | None] = (0.02, 0.02),
+    feature_weight: float = 0.5,
+    ridge: float = 1.0,
+) -> Matches:
+    """Probabilities of matches, from those given the answers and from what the records know.
+
+    Parameters
+    ----------
+    probabilities
+        ``p(match | answers)`` of every pair, best of a model that keeps what it promises, such as
+        ``LatentTrait``.
+    left, right
+        Ids of the records of every pair. The two lists have ids of their own: the same id left and
+        right is not the same record.
+    features
+        Numbers of every pair that grow or fall with its likeness, such as similarities of texts,
+        ``[pair, feature]``; constant columns are of no use, and harmless.
+    second_match
+        s of the left and of the right records: above 0, small where a record has at most one match
+        in the other list, 1 where it may have any number. None: the candidate (.01 to 1) under
+        which the probabilities are likeliest.
+    feature_weight
+        w.
+    ridge
+        Prior precision of a coefficient of a standardized feature.
+
+    Raises
+    ------
+    ValueError
+        For probabilities outside [0, 1], s outside (0, 1], arrays of different lengths, a pair that
+        is given twice, or features that are not finite.
+
+    Examples
+    --------
+    >>> found = match_records([0.9, 0.6, 0.1, 0.1], ["a", "a", "b", "c"], ["x", "y", "y", "z"])
+    >>> found.probabilities.round(2).tolist()
+    [0.8, 0.14, 0.09, 0.1]
+    """
+    q, sides = _checked_pairs(probabilities, left, right)
+    x = None if features is None else _standardized(features, len(q))
+    given = logit(np.clip(q, 1e-9, 1 - 1e-9))
+    share = float(np.clip(q.mean(), 1e-6, 1 - 1e-6))
+    chosen = _second_matches(second_match, given, share, sides)
+    found = expit(given + _messages(given, sides, chosen).sum(1))
+    beta = np.zeros(0)
+    if x is not None:
+        beta = _logistic_regression(x, found, ridge)
+        score = x @ beta
+        log_odds = given + feature_weight * (score - score.mean())
+        found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
+    return Matches(found, chosen, beta)
+
+
+def _checked_pairs(
+    probabilities: ArrayLike, left: ArrayLike, right: ArrayLike
+) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "pair side"]]:
+    q = np.asarray(probabilities, dtype=np.float64)
+    ends = {"left": pd.Series(list(left)), "right": pd.Series(list(right))}
+    for name, end in ends.items():
+        if q.shape != (len(end),):
+            raise ValueError(
+                f"probabilities have the shape {list(q.shape)}, but {name} names {len(end)} "
+                "records: give one of each for every pair"
+            )
+        if end.isna().any():
+            raise ValueError(f"{name} row {int(end.isna().argmax())} names no record")
+    outside = ~((q >= 0) & (q <= 1))
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(f"probabilities row {row} is {q[row]}, but must be between 0 and 1")
+    twice = pd.DataFrame(ends).duplicated().to_numpy()
+    if twice.any():
+        row = int(twice.argmax())
+        names = ", ".join(str(end[row]) for end in ends.values())
+        raise ValueError(f"pairs row {row} is ({names}) once more: give every pair once")
+    return q, np.stack([pd.factorize(end)[0] for end in ends.values()], 1)
+
+
+def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
+    x = np.asarray(features, dtype=np.float64)
+    if x.ndim != 2 or len(x) != num_pairs:
+        raise ValueError(
+            f"features have the shape {list(x.shape)}, but must be [{num_pairs}, feature]"
+        )
+    if not np.isfinite(x).all():
+        row = int((~np.isfinite(x)).any(1).argmax())
+        raise ValueError(f"features row {row} is not finite: fill it, or drop the pair")
+    deviation = x.std(0)
+    x = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    return np.concatenate([x, np.ones((num_pairs, 1))], 1)
+
+
+def _second_matches(
+    wanted: Sequence[float | None],
+    given: Float[np.ndarray, " pair"],
+    share: float,
+    sides: Int[np.ndarray, "pair side"],
+) -> tuple[float, float]:
+    if len(wanted) != 2:
+        raise ValueError(
+            f"second_match has {len(wanted)} numbers: give one for left, one for right"
+        )
+    for one in wanted:
+        if one is not None and not 0 < one <= 1:
+            raise ValueError(f"second_match has {one}, but must be above 0 and at most 1, or None")
+    # One side after the other: a first guess is no constraint.
+    chosen = [1.0 if one is None else one for one in wanted]
+    for side, one in enumerate(wanted):
+        if one is None:
+            candidates = [(*chosen[:side], s, *chosen[side + 1 :]) for s in _SECOND]
+            chosen = [*max(candidates, key=lambda pair: log_evidence(given, share, sides, pair))]
+    return chosen[0], chosen[1]
+
+
+def log_evidence(
+    given: Float[np.ndarray, " pair"],
+    share: float,
+    sides: Int[np.ndarray, "pair side"],
+    second_match: tuple[float, float],
+) -> float:
+    """``log sum_y p(answers | y) p(y | s)`` up to a constant: how likely s makes the answers.
+
+    Both sums, that of the posterior and that of the prior, are Bethe's: exact without cycles.
+    """
+    constant = _lost_to_factors(sides, second_match, share)
+    prior = np.full_like(given, logit(share) + constant)
+    posterior = log_sum(given + constant, sides, second_match)
+    return posterior - log_sum(prior, sides, second_match)
+
+
+def _lost_to_factors(
+    sides: Int[np.ndarray, "pair side"], second_match: tuple[float, float], share: float
+) -> float:
+    """What to add to equal log odds of all pairs so that the share is that without factors."""
+    if second_match == (1, 1):
+        return 0.0
+    low, high = 0.0, 8.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        log_odds = np.full(len(sides), logit(share) + middle)
+        mean = expit(log_odds + _messages(log_odds, sides, second_match).sum(1)).mean()
+        low, high = (middle, high) if mean < share else (low, middle)
+    return (low + high) / 2
+
+
+def log_sum(
+    log_odds: Float[np.ndarray, " pair"],
+    sides: Int[np.ndarray, "pair side"],
+    second_match: tuple[float, float],
+) -> float:
+    """Bethe's ``log sum_y prod_e odds_e^{y_e} prod_r s^{max(0, n_r - 1)}``."""
+    messages = _messages(log_odds, sides, second_match)
+    total = -float(np.logaddexp(0, log_odds + messages.sum(1)).sum())
+    for side, s in enumerate(second_match):
+        others = np.clip(log_odds + messages[:, 1 - side], -_LARGEST, _LARGEST)
+        product = np.bincount(sides[:, side], np.log1p(s * np.exp(others)))
+        total += float(_log_record(product, s).sum())
+    return total
+
+
+def _log_record(log_product: np.ndarray, s: float) -> np.ndarray:
+    """``log(1 + (prod - 1) / s)`` from ``log prod``."""
+    # log(e^x - 1) = x + log(1 - e^-x); x = 0 is a record without other pairs.
+    rest = log_product + np.log(-np.expm1(-np.maximum(log_product, 1e-300)))
+    return np.logaddexp(0, rest - np.log(s))
+
+
+def _messages(
+    log_odds: Float[np.ndarray, " pair"],
+    sides: Int[np.ndarray, "pair side"],
+    second_match: tuple[float, float],
+) -> Float[np.ndarray, "pair side"]:
+    """What the other pairs of a pair's two records say about it, in log odds."""
+    messages = np.zeros((len(log_odds), 2))
+    for _ in range(_ROUNDS):
+        new = np.zeros_like(messages)
+        for side, s in enumerate(second_match):
+            if s == 1:
+                continue
+            others = np.clip(log_odds + messages[:, 1 - side], -_LARGEST, _LARGEST)
+            terms = np.log1p(s * np.exp(others))
+            record = sides[:, side]
+            without = np.maximum(np.bincount(record, terms)[record] - terms, 0.0)
+            new[:, side] = without - _log_record(without, s)
+        change = np.abs(new - messages).max(initial=0.0)
+        messages = _DAMPING * messages + (1 - _DAMPING) * new
+        if change < _TOLERANCE:
+            break
+    return messages
+
+
+def _logistic_regression(
+    x: Float[np.ndarray, "pair feature"], target: Float[np.ndarray, " pair"], ridge: float
+) -> Float[np.ndarray, " feature"]:
+    """Ridge regression on probabilities by Newton's method; the intercept, last, is free."""
+    precision = np.full(x.shape[1], ridge)
+    precision[-1] = 1e-6
+    beta = np.zeros(x.shape[1])
+    beta[-1] = logit(np.clip(target.mean(), 1e-6, 1 - 1e-6))
+    for _ in range(50):
+        p = expit(x @ beta)
+        gradient = x.T @ (target - p) - precision * beta
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + np.diag(precision)
+        step = np.linalg.solve(curvature, gradient)
+        # A step in scores above two leaves the range in which the curvature holds.
+        beta += step * min(1.0, 2.0 / max(np.abs(x @ step).max(), 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return beta
