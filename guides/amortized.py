@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import summarize_workers
+from pyro_crowdclust.annotators import sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     FullPlate,
@@ -24,7 +24,6 @@ from pyro_crowdclust.distributions import (
     OfItems,
     PointEstimate,
     Rows,
-    SameCluster,
 )
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
@@ -125,9 +124,9 @@ class AmortizedGuide(nn.Module):
             }
         )
         self.outputs = AssignmentOutputs(model.num_clusters)
-        for name in self._rate_names():
-            point = self.points[name]
-            point.set_value(torch.full_like(point.value(), initial_rate))
+        if model.annotators is not None:
+            for name, value in sites_of(model.annotators).first_points(initial_rate).items():
+                self.points[name].set_value(value)
 
     def _log_probabilities(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """log q(z | o), in which merged outputs of the network count for one cluster."""
@@ -161,15 +160,13 @@ class AmortizedGuide(nn.Module):
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             z = self.assignments.sample(log_probabilities, batch)
             pyro.sample("x", self._latent(batch.features, trunk, z))
-        if batch.num_pairs:
+        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
             probabilities = softmax_without_denormals(log_probabilities)
-            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-                ends = batch.left, batch.right, batch.num_paired
-                pyro.sample("same", SameCluster(probabilities, *ends))
+            sites.sample_guide(probabilities, rates, batch)
             if self.recognition_term is not None:
-                ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-                relational = self.recognition_term.loss(probabilities, ratio, batch)
-                add_loss_term("recognition", relational)
+                fixed = {name: statistics.detach() for name, statistics in rates.items()}
+                said = sites.coupling(fixed, batch, probabilities.dtype, weighted=True)
+                add_loss_term("recognition", self.recognition_term.loss_of(probabilities, said))
         if self.consistency_term is not None:
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)

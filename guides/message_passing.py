@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, SameCluster
+from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
@@ -26,7 +27,6 @@ from pyro_crowdclust.inference import (
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
-    PairCoupling,
     RecognitionTerm,
     SumCoupling,
     add_loss_term,
@@ -99,9 +99,8 @@ class MessagePassingGuide(ConjugateGuide):
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
-        if rates and batch.num_pairs:
-            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+            sites.sample_guide(z, rates, batch)
 
     def _conditionals(
         self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
@@ -135,15 +134,14 @@ class MessagePassingGuide(ConjugateGuide):
             rates = {name: statistics.detach() for name, statistics in rates.items()}
             labels = {name: statistics.detach() for name, statistics in labels.items()}
         conditionals = self._conditionals(batch, weights, theta, labels)
-        if not rates or not batch.num_pairs:
+        sites = sites_of(self.model.annotators) if rates else None
+        if sites is None or not sites.in_batch(batch):
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
             if learn:
                 self._add_consistency(conditionals, heard, batch)
             return heard
-        annotators = self.model.annotators
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-        ratio = ratio.to(conditionals.components.dtype)
-        coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
+        dtype = conditionals.components.dtype
+        coupling = sites.coupling(rates, batch, dtype)
         field = self.model.supervision.coupling(batch)
         coupling = coupling if field is None else SumCoupling(coupling, field)
         alone, heard = self.solver.solve(conditionals, coupling)
@@ -152,7 +150,9 @@ class MessagePassingGuide(ConjugateGuide):
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
-            relational = self.recognition_term.loss(alone.assignments, ratio, batch)
+            fixed = {name: statistics.detach() for name, statistics in rates.items()}
+            said = sites.coupling(fixed, batch, dtype, weighted=True)
+            relational = self.recognition_term.loss_of(alone.assignments, said)
             add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, batch)
         return heard

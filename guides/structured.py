@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -27,7 +28,6 @@ from pyro_crowdclust.distributions import (
     OfItems,
     RowNormalAtMean,
     Rows,
-    SameCluster,
 )
 from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
 from pyro_crowdclust.files import described
@@ -37,7 +37,6 @@ from pyro_crowdclust.inference import (
     LabelTerm,
     LocalPosterior,
     LocalSolver,
-    PairCoupling,
     SumCoupling,
     add_loss_term,
 )
@@ -126,9 +125,9 @@ class StructuredGuide(ConjugateGuide):
             latents = self.recognition.latents(seen, rows)
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
                 pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
-        if self.model.annotators is not None and batch.num_pairs:
-            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+        rates = sites[2]
+        if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
+            answers.sample_guide(z, rates, batch)
 
     def log_ratios(
         self,
@@ -264,10 +263,8 @@ class StructuredGuide(ConjugateGuide):
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) once items have heard the answers and each other."""
         couplings = [self.model.supervision.coupling(batch)]
-        if rates and batch.num_pairs:
-            ratio = self.model.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-            ends = batch.left, batch.right, ratio.to(alone.dtype), batch.num_paired
-            couplings.append(PairCoupling(*ends))
+        if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
+            couplings.append(answers.coupling(rates, batch, alone.dtype))
         couplings = [coupling for coupling in couplings if coupling is not None]
         if not couplings:
             return alone

@@ -18,19 +18,18 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import summarize_workers
+from pyro_crowdclust.annotators import sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
     ConjugatePosterior,
     FullPlate,
-    SameCluster,
     sample_sites,
 )
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, softmax_without_denormals
 from pyro_crowdclust.files import described
-from pyro_crowdclust.inference import LocalPosterior, LocalSolver, PairCoupling
+from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.training import NaturalGradient
@@ -91,16 +90,14 @@ class TwoWayGuide(nn.Module):
             logits = self._logits(values | rates, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
-        if rates and batch.num_pairs:
-            z = self.model.of_clusters(cell)
-            with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-                pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+            sites.sample_guide(self.model.of_clusters(cell), rates, batch)
 
     @torch.no_grad()
     def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         model = self.model
         logits = model.cell_logits(values, batch)
-        if model.annotators is None or not batch.num_pairs:
+        if model.annotators is None or not sites_of(model.annotators).in_batch(batch):
             return logits
         cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))
         messages = self._messages(cells.logsumexp(-1), values, batch)
@@ -112,14 +109,17 @@ class TwoWayGuide(nn.Module):
         annotators = self.model.annotators
         rates = {name: values[name] for name in annotators.priors()}
         if self.epoch < self.trusting_epochs:
-            rates = {name: self.trusted.expand_as(rate) for name, rate in rates.items()}
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+            of_rates = {name: self.posteriors[name].family for name in rates}
+            rates = {
+                name: self.trusted.expand_as(rate) if of_rates[name] == Beta() else rate
+                for name, rate in rates.items()
+            }
         paired = batch.num_paired
-        coupling = PairCoupling(batch.left, batch.right, ratio, paired)
+        coupling = sites_of(annotators).coupling(rates, batch, alone.dtype)
         alone = alone[:paired]
         assignments = softmax_without_denormals(alone)
         _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
-        heard = coupling.messages(assignments)
+        heard = coupling.messages(assignments, last=True)
         return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
 
     @torch.no_grad()

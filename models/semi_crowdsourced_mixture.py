@@ -144,7 +144,7 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def sums_out(self, batch: Batch) -> bool:
         """Whether z has no site in this batch; see ``sum_out_assignments``."""
-        is_free = batch.features is not None and not batch.num_pairs
+        is_free = batch.features is not None and not batch.num_paired
         return self.sum_out_assignments is not None and is_free
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:

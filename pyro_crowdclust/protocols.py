@@ -134,6 +134,14 @@ class SupportsWorkers(Protocol):
 
 
 @runtime_checkable
+class SupportsRateStatistics(Protocol):
+    """A guide of workers who say what belongs together: for ``result.pages`` and merge moves."""
+
+    def rate_statistics(self) -> dict[str, Float[Tensor, "worker size"]]:
+        """E[t] of every site of the annotators, by name."""
+
+
+@runtime_checkable
 class SupportsConfusion(Protocol):
     """A guide of workers who give class labels: for ``result.confusion``."""
 

@@ -234,6 +234,89 @@ def simulate_partitions(
     return _answer_frame(pairs, page // pages_per_worker, label).assign(page=page)
 
 
+def simulate_placements(
+    labels: ArrayLike,
+    accuracy: ArrayLike,
+    *,
+    pages_per_worker: int,
+    page_size: int = 36,
+    lumped: float = 0.0,
+    careless: float = 0.0,
+    items: ArrayLike | None = None,
+    seed: int,
+) -> pd.DataFrame:
+    """Sorted pages: an item goes with its own class with probability ``a_m``, else with another.
+
+    As `simulate_partitions`, of which the accuracy is ``1 - error_rate``, but as placements, and
+    with pages that are not as the worker's others. On a lumped page classes share groups: each of
+    the K classes belongs to one of ``max(K // 2, 2)`` groups, drawn anew. On a careless page every
+    item goes with a class drawn at random.
+
+    Parameters
+    ----------
+    labels
+        True class of every item, integers or strings, shape `[N]`.
+    accuracy
+        Probability that an item is placed with its class, one per worker, shape `[M]`.
+    pages_per_worker
+        Pages that each worker sorts. Two pages may share items.
+    page_size
+        Items on a page, at least 2.
+    lumped, careless
+        Probabilities that a page is lumped, and that it is careless.
+    items
+        Positions of the items that are asked about, of at least two classes; default all.
+    seed
+        The same seed gives the same frame.
+
+    Returns
+    -------
+    Columns `page, item, worker, group` and `state` (sorted, lumped or careless, of the page), the
+    first four as `CrowdData(placements=...)` takes them.
+
+    Raises
+    ------
+    ValueError
+        As `simulate_partitions`, and where the two probabilities are more than 1 together.
+
+    Examples
+    --------
+    >>> crowd = simulate_placements(list("aabb"), [1.0], pages_per_worker=1, page_size=4, seed=0)
+    >>> crowd.groupby("group")["item"].apply(sorted).tolist()
+    [[0, 1], [2, 3]]
+    """
+    (accuracy,) = _worker_rates(accuracy=accuracy)
+    truth, items = _asked_items(labels, items)
+    _require_pages(pages_per_worker, page_size, len(items))
+    if not (lumped >= 0 and careless >= 0 and lumped + careless <= 1):
+        raise ValueError(
+            f"lumped and careless are {lumped} and {careless}, but must be probabilities of a sum "
+            "of at most 1"
+        )
+    num_classes = int(truth.max()) + 1
+    if num_classes < 2:
+        raise ValueError(
+            "all asked items are of one class, so a worker has no other group to misplace an item "
+            "in; pass items of at least two classes"
+        )
+    rng = np.random.default_rng(seed)
+    worker = np.repeat(np.arange(len(accuracy)), pages_per_worker)
+    states = ["lumped", "careless", "sorted"]
+    state = rng.choice(states, len(worker), p=[lumped, careless, 1 - lumped - careless])
+    frames = []
+    for page, (who, kind) in enumerate(zip(worker, state, strict=True)):
+        chosen = rng.choice(len(items), page_size, replace=False)
+        misplaced = rng.random(page_size) >= accuracy[who]
+        group = (truth[chosen] + misplaced * rng.integers(1, num_classes, page_size)) % num_classes
+        if kind == "lumped":
+            group = rng.permutation(np.arange(num_classes) % max(num_classes // 2, 2))[group]
+        elif kind == "careless":
+            group = rng.integers(num_classes, size=page_size)
+        columns = {"page": page, "item": items[chosen], "worker": who, "group": group}
+        frames.append(pd.DataFrame(columns).assign(state=kind))
+    return pd.concat(frames, ignore_index=True)
+
+
 def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:
     """``weight_m = log a_m / (1 - a_m) + log b_m / (1 - b_m)``, from each worker's true hit rates.
 

@@ -17,10 +17,19 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_labels,
 )
 from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
-from pyro_crowdclust.annotators.pairs import TwoCoin, summarize_workers
+from pyro_crowdclust.annotators.pairs import TwoCoin
+from pyro_crowdclust.annotators.sites import AnswerSites, sites_of, summarize_workers
+from pyro_crowdclust.annotators.sorted_pages import (
+    PAGE_STATES,
+    PagePosterior,
+    SortedPages,
+    pair_rates,
+)
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 
 __all__ = [
+    "PAGE_STATES",
+    "AnswerSites",
     "AnswerSources",
     "ClassStates",
     "CommunityConfusion",
@@ -29,6 +38,8 @@ __all__ = [
     "ItemTrait",
     "LabelLikelihood",
     "OneCoin",
+    "PagePosterior",
+    "SortedPages",
     "Truth",
     "TwoCoin",
     "TwoCoinClasses",
@@ -36,8 +47,10 @@ __all__ = [
     "check_features",
     "check_workers",
     "describe_annotators",
+    "pair_rates",
     "sample_answers",
     "sample_evidence",
     "sample_labels",
+    "sites_of",
     "summarize_workers",
 ]

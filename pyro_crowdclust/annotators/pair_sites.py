@@ -6,20 +6,20 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.sites import sites_of
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators
 
 
 def sample_answers(
-    annotators: PairAnnotators | None, z: Float[Tensor, "*enumerated item cluster"], batch: Batch
+    annotators: PairAnnotators | SortedPages | None,
+    z: Float[Tensor, "*enumerated item cluster"],
+    batch: Batch,
 ) -> None:
-    """Run the sites of the workers' rates, if there are any, and of every pair.
-
-    These are ``same`` and ``label``.
-    """
+    """Run the sites of the workers' rates, if there are any, and those of every pair or page."""
     if annotators is None:
         return
     with FullPlate("workers", annotators.num_workers):
@@ -27,24 +27,25 @@ def sample_answers(
             name: pyro.sample(name, prior.distribution())
             for name, prior in annotators.priors().items()
         }
-    if not batch.num_pairs:
-        return
-    with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-        same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
-        pyro.sample("label", annotators.answer(same, rates, batch.worker), obs=batch.label)
+    sites = sites_of(annotators)
+    if sites.in_batch(batch):
+        sites.sample(z, rates, batch)
 
 
-def check_workers(annotators: PairAnnotators | None, data: CrowdData) -> None:
+def check_workers(annotators: PairAnnotators | SortedPages | None, data: CrowdData) -> None:
     """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
-    if data.answers is None:
+    if not data.has_answers:
         return
     if annotators is None:
+        said = f"{data.num_pairs} answers" if data.placements is None else "sorted pages"
+        kind = "TwoCoin" if data.placements is None else "SortedPages"
         raise ValueError(
-            f"the data have {data.num_pairs} answers, but the model has no annotators: build "
-            "it with TwoCoin(data.num_workers), or pass CrowdData without pairs"
+            f"the data have {said}, but the model has no annotators: build "
+            f"it with {kind}(data.num_workers), or pass CrowdData without pairs"
         )
+    sites_of(annotators).check(data)
     if annotators.num_workers != data.num_workers:
         raise ValueError(
             f"the model has {annotators.num_workers} workers, but the answers come from "
-            f"{data.num_workers}: build it with TwoCoin(data.num_workers)"
+            f"{data.num_workers}: build it with {type(annotators).__name__}(data.num_workers)"
         )

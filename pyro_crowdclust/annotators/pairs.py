@@ -17,11 +17,11 @@ from pyro_crowdclust.files.description import described
 from pyro_crowdclust.protocols import PairAnnotators
 
 
-def summarize_workers(
-    annotators: PairAnnotators | None,
+def summarize_pair_workers(
+    annotators: PairAnnotators,
     sites: Mapping[str, ConjugatePosterior | PointEstimate],
     interval: float,
-) -> WorkerSummary | None:
+) -> WorkerSummary:
     """What the posteriors (or points) of the annotators' sites say of every worker.
 
     The weight of an answer is linear in the statistics of the sites,
@@ -31,7 +31,7 @@ def summarize_workers(
     Parameters
     ----------
     annotators
-        An annotator model of answers about pairs; of none there is nothing to say.
+        An annotator model of answers about pairs.
     sites
         What a guide has for each of ``annotators.priors()``.
     interval
@@ -41,12 +41,10 @@ def summarize_workers(
     --------
     >>> workers = TwoCoin(2, sensitivity=(8.0, 2.0))
     >>> sites = {name: ConjugatePosterior(prior) for name, prior in workers.priors().items()}
-    >>> summary = summarize_workers(workers, sites, interval=0.9)
+    >>> summary = summarize_pair_workers(workers, sites, interval=0.9)
     >>> summary.rates["sensitivity"].mean, summary.weight.round(2)
     (array([0.8, 0.8]), array([1.59, 1.59]))
     """
-    if annotators is None:
-        return None
     sites = {name: sites[name] for name in annotators.priors()}
     statistics = {name: site.mean().requires_grad_() for name, site in sites.items()}
     yes = next(iter(statistics.values())).new_ones(annotators.num_workers)

@@ -5,28 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
+from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.training.trainer import Trainer
-
-
-def answer_gain(
-    assignments: Float[Tensor, "item cluster"],
-    left: Int[Tensor, " pair"],
-    right: Int[Tensor, " pair"],
-    weight: Float[Tensor, " pair"],
-) -> Float[Tensor, "cluster cluster"]:
-    """``G_kl = sum_ij w_ij (q_ik q_jl + q_il q_jk)``: what the answers gain if k and l were one.
-
-    The expected log-likelihood of the answers is ``sum_ij w_ij <q_i, q_j>`` plus a constant
-    (Luo et al. 2018, eq. 20); joining k and l replaces ``q_ik q_jk + q_il q_jl`` by
-    ``(q_ik + q_il)(q_jk + q_jl)``.
-    """
-    half = assignments[left].mT @ (weight.unsqueeze(-1) * assignments[right])
-    return half + half.mT
 
 
 @dataclass
@@ -59,10 +42,8 @@ class MergeMoves(StructuralMoves):
         guide = trainer.guide
         batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments.double()[: batch.num_paired]
-        weight = guide.model.annotators.log_likelihood_ratio(
-            guide.rate_statistics(), batch.worker, batch.label
-        )
-        gain = answer_gain(answered, batch.left, batch.right, weight)
+        sites = sites_of(guide.model.annotators)
+        gain = sites.merge_gain(guide.rate_statistics(), answered, batch)
         held = answered.sum(0) >= 1
         proposed = ((gain > 0) & held & held.unsqueeze(-1)).triu(1)
         return sorted(map(tuple, proposed.nonzero().tolist()), key=lambda pair: -gain[pair])

@@ -189,7 +189,7 @@ class StructuralMoves(ABC):
         row = trainer.history[-1]
         row[self.column] = 0
         in_time = self.first_epoch <= row["epoch"] <= self.last_epoch
-        if not in_time or trainer.data.answers is None:
+        if not in_time or not trainer.data.has_answers:
             return
         if not isinstance(trainer.guide, MovableGuide):
             raise ValueError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,13 @@ from pyro_crowdclust.data.known_labels import (
     warn_about_contradictions,
 )
 from pyro_crowdclust.data.pair_answers import Answers, read_answers, warn_about_repeats
+from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import codes_and_ids, count, read_table, show, to_index, unknown
 
 _PAIR_COLUMNS = ["left", "right", "worker", "label"]
 _LABEL_COLUMNS = ["item", "worker", "label"]
+_PLACEMENT_COLUMNS = ["page", "item", "worker", "group"]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -54,6 +57,10 @@ class CrowdData:
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
         id), `label` (1, True or "same"; 0, False or "different") and optionally `page` (the
         task in which the answer was given). Other columns are ignored.
+    placements
+        Pages that workers sorted into groups, in place of ``pairs``: a table with the columns
+        `page` (any hashable id), `item`, `worker` (one for every page) and `group` (any hashable
+        name; it means something only on its own page).
     known
         One partial label per item, integers or names; None, NaN and -1 are unknown. A list or an
         array is in the order of the items. A series or a mapping says by its index, whatever that
@@ -75,7 +82,9 @@ class CrowdData:
     feature_names
         Names of the columns of a data frame; None of other features, which are told by position.
     answers
-        The answers in positions and codes, or None where there are none.
+        The answers about pairs in positions and codes, or None where there are none.
+    placements
+        The sorted pages in positions and codes, or None where there are none.
     known, known_ids
         Code of every item's label, -1 where unknown, and the label of each code; None and empty
         where `known` was not given.
@@ -95,7 +104,7 @@ class CrowdData:
         Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
         are missing, repeated or too few; an empty table or a missing column; an item that is
         unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
-        is none of the classes.
+        is none of the classes; an item twice on a page, or a page of several workers.
 
     Warns
     -----
@@ -120,6 +129,7 @@ class CrowdData:
     features: np.ndarray | Tensor | StoredFeatures | None
     feature_names: pd.Index | None
     answers: Answers | None
+    placements: Placements | None
     item_ids: pd.Index
     worker_ids: pd.Index
     page_ids: pd.Index
@@ -137,6 +147,7 @@ class CrowdData:
         features: np.ndarray | Tensor | pd.DataFrame | Dataset | StoredFeatures | None,
         pairs: Any | None = None,
         *,
+        placements: Any | None = None,
         known: Any | None = None,
         must_link: Any | None = None,
         cannot_link: Any | None = None,
@@ -146,6 +157,13 @@ class CrowdData:
     ) -> None:
         pairs = None if pairs is None else read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"])
         labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
+        if placements is not None:
+            placements = read_table(placements, "placements", _PLACEMENT_COLUMNS)
+        if pairs is not None and placements is not None:
+            raise ValueError(
+                "pairs and placements are given; pass the pages as placements alone, or all "
+                "answers as pairs (CrowdData(None, placements=...).as_pairs().pairs are theirs)"
+            )
         if classes is not None and labels is None:
             raise ValueError("classes are given without labels; pass labels, or leave classes out")
         if item_ids is None and isinstance(features, pd.DataFrame):
@@ -155,11 +173,13 @@ class CrowdData:
             features = read_features(features)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
-            item_ids = _ids_in_tables(pairs, labels)
+            item_ids = _ids_in_tables(pairs, labels, placements)
         ids = _read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
-        (of_pairs, of_labels), worker_ids = _read_workers(pairs, labels)
+        (of_pairs, of_labels, of_placements), worker_ids = _read_workers(pairs, labels, placements)
         answers, pages = (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs)
+        if placements is not None:
+            placements, pages = read_placements(placements, ids, of_placements)
         class_labels, class_ids = (
             (None, nobody)
             if labels is None
@@ -172,6 +192,7 @@ class CrowdData:
             features=features,
             feature_names=names,
             answers=answers,
+            placements=placements,
             item_ids=ids,
             worker_ids=worker_ids,
             page_ids=pages,
@@ -239,8 +260,75 @@ class CrowdData:
         return len(self.page_ids) > 0
 
     @property
+    def has_answers(self) -> bool:
+        """Whether anybody said which items belong together, in pairs or on sorted pages."""
+        return self.answers is not None or self.placements is not None
+
+    @property
+    def answers_per_worker(self) -> Int[np.ndarray, " worker"]:
+        """How many answers about pairs, or placements on pages, each worker gave."""
+        worker = torch.empty(0, dtype=torch.int64)
+        if self.answers is not None:
+            worker = self.answers.worker
+        elif self.placements is not None:
+            worker = self.placements.worker[self.placements.page]
+        return np.bincount(worker.numpy(), minlength=self.num_workers)
+
+    @cached_property
+    def _sorted(self) -> Placements | str:
+        if self.placements is not None:
+            return self.placements
+        if self.answers is None:
+            return "there are no answers"
+        return sort_pairs(self.answers, self.page_ids)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether all answers are pages that workers sorted into groups.
+
+        So are placements, and pairs with pages where one worker answered all pairs of a page and
+        the answers are transitive: if a, b are the same and b, c are, then a, c are.
+        """
+        return isinstance(self._sorted, Placements)
+
+    def as_placements(self) -> CrowdData:
+        """The same data with pages of pairs as placements: n for a page of n items.
+
+        Raises
+        ------
+        ValueError
+            Naming the first page that is not sorted, and why.
+
+        Examples
+        --------
+        >>> page = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [7] * 3, "label": [1, 0, 0]}
+        >>> data = CrowdData(np.eye(3), page | {"page": [0] * 3})
+        >>> data.as_placements()
+        CrowdData(3 items, features float64 [3], 3 placements by 1 worker on 3 items in 1 page)
+        """
+        if isinstance(self._sorted, str):
+            raise ValueError(f"the answers are not sorted pages: {self._sorted}")
+        return self._with(placements=self._sorted, answers=None, _pairs_index=None)
+
+    def as_pairs(self) -> CrowdData:
+        """The same data with placements as answers about all pairs of every page."""
+        if self.placements is None:
+            return self
+        answers = pairs_of(self.placements)
+        index = pd.RangeIndex(answers.num_pairs)
+        return self._with(answers=answers, placements=None, _pairs_index=index)
+
+    def _with(self, **parts: Any) -> CrowdData:
+        changed = object.__new__(CrowdData)
+        kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        changed.__dict__.update(kept | parts)
+        return changed
+
+    @property
     def annotated_items(self) -> Int[Tensor, " annotated"]:
-        """Sorted positions of the items that occur in at least one answer."""
+        """Sorted positions of the items in at least one answer or on at least one page."""
+        if self.placements is not None:
+            return self.placements.item.unique()
         if self.answers is None:
             return torch.empty(0, dtype=torch.int64)
         return torch.cat([self.answers.left, self.answers.right]).unique()
@@ -259,6 +347,21 @@ class CrowdData:
         if self.answers.page is not None:
             columns["page"] = self.page_ids[self.answers.page.numpy()]
         return pd.DataFrame(columns, index=self._pairs_index)
+
+    @property
+    def pages(self) -> pd.DataFrame | None:
+        """The placements as a table with the user's own ids, page after page, or None."""
+        if self.placements is None:
+            return None
+        page = self.placements.page.numpy()
+        return pd.DataFrame(
+            {
+                "page": self.page_ids[page],
+                "item": self.item_ids[self.placements.item.numpy()],
+                "worker": self.worker_ids[self.placements.worker.numpy()[page]],
+                "group": self.placements.group.numpy(),
+            }
+        )
 
     @property
     def labels(self) -> pd.DataFrame | None:
@@ -326,10 +429,17 @@ class CrowdData:
                 f"{count(self.num_labels, 'label')} of {self.num_classes} classes on "
                 f"{count(num_items, 'item')} by {count(self.num_workers, 'worker')}"
             )
-        if self.answers is None and self.class_labels is None:
+        if self.placements is not None:
+            parts.append(
+                f"{count(len(self.placements), 'placement')} by "
+                f"{count(self.num_workers, 'worker')} on "
+                f"{count(len(self.annotated_items), 'item')} in {count(len(self.page_ids), 'page')}"
+            )
+        elif self.answers is None and self.class_labels is None:
             parts.append("no answers")
         elif self.answers is not None:
             pages = f" in {count(len(self.page_ids), 'page')}" if self.has_pages else ""
+            pages += " sorted into groups" if self.is_sorted else ""
             parts.append(
                 f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
                 f"on {count(len(self.annotated_items), 'item')}{pages}"
@@ -362,13 +472,15 @@ def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
     return index
 
 
-def _ids_in_tables(pairs: pd.DataFrame | None, labels: pd.DataFrame | None) -> pd.Index:
+def _ids_in_tables(
+    pairs: pd.DataFrame | None, labels: pd.DataFrame | None, placements: pd.DataFrame | None
+) -> pd.Index:
     """Ids of the items that the tables name."""
     columns = [] if pairs is None else [pairs["left"], pairs["right"]]
-    columns += [] if labels is None else [labels["item"]]
+    columns += [table["item"] for table in (labels, placements) if table is not None]
     if not columns:
         raise ValueError("there are no items: pass features, pairs, labels or item_ids")
-    name = "labels" if pairs is None else "pairs"
+    name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
     return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
 
 
@@ -380,7 +492,8 @@ def _read_workers(
     columns = [table["worker"] for table in tables if table is not None]
     if not columns:
         return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
-    name = "labels" if tables[0] is None else "pairs"
+    names = ("pairs", "labels", "placements")
+    name = next(name for name, table in zip(names, tables, strict=True) if table is not None)
     codes, ids = codes_and_ids(_one_column(columns), name)
     return list(codes.split(lengths)), ids
 

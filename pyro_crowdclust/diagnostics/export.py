@@ -13,6 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust._version import __version__
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
 from pyro_crowdclust.diagnostics.class_labels import label_draws
@@ -60,8 +61,9 @@ def to_arviz(
     ==================== ===========================================================================
     posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
                          (cluster, dim), ``component_covariance``; of workers ``sensitivity`` and
-                         ``specificity`` (worker), or ``confusion`` (worker, class, label); of any
-                         other model its sites by name
+                         ``specificity`` (worker), or ``accuracy`` (worker) and ``habits`` (worker,
+                         page_state) of sorted pages, or ``confusion`` (worker, class, label); of
+                         any other model its sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
@@ -70,9 +72,11 @@ def to_arviz(
                          drawn anew
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         what was given, labels as positions in the coordinate ``label``
+                         what was given, labels as positions in the coordinate ``label``;
+                         ``groups`` (placement) of sorted pages
     constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
-                         ``worker_of_label`` (class_answer), by the user's ids; ``probabilities``
+                         ``worker_of_label`` (class_answer), ``page_of_placement`` and others, by
+                         the user's ids; ``probabilities``
                          (chain, item, cluster or class): q(z_i = k)
     ==================== ===========================================================================
 
@@ -173,6 +177,7 @@ def _check(fits: list[FittedModel], num_draws: int) -> None:
             result.data.item_ids.equals(first.item_ids)
             and result.data.worker_ids.equals(first.worker_ids)
             and result.data.num_pairs == first.num_pairs
+            and np.array_equal(result.data.answers_per_worker, first.answers_per_worker)
         )
         if not same:
             raise ValueError(
@@ -349,6 +354,12 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
     if data.labels is not None and data.class_labels is not None and len(rows.labels):
+    if data.placements is not None:
+        pages = data.pages
+        observed["groups"] = (("placement",), pages["group"].to_numpy())
+        for name in ("page", "item", "worker"):
+            constant[f"{name}_of_placement"] = (("placement",), _labels(pages[name]))
+    if len(rows.labels):
         labels = data.labels.iloc[rows.labels.numpy()]
         codes = data.class_labels.label[rows.labels]
         observed["labels"] = (("class_answer",), _array(codes))
@@ -389,6 +400,7 @@ def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, 
         "class": _labels(data.class_ids),
         "label": _labels(data.class_ids),
         "known_class": _labels(data.known_ids),
+        "page_state": np.array(PAGE_STATES),
     }
     if data.pairs is not None and len(rows.answers):
         coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])

@@ -11,7 +11,8 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import Message, effectful
 from torch import Tensor
 
-from pyro_crowdclust.inference.messages import PairCoupling
+from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import Batch
 
@@ -113,14 +114,16 @@ class RecognitionTerm:
         batch
             The batch.
         """
-        weight = -self.current_weight() * batch.pair_weight * ratio.detach()
-        ends = batch.left, batch.right
-        coupling = PairCoupling(*ends, weight.to(assignments.dtype), batch.num_paired)
-        paired = assignments[: batch.num_paired]
-        # What the items hear from each other is the gradient, and half of what they make of it the
-        # value, of a form that is quadratic in q.
-        twice = (paired * coupling.messages(paired.detach())).sum()
-        return twice - twice.detach() / 2
+        weight = (batch.pair_weight * ratio.detach()).to(assignments.dtype)
+        return self.loss_of(
+            assignments, PairCoupling(batch.left, batch.right, weight, batch.num_paired)
+        )
+
+    def loss_of(
+        self, assignments: Float[Tensor, "item cluster"], coupling: PairCoupling | PageCoupling
+    ) -> Float[Tensor, ""]:
+        """The term of what a coupling, weighted and without gradients, says of q(z | o)."""
+        return -self.current_weight() * coupling.potential(assignments[: coupling.num_items])
 
 
 @dataclass

@@ -6,74 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.distributions.pairs import pair_places
+from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.inference.last_round import last_round
 
-# Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
-# only there, messages are summed pair by pair.
-_DENSE_LIMIT = 1024
-
-
-class PairCoupling:
-    """Messages ``sum_j w_ij E[z_j]`` between the ends of answered pairs; Luo et al. 2018, eq. 14.
-
-    ``w_ij = E[log p(L | same) - log p(L | different)]``, summed over the answers of the pair.
-
-    Parameters
-    ----------
-    left, right
-        The ends of every pair, as rows of the assignments, all below ``num_items``.
-    weight
-        w of every answer.
-    num_items
-        The first ``num_items`` rows of the assignments may be ends of pairs.
-    """
-
-    def __init__(
-        self,
-        left: Int[Tensor, " pair"],
-        right: Int[Tensor, " pair"],
-        weight: Float[Tensor, " pair"],
-        num_items: int,
-    ) -> None:
-        self.num_items = num_items
-        self._left, self._right, self._weight = left, right, weight
-        self._dense: Tensor | None = None
-        if num_items <= _DENSE_LIMIT:
-            zeros = weight.new_zeros(num_items * num_items)
-            half = zeros.index_add_(0, pair_places(left, right, num_items), weight)
-            half = half.view(num_items, num_items)
-            self._dense = half + half.mT
-
-    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
-        """What every paired item hears, shape ``[num_items, K]``."""
-        if self._dense is not None:
-            return self._dense @ assignments[: self.num_items]
-        weight = self._weight.unsqueeze(-1)
-        total = assignments.new_zeros(self.num_items, assignments.shape[-1])
-        total = total.index_add(0, self._left, weight * assignments[self._right])
-        return total.index_add(0, self._right, weight * assignments[self._left])
-
 
 class SumCoupling:
     """The messages of several couplings of the same items; see ``supervision.Coupling``."""
 
-    def __init__(self, *couplings: PairCoupling) -> None:
+    def __init__(self, *couplings: PairCoupling | PageCoupling) -> None:
         self._couplings = couplings
         self.num_items = max(coupling.num_items for coupling in couplings)
 
-    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What each of the first ``num_items`` items hears from all."""
         total = torch.zeros_like(assignments[: self.num_items])
         for coupling in self._couplings:
-            total[: coupling.num_items] += coupling.messages(assignments[: coupling.num_items])
+            heard = coupling.messages(assignments[: coupling.num_items], last)
+            total[: coupling.num_items] += heard
         return total
 
 
@@ -225,7 +182,7 @@ class LocalSolver:
             raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
 
     def solve(
-        self, conditionals: LocalConditionals, coupling: PairCoupling | None = None
+        self, conditionals: LocalConditionals, coupling: PairCoupling | PageCoupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
         """q of a batch: of the items with answers as if they had none, and of all items.
 
@@ -245,7 +202,7 @@ class LocalSolver:
                 heard = self._exchange(conditionals, logits, assignments, coupling)
                 assignments = torch.cat([heard, assignments[coupling.num_items :]])
         if coupling is not None:
-            messages = coupling.messages(assignments)
+            messages = coupling.messages(assignments, last=True)
         unheard, joined = conditionals.last_round(alone, assignments, messages)
         return (joined if coupling is None else unheard), joined
 
@@ -254,7 +211,7 @@ class LocalSolver:
         conditionals: LocalConditionals,
         logits: Tensor,
         assignments: Tensor,
-        coupling: PairCoupling,
+        coupling: PairCoupling | PageCoupling,
     ) -> Float[Tensor, "paired cluster"]:
         alone = logits = logits[: coupling.num_items]
         assignments = assignments[: coupling.num_items]
@@ -270,7 +227,7 @@ class LocalSolver:
         alone: Float[Tensor, "paired cluster"],
         logits: Float[Tensor, "paired cluster"],
         assignments: Float[Tensor, "paired cluster"],
-        coupling: PairCoupling | SumCoupling,
+        coupling: PairCoupling | PageCoupling | SumCoupling,
     ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
         """Rounds of messages among the z: log q(z) and q(z) after them.
 

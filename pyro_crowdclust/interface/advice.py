@@ -34,7 +34,7 @@ def advice(result: Fitted) -> list[str]:
             found.append(
                 f"all {len(assigned)} clusters hold items: there may be more, so raise their number"
             )
-    if result.data.num_pairs and _unheard_share(result) > 0.5:
+    if result.data.has_answers and _unheard_share(result) > 0.5:
         found.append(
             "most answers come from workers who seem to guess: clusters may be much coarser than "
             'what the workers call "same" (raise their number) or finer, or features may not show '

@@ -152,6 +152,12 @@ def _add_fit(parsers: Any) -> None:
         help="answers: columns left, right, worker, label (1 or same, 0 or different), maybe page",
     )
     parser.add_argument(
+        "--placements",
+        type=Path,
+        metavar="FILE",
+        help="pages that workers sorted into groups: columns page, item, worker, group",
+    )
+    parser.add_argument(
         "--labels",
         type=Path,
         metavar="FILE",

@@ -20,7 +20,7 @@ from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import mixed_columns
 from pyro_crowdclust.interface.csv_files import write_csv
-from pyro_crowdclust.interface.mixtures import mixture_for
+from pyro_crowdclust.interface.mixtures import as_answered, mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (
     FeatureTable,
@@ -52,11 +52,12 @@ MODELS = {
 }
 _NETWORKS = ("deep-normal", "deep-bernoulli")
 # Files that tell of clusters, the features first.
-_FILES = ("features", "pairs", "known", "must_link", "cannot_link")
+_FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
 
 RESULT = "result.safetensors"
 SETTINGS = "settings.json"
 _PAIR_IDS = ("left", "right", "worker", "page")
+_PLACEMENT_IDS = ("page", "item", "worker", "group")
 _LABEL_IDS = ("item", "worker", "label")
 _KNOWN_IDS = ("item", "label")
 _LINK_IDS = ("left", "right")
@@ -197,7 +198,7 @@ def demo(options: Namespace) -> int:
                 "out": folder / "fit",
                 "id_column": None,
                 "ignore": [],
-                **dict.fromkeys(("known", "must_link", "cannot_link", "labels")),
+                **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
                 "binary": [],
                 "counts": [],
                 "model": "gaussian",
@@ -237,6 +238,7 @@ def _read_data(
         name: read_answers(Path(files[name]), columns)
         for name, columns in (
             ("pairs", _PAIR_IDS),
+            ("placements", _PLACEMENT_IDS),
             ("known", _KNOWN_IDS),
             ("must_link", _LINK_IDS),
             ("cannot_link", _LINK_IDS),
@@ -245,7 +247,7 @@ def _read_data(
     }
     if "known" in tables:
         tables["known"] = labels_by_item(tables["known"], Path(files["known"]))
-    return table, CrowdData(table.values, item_ids=table.ids, **tables)
+    return table, as_answered(CrowdData(table.values, item_ids=table.ids, **tables))
 
 
 def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:

@@ -199,7 +199,7 @@ class CrowdClusterer(
         self.labels_ = result.assignments
         self.clusters_ = result.clusters
         self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
-        self.workers_ = result.workers if result.data.num_pairs else None
+        self.workers_ = result.workers if result.data.has_answers else None
         self.n_iter_ = len(result.history)
         self.converged_ = result.stop_reason.startswith("converged")
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.errors import did_you_mean
@@ -28,6 +28,9 @@ from pyro_crowdclust.training import Stopping, robbins_monro
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
 FULL_BATCH_NUMBERS = 20_000_000
+
+# Pages of up to so many items are taken for single questions: sorting them is answering pairs.
+_SMALL_PAGE = 3
 
 # Scales of features are measured on this many rows at a time.
 _ROWS = 4096
@@ -107,11 +110,12 @@ def mixture_for(
     Returns
     -------
     Recipe
-        Its ``fit()`` trains. Without networks: up to 100 epochs until the ELBO per item stands
-        still, all data in every step while they are small, else minibatches; without answers with
-        the assignments summed out. With networks: 10 to 40 epochs, about 4,000 steps, and the
-        answers with the weight 20 on the recognition network. With answers also merge moves, with
-        networks from a quarter of the way on.
+        Answers that are sorted pages (``CrowdData.is_sorted``) are taken as such, all others as
+        pairs. Its ``fit()`` trains. Without networks: up to 100 epochs until the ELBO per item
+        stands still, all data in every step while they are small, else minibatches; without
+        answers with the assignments summed out. With networks: 10 to 40 epochs, about 4,000 steps,
+        and the answers with the weight 20 on the recognition network. With answers also merge
+        moves, with networks from a quarter of the way on.
 
     Raises
     ------
@@ -133,7 +137,10 @@ def mixture_for(
     """
     shape = _feature_shape(data)
     supervision = supervision or _supervision_of(data, num_clusters)
-    annotators = TwoCoin(data.num_workers) if data.num_pairs else None
+    data = as_answered(data)
+    annotators = None
+    if data.has_answers:
+        annotators = (TwoCoin if data.placements is None else SortedPages)(data.num_workers)
     if networks is None:
         made = (components or GaussianComponents)(num_clusters, math.prod(shape))
         model = SemiCrowdsourcedMixture(
@@ -158,7 +165,7 @@ def mixture_for(
         supervision,
     )
     networks.check(data)
-    term = RecognitionTerm(20.0) if data.num_pairs else None
+    term = RecognitionTerm(20.0) if data.has_answers else None
     guide = MessagePassingGuide(model, networks.recognition(shape), recognition_term=term)
     return Recipe(model, guide, data, _deep_options(data))
 
@@ -167,6 +174,7 @@ def cluster(
     features: Any,
     pairs: Any | None = None,
     *,
+    placements: Any | None = None,
     item_ids: Iterable[Hashable] | None = None,
     known: Any | None = None,
     must_link: Any | None = None,
@@ -182,7 +190,7 @@ def cluster(
 
     Parameters
     ----------
-    features, pairs, item_ids, known, must_link, cannot_link
+    features, pairs, placements, item_ids, known, must_link, cannot_link
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
         As for ``mixture_for``.
@@ -215,6 +223,7 @@ def cluster(
     data = CrowdData(
         features,
         pairs,
+        placements=placements,
         item_ids=item_ids,
         known=known,
         must_link=must_link,
@@ -237,6 +246,18 @@ def _check_options(options: Iterable[str]) -> None:
     for name in options:
         if name not in known:
             raise TypeError(f"cluster() has no argument {name!r}{did_you_mean(name, known)}")
+
+
+def as_answered(data: CrowdData) -> CrowdData:
+    """The data with pages of pairs that people sorted into groups as placements.
+
+    Pages of two or three items are questions about pairs, however these were asked.
+    """
+    if data.answers is None or not data.has_pages:
+        return data
+    pairs_per_page = data.num_pairs / len(data.page_ids)
+    is_large = pairs_per_page > _SMALL_PAGE * (_SMALL_PAGE - 1) / 2
+    return data.as_placements() if is_large and data.is_sorted else data
 
 
 def _feature_shape(data: CrowdData) -> tuple[int, ...]:
@@ -262,7 +283,7 @@ def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
 
 def _plain_options(data: CrowdData, components: Components) -> dict[str, Any]:
     common = {"epochs": 100, "stopping": Stopping(1e-4), "dtype": torch.float64}
-    common |= {"callbacks": [MergeMoves()] if data.num_pairs else []}
+    common |= {"callbacks": [MergeMoves()] if data.has_answers else []}
     if data.num_items * components.family.size <= FULL_BATCH_NUMBERS:
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
@@ -277,7 +298,7 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
         "step_size": robbins_monro(0.1, delay=200.0),
         "optim": partial(torch.optim.Adam, lr=3e-3),
         "dtype": torch.get_default_dtype(),  # in which the networks were made
-        "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.num_pairs else [],
+        "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.has_answers else [],
     }
 
 

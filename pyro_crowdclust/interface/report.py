@@ -116,10 +116,24 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
             "Workers",
             "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: "
             "how often “different” of items of two. The weight is what an answer counts, in nats: "
-            "near zero for guessing, below it for saying the opposite. Intervals hold 90 %.",
+            "near zero for guessing, below it for saying the opposite. Intervals hold 90 %. Of "
+            "sorted pages, accuracy: how often the worker puts an item where its cluster is at "
+            "home; lumped and careless: shares of such pages.",
             _table(_with_intervals(found["workers"].sort_values("weight", ascending=False))),
             _picture("weights of workers", lambda: plot_worker_weights(result)),
             _picture("rates of workers", lambda: plot_workers(result)),
+        )
+
+    if "pages" in found:
+        yield _section(
+            "Pages",
+            "The twenty that are least like sorted ones, or have most items out of place. On "
+            "lumped pages clusters share groups; careless ones say nothing.",
+            _table(
+                found["pages"]
+                .sort_values(["sorted", "misplaced"], ascending=[True, False])
+                .head(20)
+            ),
         )
 
 
@@ -142,7 +156,7 @@ def _class_sections(found: dict[str, pd.DataFrame]) -> Iterable[str]:
 def _with_intervals(workers: pd.DataFrame) -> pd.DataFrame:
     """The workers' table with each rate and its interval in one column."""
     columns = {}
-    for name in ("sensitivity", "specificity"):
+    for name in (column.removesuffix("_lower") for column in workers if column.endswith("_lower")):
         low, high = workers[f"{name}_lower"], workers[f"{name}_upper"]
         columns[name] = [
             f"{mean:.2f}" if pd.isna(a) else f"{mean:.2f} ({a:.2f} to {b:.2f})"

@@ -17,8 +17,9 @@ def has_clusters(result: Fitted) -> bool:
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
-    Of clusters: ``items``, ``clusters``, and ``workers`` where there are answers. Of classes:
-    ``items``, ``classes``, ``workers`` and ``confusion``. Of both ``history``.
+    Of clusters: ``items``, ``clusters``, ``workers`` where there are answers and ``pages`` where
+    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of both
+    ``history``.
 
     Examples
     --------
@@ -31,8 +32,10 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """
     if has_clusters(result):
         found = {"items": _item_table(result), "clusters": result.clusters}
-        if result.data.num_pairs:
+        if result.data.has_answers:
             found["workers"] = result.workers
+        if result.data.placements is not None:
+            found["pages"] = result.pages
     else:
         found = _tables_of_classes(result)
     return found | {"history": result.history.set_index("epoch")}

@@ -16,6 +16,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links, Neighbors
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.minibatches.item_order import Others
+from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.selection import Part, Selection
 
@@ -37,7 +38,8 @@ class Batch:
     worker, label
         Code of the worker; 1 for "same", 0 for "different".
     num_paired
-        The items that occur in the batch's answers are exactly its first `num_paired` rows.
+        The items that occur in the batch's answers, or on its pages, are exactly its first
+        `num_paired` rows.
     num_items, num_workers
         Size of the whole data, not of the batch.
     class_labels
@@ -50,6 +52,8 @@ class Batch:
         Which items share labels or links; None likewise.
     part
         Which rows these are of the batch that several processes share, or None.
+    pages
+        The sorted pages, or None where the batch has none.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -67,6 +71,7 @@ class Batch:
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
     part: Part | None = None
+    pages: BatchPages | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -134,15 +139,18 @@ class Batch:
             moved["class_labels"] = self.class_labels.to(device)
         if self.neighbors is not None:
             moved["neighbors"] = self.neighbors.to(device)
+        if self.pages is not None:
+            moved["pages"] = self.pages.to(device)
         if all(value is getattr(self, name) for name, value in moved.items()):
             return self
         return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:
-        return (
-            f"Batch({len(self.items)} of {self.num_items} items, {self.num_paired} of them in "
-            f"{self.num_pairs} answers)"
-        )
+        said = f"in {self.num_pairs} answers"
+        if self.pages is not None:
+            said = f"on {self.pages.num_pages} pages"
+        items = f"{len(self.items)} of {self.num_items} items"
+        return f"Batch({items}, {self.num_paired} of them {said})"
 
 
 def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
@@ -157,7 +165,7 @@ def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     >>> batch.items.tolist(), batch.left.tolist(), batch.right.tolist()
     ([1, 3, 0, 2], [1], [0])
     """
-    ones, every = constant_weights(data.num_items, 1.0), torch.arange(data.num_pairs)
+    ones, every = constant_weights(data.num_items, 1.0), every_answer(data)
     selection = Selection.of(data, data.annotated_items, Others(data).all(), ones, every)
     return with_supervision(data, shared_batch(data, selection, ranks or Ranks()))
 
@@ -178,7 +186,7 @@ def answered_batch(data: CrowdData) -> Batch | None:
         return None
     others = supervised[~torch.isin(supervised, items)]
     weight = constant_weights(len(items) + len(others), 1.0)
-    selection = Selection.of(data, items, others, weight, torch.arange(data.num_pairs))
+    selection = Selection.of(data, items, others, weight, every_answer(data))
     return with_supervision(data, _make_batch(data, selection))
 
 
@@ -250,13 +258,19 @@ def shared_batch(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
 def _make_batch(data: CrowdData, selection: Selection) -> Batch:
     """The batch of the selected items and answers, which are read here."""
     answers = data.answers or Answers(no_codes(), no_codes(), no_codes(), constant_weights(0, 1.0))
-    items, chosen = selection.items, selection.answers
+    items, chosen, pages = selection.items, selection.answers, None
+    left, right = selection.left, selection.right
+    if data.placements is not None:
+        scale = selection.pair_weight
+        if len(chosen):
+            pages = BatchPages.of(data.placements, chosen, selection.paired, scale)
+        left = right = chosen = no_codes()
     return Batch(
         features=None if data.features is None else data.rows(items),
         items=items,
         item_weight=selection.item_weight,
-        left=selection.left,
-        right=selection.right,
+        left=left,
+        right=right,
         worker=answers.worker.index_select(0, chosen),
         label=answers.label.index_select(0, chosen),
         pair_weight=constant_weights(len(chosen), selection.pair_weight),
@@ -265,6 +279,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         num_workers=data.num_workers,
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
         part=selection.part,
+        pages=pages,
     )
 
 
@@ -299,6 +314,11 @@ def _common(weight: Float[Tensor, " row"]) -> float | Float[Tensor, " row"]:
         return 1.0
     first = weight[0]
     return float(first) if bool((weight == first).all()) else weight
+
+
+def every_answer(data: CrowdData) -> Int[Tensor, " answer"]:
+    """Positions of all answers: of pages where the data are sorted pages, else of pairs."""
+    return torch.arange(data.num_pairs if data.placements is None else data.placements.num_pages)
 
 
 def no_codes() -> Int[Tensor, " 0"]:

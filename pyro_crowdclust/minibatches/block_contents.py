@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.placements import Placements
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,32 +42,49 @@ class BlockContents:
     ----------
     codes
         The block of every answer: 0, 1, 2, ... without gaps.
-    answers
-        The answers.
+    held
+        ``block * num_items + item`` of every item in every block.
     num_items
         How many items there are.
-
-    Raises
-    ------
-    ValueError
-        If the codes are no such numbers.
     """
 
-    def __init__(self, codes: Int[Tensor, " pair"], answers: Answers, num_items: int) -> None:
+    def __init__(
+        self, codes: Int[Tensor, " answer"], held: Int[Tensor, " held"], num_items: int
+    ) -> None:
         self.codes = codes
-        self.count = _checked_num_blocks(codes, answers.num_pairs)
-        self.answers = _Ragged.group(torch.arange(answers.num_pairs), codes, self.count)
-        held = torch.cat([codes * num_items + answers.left, codes * num_items + answers.right])
+        self.count = int(codes.max()) + 1
+        self.answers = _Ragged.group(torch.arange(len(codes)), codes, self.count)
         held = held.unique()
         self.items = _Ragged.group(held % num_items, held // num_items, self.count)
         self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
+
+    @classmethod
+    def of_pairs(
+        cls, codes: Int[Tensor, " pair"], answers: Answers, num_items: int
+    ) -> BlockContents:
+        """Blocks of answers about pairs.
+
+        Raises
+        ------
+        ValueError
+            If the codes are not 0, 1, 2, ... without gaps.
+        """
+        _check_codes(codes, answers.num_pairs)
+        ends = torch.cat([answers.left, answers.right])
+        return cls(codes, codes.repeat(2) * num_items + ends, num_items)
+
+    @classmethod
+    def of_pages(cls, placements: Placements, num_items: int) -> BlockContents:
+        """Every sorted page is a block, and its only answer."""
+        codes = torch.arange(placements.num_pages)
+        return cls(codes, placements.page * num_items + placements.item, num_items)
 
     def num_holding(self, items: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
         """How many blocks hold each of these items."""
         return self._num_holding[torch.searchsorted(self._annotated, items)]
 
 
-def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
+def _check_codes(codes: Tensor, num_pairs: int) -> None:
     is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
     if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
         raise ValueError(
@@ -79,7 +97,6 @@ def _checked_num_blocks(codes: Tensor, num_pairs: int) -> int:
             f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
             "blocks 0, 1, 2, ... without gaps"
         )
-    return count
 
 
 __all__ = ["BlockContents"]

@@ -57,10 +57,11 @@ class MinibatchSampler:
     batch_size
         About how many items without answers a step draws.
     answers_per_step
-        About how many answers a step draws.
+        About how many answers a step draws; a sorted page of n items counts as the n (n - 1) / 2
+        pairs that it says something of.
     blocks
         How answers are put into blocks, called afresh for every epoch. None takes `PageBlocks()`
-        where the answers have pages, else `ConnectedBlocks()`.
+        where the answers have pages, else `ConnectedBlocks()`. Sorted pages are blocks themselves.
     generator
         Source of all randomness. It is used up by construction and by every epoch.
 
@@ -93,6 +94,10 @@ class MinibatchSampler:
         check_size("answers_per_step", answers_per_step)
         self.data = data
         self.answers_per_step = answers_per_step
+        if data.placements is not None and not isinstance(blocks, PageBlocks | None):
+            raise ValueError(
+                f"blocks are {blocks}, but sorted pages are drawn as they are: leave out blocks"
+            )
         self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
         self.generator = generator
         self._unpaired = Others(data)
@@ -139,16 +144,20 @@ class MinibatchSampler:
         return drawn
 
     def _renew_blocks(self) -> None:
-        answers = self.data.answers
+        answers, placements = self.data.answers, self.data.placements
+        if placements is not None and self._blocks is None:
+            self._blocks = BlockContents.of_pages(placements, self.data.num_items)
         if answers is None:
             return
         codes = self.block_maker(answers, self.generator)
         # Blocks that stay the same, such as pages, are prepared only once.
         if self._blocks is None or not torch.equal(codes, self._blocks.codes):
-            self._blocks = BlockContents(codes, answers, self.data.num_items)
+            self._blocks = BlockContents.of_pairs(codes, answers, self.data.num_items)
 
     def _blocks_per_step(self, blocks: BlockContents) -> int:
-        mean_size = self.data.num_pairs / blocks.count
+        placements = self.data.placements
+        num_pairs = self.data.num_pairs if placements is None else placements.num_pairs
+        mean_size = max(num_pairs / blocks.count, 1.0)
         return min(max(round(self.answers_per_step / mean_size), 1), blocks.count)
 
     def _step(

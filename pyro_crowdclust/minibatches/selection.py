@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.pages import BatchPages
 
 
 class Part(NamedTuple):
@@ -34,9 +35,13 @@ class Selection:
     item_weight
         Inverse inclusion rate of every item.
     answers
-        Positions of the answers.
+        Positions of the answers about pairs; of the pages where the data are sorted pages.
     left, right
-        The two items of each answer, as rows of the batch.
+        What answers tie together: the two items of each, as rows of the batch. Of a page its first
+        item and each of its others.
+    tie
+        The answer, as a row of ``answers``, of every ``left`` and ``right``; None where each is its
+        own.
     pair_weight
         Inverse inclusion rate of every answer.
     part
@@ -51,6 +56,7 @@ class Selection:
     right: Int[Tensor, " pair"]
     pair_weight: float
     part: Part | None = None
+    tie: Int[Tensor, " tie"] | None = None
 
     @classmethod
     def of(
@@ -64,6 +70,12 @@ class Selection:
     ) -> Selection:
         """Select answers, the ``paired`` items that occur in them, and other items."""
         left = right = answers
+        if data.placements is not None:
+            pages = BatchPages.of(data.placements, answers, paired)
+            sizes = torch.bincount(pages.page, minlength=len(answers))
+            left = pages.row[sizes.cumsum(0) - sizes][pages.page]
+            tied = paired, others, item_weight, answers, left, pages.row, pair_weight
+            return cls(*tied, tie=pages.page)
         if data.answers is not None:
             # `index_select` is several times faster than brackets, which counts in every step.
             left = torch.searchsorted(paired, data.answers.left.index_select(0, answers))
@@ -94,7 +106,8 @@ class Selection:
         start, stop = _filled_up(held, len(self.others))[rank : rank + 2].tolist()
 
         own_paired = (owner_of_row == rank).nonzero().squeeze(1)
-        own_answers = (owner_of_row[self.left] == rank).nonzero().squeeze(1)
+        own_ties = (owner_of_row[self.left] == rank).nonzero().squeeze(1)
+        own_answers, tie = (own_ties, None) if self.tie is None else _renumbered(self.tie[own_ties])
         num_paired, of = len(self.paired), len(self.paired) + len(self.others)
         rows = torch.cat([own_paired, torch.arange(num_paired + start, num_paired + stop)])
         weight = count * self.item_weight[rows]
@@ -108,10 +121,11 @@ class Selection:
             others=items[len(own_paired) :],
             item_weight=weight,
             answers=self.answers[own_answers],
-            left=new_row[self.left[own_answers]],
-            right=new_row[self.right[own_answers]],
+            left=new_row[self.left[own_ties]],
+            right=new_row[self.right[own_ties]],
             pair_weight=count * self.pair_weight,
             part=Part(rows, of),
+            tie=tie,
         )
 
     def _components(self) -> Int[np.ndarray, " paired"]:
@@ -121,6 +135,12 @@ class Selection:
         if not len(self.paired):
             return np.empty(0, dtype=np.int64)
         return scipy.sparse.csgraph.connected_components(edges, directed=False)[1].astype(np.int64)
+
+
+def _renumbered(codes: Int[Tensor, " tie"]) -> tuple[Tensor, Tensor]:
+    """The codes that occur, sorted, and the position of each code among them."""
+    held, position = codes.unique(return_inverse=True)
+    return held, position
 
 
 def _filled_up(held: Int[np.ndarray, " rank"], count: int) -> Int[np.ndarray, " bound"]:

@@ -18,21 +18,25 @@ from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor
 
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.features import in_order
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
+from pyro_crowdclust.distributions.pages import overlap_of
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import (
     SupportsConfusion,
     SupportsInfer,
     SupportsMixture,
+    SupportsRateStatistics,
     SupportsWorkers,
     part_of,
 )
@@ -362,7 +366,7 @@ class Fitted:
         Intervals are central, 90 %.
         """
         summary = self._guide(SupportsWorkers, "workers").workers()
-        if summary is None or self.data.answers is None:
+        if summary is None or not self.data.has_answers:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"
             )
@@ -376,9 +380,52 @@ class Fitted:
                     f"{name}_upper": entry.upper,
                 }
         columns |= {"weight": summary.weight, "weight_sd": summary.weight_sd}
-        counts = np.bincount(self.data.answers.worker, minlength=self.data.num_workers)
-        columns["answers"] = counts
+        columns["answers"] = self.data.answers_per_worker
         return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
+
+    @cached_property
+    def pages(self) -> pd.DataFrame:
+        """One row per sorted page: what became of it.
+
+        ``worker``, ``items`` and ``groups`` are what is known, ``sorted``, ``lumped`` and
+        ``careless`` the probabilities of the page's states, ``lumped_pairs`` the expected pairs of
+        clusters that share a group, and ``misplaced`` the expected items outside of their
+        cluster's group.
+
+        Raises
+        ------
+        ValueError
+            If the model is not of sorted pages.
+        """
+        annotators = part_of(self.model, "annotators", SortedPages)
+        if annotators is None or self.data.placements is None:
+            raise ValueError(
+                "there are no sorted pages: the model's annotators are no SortedPages, or the data "
+                "have no placements"
+            )
+        placements = self.data.placements
+        pages = BatchPages.of(
+            placements, torch.arange(placements.num_pages), torch.arange(self.data.num_items)
+        )
+        of_guide = self._guide(SupportsRateStatistics, "pages").rate_statistics()
+        rates = {name: statistics.cpu() for name, statistics in of_guide.items()}
+        assignments = torch.from_numpy(np.array(self.probabilities))
+        posterior = annotators.posterior(rates, assignments, pages)
+        states = posterior.states.numpy()
+        counts = pages.counts(assignments)
+        homes = posterior.mean_homes
+        at_home = (homes[..., 1:] * counts).sum((1, 2))
+        # A cluster without items on the page has a home, too, but nobody saw it.
+        held = counts.sum(-1, keepdim=True).clamp(max=1.0)
+        columns = {
+            "worker": self.data.worker_ids[placements.worker.numpy()],
+            "items": placements.page_sizes.numpy(),
+            "groups": placements.num_groups.numpy(),
+            **{name: states[:, state] for state, name in enumerate(PAGE_STATES)},
+            "lumped_pairs": overlap_of(homes * held).numpy(),
+            "misplaced": (placements.page_sizes - at_home).numpy(),
+        }
+        return pd.DataFrame(columns, index=self.data.page_ids.rename("page"))
 
     @property
     def class_probabilities(self) -> pd.DataFrame:

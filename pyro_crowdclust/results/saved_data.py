@@ -11,6 +11,7 @@ from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.files.checks import (
     check_codes,
     check_count,
@@ -19,7 +20,12 @@ from pyro_crowdclust.files.checks import (
     check_shape,
 )
 
-_PARTS = {"answers": Answers, "links": Links, "class_labels": ClassLabels}
+_PARTS = {
+    "answers": Answers,
+    "placements": Placements,
+    "links": Links,
+    "class_labels": ClassLabels,
+}
 _IDS = ("item_ids", "worker_ids", "page_ids", "known_ids", "class_ids")
 
 
@@ -46,12 +52,15 @@ def data_of(fields: Any) -> CrowdData:
         If the fields are not those of any data: a code that is none of the ids, say.
     """
     given = dict(check_kind("data", fields, dict))
+    # Files from before there were sorted pages do not speak of them.
+    given.setdefault("placements", None)
     ids = {name: check_ids(name, given[name]) for name in _IDS}
     check_count("num_contradictions", given["num_contradictions"])
     if given["known"] is not None:
         check_codes("known", given["known"], len(ids["item_ids"]), len(ids["known_ids"]), least=-1)
     for name, check in (
         ("answers", _check_answers),
+        ("placements", _check_placements),
         ("links", _check_links),
         ("class_labels", _check_class_labels),
     ):
@@ -77,6 +86,18 @@ def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:
         raise ValueError("answers.label holds other numbers than 0 and 1")
     if answers["page"] is not None:
         check_codes("answers.page", answers["page"], len(left), len(ids["page_ids"]))
+
+
+def _check_placements(placements: dict[str, Any], ids: dict[str, Any]) -> None:
+    num_pages = len(ids["page_ids"])
+    item = check_codes("placements.item", placements["item"], None, len(ids["item_ids"]))
+    page = check_codes("placements.page", placements["page"], len(item), num_pages)
+    check_codes("placements.worker", placements["worker"], num_pages, len(ids["worker_ids"]))
+    most = len(item) + 1
+    num_groups = check_codes("placements.num_groups", placements["num_groups"], num_pages, most)
+    group = check_codes("placements.group", placements["group"], len(item), most)
+    if not bool((group < num_groups[page]).all()):
+        raise ValueError("placements.group holds groups that its page does not have")
 
 
 def _check_links(links: dict[str, Any], ids: dict[str, Any]) -> None:

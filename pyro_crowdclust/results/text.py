@@ -30,10 +30,10 @@ class ShownResult(FittedModel, Protocol):
 def three_lines(result: ShownResult) -> str:
     """The data; what was found in them and why training ended; whom to believe.
 
-    Where no workers answered about pairs the last line tells of the training.
+    Where no workers said what belongs together the last line tells of the training.
     """
     lines = [f"{result.data}", f"{_found(result)}; {result.stop_reason}"]
-    if result.data.num_pairs and isinstance(result.guide, SupportsWorkers):
+    if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         weight = result.workers["weight"]
         lines.append(
             f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f}), "
@@ -77,8 +77,8 @@ def as_html(result: ShownResult) -> str:
         result.data.features, StoredFeatures
     ):
         tables.append(result.clusters.query("assigned_items > 0"))
-    if result.data.num_pairs and isinstance(result.guide, SupportsWorkers):
-        columns = ["sensitivity", "specificity", "weight", "answers"]
+    if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
+        columns = ["sensitivity", "specificity", "accuracy", "weight", "answers"]
         workers = result.workers.sort_values("weight", ascending=False)
         tables.append(workers[[name for name in columns if name in workers]])
     shown = [

@@ -126,7 +126,7 @@ class FieldCoupling:
             messages = messages.index_add(0, here, -said)
         return messages
 
-    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every item of the batch hears, an estimate of what it hears in all the data."""
         heard = self.neighbors.message_scale * self.among(assignments[self.rows])
         return torch.zeros_like(assignments).index_copy(0, self.rows, heard)

@@ -32,7 +32,7 @@ class Coupling(Protocol):
 
     num_items: int
 
-    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What each of the first ``num_items`` items hears, ``[num_items, K]``."""
         ...
 

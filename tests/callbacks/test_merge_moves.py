@@ -15,8 +15,8 @@ from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.annotators.pair_messages import answer_gain
 from pyro_crowdclust.callbacks import Judge, MergeMoves
-from pyro_crowdclust.callbacks.merge_moves import answer_gain
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import GaussianParameters, Moments
 from pyro_crowdclust.fit import adam

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import TwoCoin, pair_messages
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import Categorical, Moments, NormalInverseWishart
 from pyro_crowdclust.inference import (
@@ -16,7 +16,6 @@ from pyro_crowdclust.inference import (
     LocalPosterior,
     LocalSolver,
     PairCoupling,
-    messages,
 )
 
 from ..oracles import random_natural, random_potential
@@ -139,7 +138,7 @@ def test_dense_and_sparse_messages_agree(monkeypatch):
     slope = torch.randn(PAIRED, K)
     found = []
     for limit in (PAIRED, PAIRED - 1):
-        monkeypatch.setattr(messages, "_DENSE_LIMIT", limit)
+        monkeypatch.setattr(pair_messages, "_DENSE_LIMIT", limit)
         coupling = PairCoupling(LEFT, RIGHT, weight, PAIRED)
         heard = coupling.messages(q)
         found.append((heard, *torch.autograd.grad((slope * heard).sum(), (weight, q))))

@@ -235,6 +235,26 @@ def test_class_labels(tmp_path, capsys):
     assert "labels without features, which say nothing of new items" in only_error(capsys)
 
 
+def test_sorted_pages_from_a_file(crowd, tmp_path):
+    answers = pd.read_csv(crowd / "answers.csv")
+    truth = pd.read_csv(crowd / "truth.csv", index_col="item")["cluster"]
+    pages = pd.concat(
+        pd.DataFrame({"page": page, "item": pd.unique(rows[["left", "right"]].to_numpy().ravel())})
+        for page, rows in answers.groupby("page")
+    )
+    pages["worker"] = pages["page"].map(answers.groupby("page")["worker"].first())
+    pages["group"] = "group " + truth.loc[pages["item"]].astype(str).to_numpy()
+    pages.to_csv(tmp_path / "pages.csv", index=False)
+    files = ["--features", str(crowd / "features.csv"), "--placements", str(tmp_path / "pages.csv")]
+    out = tmp_path / "fit"
+    assert main(["fit", *files, "--clusters", "6", "--out", str(out), "--quiet"]) == 0
+    found = pd.read_csv(out / "pages.csv", index_col="page")
+    assert set(found.index) == set(pages["page"])
+    assert (found["sorted"] > 0.5).all()
+    assert pd.read_csv(out / "workers.csv")["accuracy"].min() > 0.8
+    assert main(["report", str(out)]) == 0
+
+
 def test_demo_from_simulation_to_page(tmp_path, capsys):
     words = ["demo", "--out", str(tmp_path / "demo"), *CROWD, "--epochs", "20", "--quiet"]
     assert main(words) == 0

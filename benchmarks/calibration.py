@@ -1,0 +1,184 @@
+"""Whether intervals of workers cover, and probabilities of "same cluster" hold.
+
+Every row is a way in which people answer about 80 items of 4 clusters: 6 workers who answer
+independent pairs, all pairs of pages, or sort pages into groups; with clear features or
+overlapping ones. Each data set is fitted by the short form, ``cluster``, which is told that there
+are at most 6 clusters and nothing else.
+
+    python benchmarks/calibration.py --datasets 200
+
+Of each row: how often the 90 % intervals of sensitivity and specificity hold the true ones; of the
+pairs of items said to be the same with a probability above .99, how many are not; and the log loss
+of the probabilities over that of the base rate. Intervals of sorted pages are those of the
+accuracy, from which both rates follow; on lumped pages these are the rates of the other pages.
+Prints a line per row and, last, one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pyro_crowdclust.annotators import SortedPages, pair_rates
+from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.simulation import simulate_pages, simulate_pairs, simulate_placements
+
+ITEMS, CLUSTERS, WORKERS = 80, 4, 6
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+PAGES = {"pages_per_worker": 3, "page_size": 20}
+
+
+class Crowd(NamedTuple):
+    """Answers as ``cluster`` takes them, and the workers' true rates over pairs."""
+
+    answers: dict[str, pd.DataFrame]
+    sensitivity: np.ndarray
+    specificity: np.ndarray
+
+
+def coins(rng: np.random.Generator, expert: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Rates of two-coin workers: uniform above .6, or Beta(7, 2)."""
+    draw = rng.beta(7, 2, (2, WORKERS)) if expert else rng.uniform(0.6, 1.0, (2, WORKERS))
+    return draw[0], draw[1]
+
+
+def pairs(truth: np.ndarray, rng: np.random.Generator, seed: int, expert: bool = False) -> Crowd:
+    """Independent answers about random pairs."""
+    rates = coins(rng, expert)
+    answers = simulate_pairs(truth, *rates, pairs_per_worker=400, seed=seed)
+    return Crowd({"pairs": answers}, *rates)
+
+
+def expert_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """The same by workers with rates from Beta(7, 2)."""
+    return pairs(truth, rng, seed, expert=True)
+
+
+def pages_of_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """Independent answers about all pairs of a page."""
+    rates = coins(rng)
+    answers = simulate_pages(truth, *rates, seed=seed, **PAGES)
+    return Crowd({"pairs": answers}, *rates)
+
+
+def sorted_pages(truth: np.ndarray, rng: np.random.Generator, seed: int, **states: float) -> Crowd:
+    """Pages sorted into groups, with a share of up to .4 of the items misplaced."""
+    accuracy = rng.uniform(0.6, 1.0, WORKERS)
+    crowd = simulate_placements(truth, accuracy, seed=seed, **PAGES, **states)
+    return Crowd({"placements": crowd}, *pair_rates(accuracy, CLUSTERS))
+
+
+def lumped_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """The same, one page in seven with several clusters in a group."""
+    return sorted_pages(truth, rng, seed, lumped=1 / 7)
+
+
+def careless_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """The same, one page in seven sorted at random."""
+    return sorted_pages(truth, rng, seed, careless=1 / 7)
+
+
+CLEAR, OVERLAPPING = 6.0, 2.5
+ROWS: dict[str, tuple[Callable[..., Crowd], float]] = {
+    "pairs": (pairs, CLEAR),
+    "pairs_beta_workers": (expert_pairs, CLEAR),
+    "pages_of_pairs": (pages_of_pairs, CLEAR),
+    "sorted_pages": (sorted_pages, CLEAR),
+    "lumped_pages": (lumped_pages, CLEAR),
+    "careless_pages": (careless_pages, CLEAR),
+    "pairs_overlapping": (pairs, OVERLAPPING),
+    "sorted_pages_overlapping": (sorted_pages, OVERLAPPING),
+}
+
+
+class Found(NamedTuple):
+    """What one data set adds to its row."""
+
+    sensitivity: np.ndarray
+    specificity: np.ndarray
+    wrong: int
+    sure: int
+    log_loss: float
+    base: float
+
+
+def fitted(make: Callable[..., Crowd], separation: float, seed: int) -> Found:
+    """Simulate a data set, fit it, and compare with the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(CLUSTERS, size=ITEMS)
+    features = separation * CORNERS[truth] + rng.standard_normal((ITEMS, 2))
+    crowd = make(truth, rng, seed)
+    result = cluster(features, **crowd.answers, num_clusters=6, seed=seed, progress=False)
+    table = result.workers
+    if isinstance(result.model.annotators, SortedPages):
+        ends = [pair_rates(table[f"accuracy_{end}"], CLUSTERS) for end in ("lower", "upper")]
+        intervals = list(zip(*ends, strict=True))
+    else:
+        intervals = [
+            (table[f"{rate}_lower"], table[f"{rate}_upper"])
+            for rate in ("sensitivity", "specificity")
+        ]
+    true = crowd.sensitivity, crowd.specificity
+    inside = [
+        np.asarray((lower <= rate) & (rate <= upper))
+        for rate, (lower, upper) in zip(true, intervals, strict=True)
+    ]
+    left, right = np.triu_indices(ITEMS, 1)
+    probabilities = result.probabilities
+    same = (probabilities[left] * probabilities[right]).sum(1).clip(1e-6, 1 - 1e-6)
+    is_same = truth[left] == truth[right]
+    share = is_same.mean()
+    return Found(
+        *inside,
+        wrong=int((~is_same[same > 0.99]).sum()),
+        sure=int((same > 0.99).sum()),
+        log_loss=float(-np.log(np.where(is_same, same, 1 - same)).mean()),
+        base=float(-share * np.log(share) - (1 - share) * np.log(1 - share)),
+    )
+
+
+def row(name: str, datasets: int, first: int) -> dict[str, float]:
+    """The figures of a row."""
+    found = [fitted(*ROWS[name], seed) for seed in range(first, first + datasets)]
+    return {
+        "coverage_sensitivity": float(np.mean([one.sensitivity for one in found])),
+        "coverage_specificity": float(np.mean([one.specificity for one in found])),
+        "wrong_above_99": sum(one.wrong for one in found) / max(sum(one.sure for one in found), 1),
+        "log_loss_over_base": float(np.mean([one.log_loss / one.base for one in found])),
+    }
+
+
+def main(arguments: list[str] | None = None) -> dict[str, object]:
+    """Run the rows; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", type=int, default=200, help="of every row")
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--seed", type=int, default=0, help="of the first data set")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    figures: dict[str, object] = {}
+    for name in options.rows:
+        started = time.perf_counter()
+        found = row(name, options.datasets, options.seed)
+        figures[name] = {key: round(value, 4) for key, value in found.items()}
+        seconds = (time.perf_counter() - started) / options.datasets
+        print(f"{name:26s} {figures[name]} {seconds:.1f} s a fit", flush=True)
+    rows = [figures[name] for name in options.rows]
+    coverages = [
+        part[f"coverage_{rate}"] for part in rows for rate in ("sensitivity", "specificity")
+    ]
+    figures["worst_coverage"] = min(coverages, key=lambda share: -abs(share - 0.9))
+    figures["worst_wrong_above_99"] = max(part["wrong_above_99"] for part in rows)
+    print(json.dumps(figures))
+    return figures
+
+
+if __name__ == "__main__":
+    main()

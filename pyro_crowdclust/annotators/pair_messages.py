@@ -1,0 +1,77 @@
+"""Messages between the ends of answered pairs, and what merged clusters mean to the answers."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.distributions.pairs import pair_places
+
+# Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
+# only there, messages are summed pair by pair.
+_DENSE_LIMIT = 1024
+
+
+class PairCoupling:
+    """Messages ``sum_j w_ij E[z_j]`` between the ends of answered pairs; Luo et al. 2018, eq. 14.
+
+    ``w_ij = E[log p(L | same) - log p(L | different)]``, summed over the answers of the pair.
+
+    Parameters
+    ----------
+    left, right
+        The ends of every pair, as rows of the assignments, all below ``num_items``.
+    weight
+        w of every answer.
+    num_items
+        The first ``num_items`` rows of the assignments may be ends of pairs.
+    """
+
+    def __init__(
+        self,
+        left: Int[Tensor, " pair"],
+        right: Int[Tensor, " pair"],
+        weight: Float[Tensor, " pair"],
+        num_items: int,
+    ) -> None:
+        self.num_items = num_items
+        self._left, self._right, self._weight = left, right, weight
+        self._dense: Tensor | None = None
+        if num_items <= _DENSE_LIMIT:
+            zeros = weight.new_zeros(num_items * num_items)
+            half = zeros.index_add_(0, pair_places(left, right, num_items), weight)
+            half = half.view(num_items, num_items)
+            self._dense = half + half.mT
+
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
+        """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
+        if self._dense is not None:
+            return self._dense @ assignments[: self.num_items]
+        weight = self._weight.unsqueeze(-1)
+        total = assignments.new_zeros(self.num_items, assignments.shape[-1])
+        total = total.index_add(0, self._left, weight * assignments[self._right])
+        return total.index_add(0, self._right, weight * assignments[self._left])
+
+    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
+        """``sum_ij w_ij <q_i, q_j>``, whose gradient is what the items hear."""
+        paired = assignments[: self.num_items]
+        # What the items hear from each other is the gradient, and half of what they make of it the
+        # value, of a form that is quadratic in q.
+        twice = (paired * self.messages(paired.detach())).sum()
+        return twice - twice.detach() / 2
+
+
+def answer_gain(
+    assignments: Float[Tensor, "item cluster"],
+    left: Int[Tensor, " pair"],
+    right: Int[Tensor, " pair"],
+    weight: Float[Tensor, " pair"],
+) -> Float[Tensor, "cluster cluster"]:
+    """``G_kl = sum_ij w_ij (q_ik q_jl + q_il q_jk)``: what the answers gain if k and l were one.
+
+    The expected log-likelihood of the answers is ``sum_ij w_ij <q_i, q_j>`` plus a constant
+    (Luo et al. 2018, eq. 20); joining k and l replaces ``q_ik q_jk + q_il q_jl`` by
+    ``(q_ik + q_il)(q_jk + q_jl)``.
+    """
+    half = assignments[left].mT @ (weight.unsqueeze(-1) * assignments[right])
+    return half + half.mT

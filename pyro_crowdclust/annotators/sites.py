@@ -1,0 +1,208 @@
+"""What a model and a guide ask of annotators, of pairs or of pages, by the same verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyro
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
+from pyro_crowdclust.annotators.pairs import summarize_pair_workers
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.pages import (
+    AtHome,
+    GroupPlacement,
+    HomesAtMean,
+    PageHomes,
+    mean_homes,
+)
+from pyro_crowdclust.distributions.pairs import SameCluster
+from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.point_estimates import PointEstimate
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import Categorical, PosteriorSummary
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import PairAnnotators
+
+Rates = Mapping[str, Float[Tensor, "worker size"]]
+WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
+
+
+class AnswerSites(Protocol):
+    """The verbs; ``rates`` are the statistics of the workers' global sites, by name."""
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data have answers of this kind."""
+
+    def in_batch(self, batch: Batch) -> bool:
+        """Whether a batch has answers."""
+
+    def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        """Run the model's local sites."""
+
+    def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        """Run the guide's, given q(z)."""
+
+    def coupling(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> PairCoupling | PageCoupling:
+        """Messages between the items; ``weighted`` ones count by the weights of answers."""
+
+    def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
+        """What the bound gains from the answers if two clusters were one."""
+
+    def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
+        """What is known of every worker, by the names that a table has for it."""
+
+    def first_points(self, rate: float) -> dict[str, Float[Tensor, "worker ..."]]:
+        """Where point estimates of rates start."""
+
+
+def summarize_workers(
+    annotators: PairAnnotators | SortedPages | None, sites: WorkerSites, interval: float
+) -> WorkerSummary | None:
+    """What the posteriors (or points) of the annotators' sites say of every worker.
+
+    Of no annotators that is None.
+    """
+    return None if annotators is None else sites_of(annotators).summarize(sites, interval)
+
+
+def sites_of(annotators: PairAnnotators | SortedPages) -> AnswerSites:
+    """The verbs of an annotator model: of sorted pages, or of pairs, one's own included."""
+    return PageSites(annotators) if isinstance(annotators, SortedPages) else PairSites(annotators)
+
+
+class PairSites:
+    """The verbs of ``TwoCoin`` and of any model with its verbs."""
+
+    def __init__(self, annotators: PairAnnotators) -> None:
+        self._annotators = annotators
+
+    def check(self, data: CrowdData) -> None:
+        if data.placements is not None:
+            raise ValueError(
+                f"the data are pages sorted into groups, but {type(self._annotators).__name__} is "
+                "of answers about pairs: build the model with SortedPages(data.num_workers), or "
+                "pass data.as_pairs()"
+            )
+
+    def in_batch(self, batch: Batch) -> bool:
+        return batch.num_pairs > 0
+
+    def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
+            same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+            answer = self._annotators.answer(same, rates, batch.worker)
+            pyro.sample("label", answer, obs=batch.label)
+
+    def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
+            pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+
+    def coupling(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> PairCoupling:
+        ratio = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
+        return PairCoupling(batch.left, batch.right, weight, batch.num_paired)
+
+    def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
+        weight = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        return answer_gain(assignments, batch.left, batch.right, weight)
+
+    def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
+        return summarize_pair_workers(self._annotators, sites, interval)
+
+    def first_points(self, rate: float) -> dict[str, Tensor]:
+        return {
+            name: torch.full_like(prior.natural_parameters[:, 0], rate)
+            for name, prior in self._annotators.priors().items()
+        }
+
+
+class PageSites:
+    """The verbs of ``SortedPages``."""
+
+    def __init__(self, annotators: SortedPages) -> None:
+        self._annotators = annotators
+
+    def check(self, data: CrowdData) -> None:
+        if data.placements is None:
+            raise ValueError(
+                "SortedPages are of pages sorted into groups, but the data are answers about "
+                "pairs: pass data.as_placements() where these are sorted pages, else build the "
+                "model with TwoCoin(data.num_workers)"
+            )
+
+    def in_batch(self, batch: Batch) -> bool:
+        return batch.pages is not None
+
+    def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        pages, annotators = batch.pages, self._annotators
+        habits = rates["habits"].index_select(0, pages.worker)
+        with FullPlate("pages", pages.num_pages, pages.weight):
+            state = pyro.sample("page_state", Assignment(habits))
+            like = state, pages.num_groups, z.shape[-1], annotators.log_overlap
+            homes = pyro.sample("home", PageHomes(*like, lambda: pages.counts(z).sum(-1) > 0))
+        with FullPlate("placements", pages.num_placements, pages.placement_weight):
+            where = pages.row, pages.page, pages.group
+            at_home = pyro.sample("at_home", AtHome(z, state, homes, *where))
+            accuracy = rates["accuracy"].index_select(0, pages.worker.index_select(0, pages.page))
+            attentive = (1 - state[:, PAGE_STATES.index("careless")]).index_select(0, pages.page)
+            num_groups = pages.num_groups.index_select(0, pages.page)
+
+            def home_of_item() -> Tensor:
+                own = z[pages.row].to(homes.dtype).unsqueeze(1)
+                return (own @ mean_homes(state, homes)[pages.page]).squeeze(1)
+
+            placement = GroupPlacement(at_home, accuracy, attentive, num_groups, home_of_item)
+            pyro.sample("group", placement, obs=pages.group)
+
+    def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        pages = batch.pages
+        posterior = self._annotators.posterior(dict(rates), z, pages)
+        with FullPlate("pages", pages.num_pages, pages.weight):
+            q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
+            state = pyro.sample("page_state", q_state)
+            homes = pyro.sample("home", HomesAtMean(posterior.homes, state))
+        with FullPlate("placements", pages.num_placements, pages.placement_weight):
+            where = pages.row, pages.page, pages.group
+            pyro.sample("at_home", AtHome(z, state, homes, *where))
+
+    def coupling(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> PageCoupling:
+        return PageCoupling(self._annotators, dict(rates), batch.pages, batch.num_paired, weighted)
+
+    def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
+        return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)
+
+    def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
+        accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)
+        # Of a Dirichlet every share alone is a Beta.
+        shares = {
+            name: PosteriorSummary(*(part[:, state] for part in pages))
+            for state, name in enumerate(PAGE_STATES)
+            if name != "sorted"
+        }
+        right, wrong = accuracy.mean().unbind(-1)
+        direction = right.new_tensor([1.0, -1.0]).expand(len(right), 2)
+        variance = accuracy.variance(direction)
+        weight, deviation = (part.numpy(force=True) for part in (right - wrong, variance.sqrt()))
+        return WorkerSummary({"accuracy": accuracy.summary(interval)} | shares, weight, deviation)
+
+    def first_points(self, rate: float) -> dict[str, Tensor]:
+        priors = self._annotators.priors()
+        pages = priors["habits"].family.standard(priors["habits"].natural_parameters).concentration
+        return {
+            "accuracy": torch.full_like(pages[:, 0], rate),
+            "habits": pages / pages.sum(-1, keepdim=True),
+        }

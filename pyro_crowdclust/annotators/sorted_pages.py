@@ -1,0 +1,314 @@
+"""An annotator model of sorted pages: a page is one answer, and not one for each pair of its items.
+
+    a_m ~ Beta,  (sorted, lumped, careless)_m ~ Dir            of every worker
+    s_p | m ~ Cat                                              of every page: what state it is in
+    h_p | s_p ~ PageHomes                                      the home group of every cluster
+    g_i | z_i = k, h_p, s_p: attentive with a_m at home, else in any other group; careless anywhere
+
+Groups have no names, homes give them one: whatever the worker calls them, the items of a cluster
+lie in its home group but for slips, each of which counts once. On a *sorted* page clusters have
+homes of their own; on a *lumped* one several may share a home, by chance, and the worker's other
+pages are not the worse for it; a *careless* page says nothing. All is conjugate. Messages between
+items and clusters' homes replace those between the ends of pairs, at ``|S| K`` numbers a page.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.pages import (
+    log_home_normalizers,
+    mean_homes,
+    overlap_of,
+)
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families import Beta, Dirichlet
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+# What the homes on a page look like, in this order.
+PAGE_STATES = ("sorted", "lumped", "careless")
+
+# Rounds of the homes of a page, all clusters at a time and so damped by a half.
+_HOME_ROUNDS = 8
+# A cluster with fewer expected items on a page than this is not on it.
+_SEEN = 0.5
+# Log-odds against a group that a page has not, which lies in the table for others that have.
+_NEVER = -1e9
+# Merge gains are formed for so many pages at a time, so that their memory does not grow.
+_PAGES_AT_A_TIME = 128
+
+
+@described
+class SortedPages(nn.Module):
+    """Workers who sort pages into groups.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    accuracy
+        Pseudo-counts (right, misplaced) of the Beta prior of the share of items that a worker puts
+        where their cluster is at home; uniform by default.
+    habits
+        Pseudo-counts of pages that are sorted, lumped and careless. Not below 1, so that point
+        estimates have a mode.
+    overlap
+        What a pair of clusters with one home costs on a sorted page: its odds against two homes, in
+        (0, 1). On a lumped page the odds are even.
+
+    Examples
+    --------
+    >>> sorted(SortedPages(3).priors())
+    ['accuracy', 'habits']
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        accuracy: tuple[float, float] = (4.0, 1.0),
+        habits: tuple[float, float, float] = (8.0, 1.5, 1.5),
+        overlap: float = 0.01,
+    ) -> None:
+        super().__init__()
+        if not 0 < overlap < 1:
+            raise ValueError(f"overlap is {overlap}, but must lie between 0 and 1")
+        if min(habits) < 1:
+            raise ValueError(f"habits are {habits}, but must be pseudo-counts of at least 1")
+        self.num_workers = num_workers
+        self.log_overlap = (math.log(overlap), 0.0)
+        right, misplaced = (torch.tensor(count, dtype=torch.float64) for count in accuracy)
+        pages = torch.tensor(habits, dtype=torch.float64)
+        beta, dirichlet = Beta(), Dirichlet(len(PAGE_STATES))
+        self.accuracy = ConjugatePrior(
+            beta, beta.natural(right, misplaced), num_workers, dims=("worker",)
+        )
+        self.habits = ConjugatePrior(
+            dirichlet, dirichlet.natural(pages), num_workers, dims=("worker", "page_state")
+        )
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites of the workers, by name."""
+        return {"accuracy": self.accuracy, "habits": self.habits}
+
+    def posterior(
+        self,
+        rates: dict[str, Float[Tensor, "worker size"]],
+        assignments: Float[Tensor, "item cluster"],
+        pages: BatchPages,
+    ) -> PagePosterior:
+        """q of the states and homes of some pages, given q(z) of their items."""
+        return PageCoupling(self, rates, pages, len(assignments)).posterior(assignments)
+
+
+class PagePosterior(NamedTuple):
+    """q(s) q(h | s) of the local sites of pages.
+
+    Attributes
+    ----------
+    state_logits
+        Unnormalized log q(s), ``[page, state]``.
+    homes
+        q(h | s) of sorted and of lumped pages, ``[page, state, cluster, home]``; zero for clusters
+        without items on the page, that is with less than half an expected item.
+    offered
+        The same with the homes that these clusters would have, by which they may get items.
+    """
+
+    state_logits: Float[Tensor, "page state"]
+    homes: Float[Tensor, "page state cluster home"]
+    offered: Float[Tensor, "page state cluster home"]
+
+    @property
+    def states(self) -> Float[Tensor, "page state"]:
+        """q(s)."""
+        return self.state_logits.softmax(-1)
+
+    @property
+    def mean_homes(self) -> Float[Tensor, "page cluster home"]:
+        """``q(attentive, h_k = g)``."""
+        return mean_homes(self.states, self.homes)
+
+
+class PageCoupling:
+    """Messages between the items of sorted pages, by way of the clusters' homes.
+
+    With ``w_m = E[log a_m] - E[log(1 - a_m)] + log G``, C the expected overlap of homes and F_s the
+    bound of a page given its state,
+
+        to z_i = k:     sum_p w_p sum_s q(s_p) q(h_pk = g_i | s_p)
+        to h_k = g | s: w sum_{i in g} q(z_i = k) + log r_s sum_{l != k} q(h_l = g | s)
+        to s:           E[log habits_s] + F_s
+        F_s = sum_i E[log p(g_i | s)] + log r_s C_s - log Z_s + entropy of q(h | s)
+        F_careless = |S| log(1 / (G + 1))
+
+    Whether a page is careless is asked in the last round only: before, its items would not be heard
+    until they agreed with features that may still be vague.
+
+    Parameters
+    ----------
+    annotators
+        The workers.
+    rates
+        E[t] of their accuracy and habits.
+    pages
+        The pages.
+    num_items
+        The first so many rows of the assignments may be on pages.
+    weighted
+        Whether what items hear counts by the weights of the pages.
+    """
+
+    def __init__(
+        self,
+        annotators: SortedPages,
+        rates: dict[str, Float[Tensor, "worker size"]],
+        pages: BatchPages,
+        num_items: int,
+        weighted: bool = False,
+    ) -> None:
+        self.num_items, self._pages = num_items, pages
+        self._annotators = annotators
+        right, wrong = rates["accuracy"].index_select(0, pages.worker).unbind(-1)
+        self._habits = rates["habits"].index_select(0, pages.worker)
+        groups = pages.num_groups.to(right.dtype)
+        self._right, self._wrong = right, wrong - groups.log()
+        self._chance = -groups.log1p()
+        self._sent = self._right - self._wrong
+        if weighted:
+            self._sent = self._sent * pages.weight
+        self._log_overlap = right.new_tensor(annotators.log_overlap)
+        place = torch.arange(pages.most_groups, device=right.device)
+        self._outside = torch.where(place < pages.num_groups.unsqueeze(-1), 0.0, _NEVER)
+
+    @torch.no_grad()
+    def posterior(
+        self, assignments: Float[Tensor, "item cluster"], careless: bool = True
+    ) -> PagePosterior:
+        """q(s) q(h | s) given q(z), all pages at once.
+
+        Without ``careless`` no page is taken for a careless one.
+        """
+        counts = self._pages.counts(assignments.detach().to(self._right.dtype))
+        seen = counts.sum(-1) >= _SEEN
+        log_homes = self._log_homes(self._evidence(counts), seen)
+        homes = log_homes.exp()
+        held = homes * seen[:, None, :, None]
+        right = (held[..., 1:] * counts.unsqueeze(1)).sum((-2, -1))
+        num_placed = counts.sum((1, 2)).unsqueeze(-1)
+        likelihood = right * self._right.unsqueeze(-1)
+        likelihood = likelihood + (num_placed - right) * self._wrong.unsqueeze(-1)
+        divergence = (held * log_homes).sum((-2, -1)) - overlap_of(held) * self._log_overlap
+        log_normalizers = log_home_normalizers(
+            seen.sum(-1), self._pages.num_groups, self._annotators.log_overlap
+        )
+        attentive = likelihood - divergence - log_normalizers
+        at_random = num_placed * self._chance.unsqueeze(-1) if careless else _NEVER + 0 * num_placed
+        state_logits = self._habits + torch.cat([attentive, at_random], -1)
+        return PagePosterior(state_logits, held, homes)
+
+    def _evidence(
+        self, counts: Float[Tensor, "page cluster group"]
+    ) -> Float[Tensor, "page cluster home"]:
+        """What the items of every cluster say of its home; 0 for none."""
+        word = (self._right - self._wrong)[:, None, None]
+        return nn.functional.pad(word * counts + self._outside.unsqueeze(1), (1, 0))
+
+    def _log_homes(
+        self, evidence: Float[Tensor, "page cluster home"], seen: Bool[Tensor, "page cluster"]
+    ) -> Float[Tensor, "page state cluster home"]:
+        """log q(h | s); clusters that are not seen repel none."""
+        overlap = self._log_overlap[:, None, None]
+        logits = evidence = evidence.unsqueeze(1).expand(-1, len(self._log_overlap), -1, -1)
+        seen = seen[:, None, :, None]
+        for _ in range(_HOME_ROUNDS):
+            groups = logits.softmax(-1)[..., 1:] * seen
+            repelled = overlap * (groups.sum(-2, keepdim=True) - groups)
+            target = evidence + nn.functional.pad(repelled, (1, 0))
+            logits = torch.lerp(target, logits, 0.5)
+        return logits.log_softmax(-1)
+
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
+        """What every item on a page hears, ``[num_items, K]``."""
+        posterior = self.posterior(assignments, careless=last)
+        return self._heard(posterior).to(assignments.dtype)
+
+    def _heard(self, posterior: PagePosterior) -> Float[Tensor, "item cluster"]:
+        homes = mean_homes(posterior.states, posterior.offered)
+        table = self._sent[:, None, None] * homes[..., 1:]
+        table = table.mT.flatten(0, 1)
+        total = table.new_zeros(self.num_items, table.shape[-1])
+        return total.index_add(0, self._pages.row, table.index_select(0, self._pages.cell))
+
+    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
+        """``sum_i <q(z_i), message_i>`` at the pages' own optimum, where its gradient is exact."""
+        return (assignments * self.messages(assignments.detach(), last=True)).sum()
+
+    @torch.no_grad()
+    def merge_gain(
+        self, assignments: Float[Tensor, "item cluster"]
+    ) -> Float[Tensor, "cluster cluster"]:
+        """What the bound gains if two clusters were one, all else on the pages as it is.
+
+        The best q(h_k) given the others adds ``F_k = log sum_g exp(evidence_kg + repulsion_kg)``.
+        One cluster in place of k and l has the evidence of both, and the other, without items,
+        what its homes are worth in themselves.
+        """
+        posterior = self.posterior(assignments)
+        evidence = self._evidence(self._pages.counts(assignments.to(self._right.dtype)))
+        parts = evidence, posterior.homes, posterior.states, self._pages.num_groups
+        of_parts = zip(*(part.split(_PAGES_AT_A_TIME) for part in parts), strict=True)
+        return sum(self._gain(*part) for part in of_parts)
+
+    def _gain(self, evidence: Tensor, homes: Tensor, states: Tensor, groups: Tensor) -> Tensor:
+        total = evidence.new_zeros(evidence.shape[1], evidence.shape[1])
+        seen = homes[:, 0].sum(-1)
+        both = seen.unsqueeze(1) * seen.unsqueeze(2)
+        # Where both were on a page, it has one cluster less to find a home for.
+        num_seen = seen.sum(-1).round().long()
+        fewer = (num_seen - 1).clamp_min(0)
+        log_overlap = self._annotators.log_overlap
+        before = log_home_normalizers(num_seen, groups, log_overlap)
+        spared = before - log_home_normalizers(fewer, groups, log_overlap)
+        for state, overlap in enumerate(self._log_overlap):
+            at = nn.functional.pad(homes[:, state, :, 1:], (1, 0))
+            others = at.sum(1, keepdim=True) - at
+            alone = (evidence + overlap * others).logsumexp(-1) * seen
+            # The homes of all others repel both.
+            rest = overlap * (others.unsqueeze(1) - at.unsqueeze(2))
+            joined = (evidence.unsqueeze(1) + evidence.unsqueeze(2) + rest).logsumexp(-1)
+            either = seen.unsqueeze(1) + seen.unsqueeze(2) - both
+            gain = joined * either - alone.unsqueeze(1) - alone.unsqueeze(2)
+            # Each of the two has counted that they repel each other.
+            gain = gain + overlap * (at @ at.mT) + both * spared[:, state, None, None]
+            total += (states[:, state, None, None] * gain).sum(0)
+        return total
+
+
+def pair_rates(
+    accuracy: Float[np.ndarray, "*batch"], num_clusters: int
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """Sensitivity and specificity over pairs that follow from the accuracy a of placements.
+
+    ``a^2 + (1 - a)^2 / (C - 1)`` and ``1 - 2 a (1 - a) / (C - 1) - (1 - a)^2 (C - 2) / (C - 1)^2``
+    for C clusters, on sorted pages whose misplaced items lie anywhere else. Both rise with a
+    above ``1 / C``, so that the ends of an interval of a give those of an interval of each.
+
+    Examples
+    --------
+    >>> pair_rates(np.array(1.0), 4)
+    (np.float64(1.0), np.float64(1.0))
+    """
+    slip, others = 1 - accuracy, num_clusters - 1
+    sensitivity = accuracy**2 + slip**2 / others
+    specificity = 1 - 2 * accuracy * slip / others - slip**2 * (others - 1) / others**2
+    return sensitivity, specificity
+
+
+__all__ = ["PAGE_STATES", "PageCoupling", "PagePosterior", "SortedPages", "pair_rates"]

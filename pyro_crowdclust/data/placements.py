@@ -1,0 +1,171 @@
+"""Sorted pages: a worker puts the items of a page into groups, one placement per item.
+
+A page of n items is n placements; as answers about pairs it is n (n - 1) / 2, of which the
+transitive ones follow from the others. Placements and complete, transitive pages of pairs say the
+same, and each can be made of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show
+
+
+@dataclass(frozen=True, eq=False)
+class Placements:
+    """Items in groups of pages, in positions and codes, page after page.
+
+    Attributes
+    ----------
+    item
+        Position of the item in the data, of every placement.
+    page
+        Code of its page, an index into ``CrowdData.page_ids``; sorted.
+    group
+        Its group among those of the page: 0, 1, ... without gaps.
+    worker
+        Code of the worker of every page, an index into ``CrowdData.worker_ids``.
+    num_groups
+        How many groups every page has.
+    """
+
+    item: Int[Tensor, " placement"]
+    page: Int[Tensor, " placement"]
+    group: Int[Tensor, " placement"]
+    worker: Int[Tensor, " page"]
+    num_groups: Int[Tensor, " page"]
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @property
+    def num_pages(self) -> int:
+        """How many pages were sorted."""
+        return len(self.worker)
+
+    @cached_property
+    def page_sizes(self) -> Int[Tensor, " page"]:
+        """How many items every page has."""
+        return torch.bincount(self.page, minlength=self.num_pages)
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs of items share a page, one count for every page that they share."""
+        sizes = self.page_sizes
+        return int((sizes * (sizes - 1) // 2).sum())
+
+
+def _sorted_by_page(
+    item: Tensor, page: Tensor, group: Tensor, worker_of_page: Tensor
+) -> Placements:
+    """Placements in order of their pages; group codes must be 0, 1, ... over all pages."""
+    order = page.argsort(stable=True)
+    item, page, group = item[order], page[order], group[order]
+    # Over all pages, groups numbered page by page: less the first of its page each starts at 0.
+    key = torch.stack([page, group], 1).unique(dim=0, return_inverse=True)
+    num_groups = torch.bincount(key[0][:, 0], minlength=len(worker_of_page))
+    first = num_groups.cumsum(0) - num_groups
+    return Placements(item, page, key[1] - first[page], worker_of_page, num_groups)
+
+
+def read_placements(
+    table: pd.DataFrame, item_ids: pd.Index, worker: Int[Tensor, " placement"]
+) -> tuple[Placements, pd.Index]:
+    """The placements of a table ``page, item, worker, group`` in codes, and the page ids.
+
+    Raises
+    ------
+    ValueError
+        Naming the row: an unknown item, a page of two workers, an item twice on a page.
+    """
+    item = item_positions("placements", table["item"], item_ids)
+    page, page_ids = codes_and_ids(table["page"], "placements")
+    group, _ = codes_and_ids(table["group"], "placements")
+    first_row = torch.full((len(page_ids),), len(page)).scatter_reduce(
+        0, page, torch.arange(len(page)), "amin"
+    )
+    worker_of_page = worker[first_row]
+    reject(
+        "placements",
+        table["page"],
+        (worker != worker_of_page[page]).numpy(),
+        "a page that another worker sorted, too; a page is what one worker was given at a time, "
+        "so write a page id for every worker",
+    )
+    twice = pd.DataFrame({"page": page.numpy(), "item": item.numpy()}).duplicated()
+    reject(
+        "placements",
+        table["item"],
+        twice.to_numpy(),
+        "once more on the same page; an item has one place on a page, so drop one of the rows",
+    )
+    return _sorted_by_page(item, page, group, worker_of_page), page_ids
+
+
+def sort_pairs(answers: Answers, page_ids: pd.Index) -> Placements | str:
+    """The placements that say the same as pages of pairs; or why the pages are not sorted.
+
+    A page is sorted if one worker answered all pairs of its items and the answers are transitive.
+    Both are seen in one pass: the groups are what "same" connects, and then as many answers must
+    be "same" as there are pairs inside groups, of as many answers as there are pairs in all.
+    """
+    if answers.page is None:
+        return "the answers have no column 'page'"
+    num_pages = len(page_ids)
+    ends = torch.stack([answers.left, answers.right])
+    base = int(ends.max()) + 1
+    members, place = (ends + answers.page * base).unique(return_inverse=True)
+    page, item = members // base, members % base
+    same = answers.label > 0.5
+    edges = place[:, same].numpy()
+    graph = coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(len(members),) * 2)
+    group = torch.from_numpy(connected_components(graph, directed=False)[1].astype(np.int64))
+    worker = torch.zeros(num_pages, dtype=torch.int64).scatter_(0, answers.page, answers.worker)
+
+    def first_page(bad: Tensor) -> str:
+        return f"page {show(page_ids[int(bad.nonzero()[0, 0])])}"
+
+    several = torch.zeros(num_pages, dtype=torch.bool)
+    several[answers.page[answers.worker != worker[answers.page]]] = True
+    if several.any():
+        return f"{first_page(several)} has answers of several workers"
+    broken = torch.zeros(num_pages, dtype=torch.bool)
+    broken[answers.page[(group[place[0]] == group[place[1]]) & ~same]] = True
+    if broken.any():
+        return f"{first_page(broken)} has answers that are not transitive"
+    sizes = torch.bincount(page, minlength=num_pages)
+    pair = place.amin(0) * len(members) + place.amax(0)
+    distinct = torch.bincount(page[pair.unique() // len(members)], minlength=num_pages)
+    incomplete = distinct < sizes * (sizes - 1) // 2
+    if incomplete.any():
+        return f"{first_page(incomplete)} lacks answers about some pairs of its items"
+    return _sorted_by_page(item, page, group, worker)
+
+
+def pairs_of(placements: Placements) -> Answers:
+    """All pairs of every page as answers: "same" in a group, "different" across groups."""
+    sizes = placements.page_sizes
+    starts = sizes.cumsum(0) - sizes
+    # Every placement is paired with those after it on its page.
+    last = (starts + sizes)[placements.page]
+    position = torch.arange(len(placements))
+    partners = last - position - 1
+    left = position.repeat_interleave(partners)
+    ends = partners.cumsum(0)
+    right = torch.arange(len(left)) - (ends - partners)[left] + left + 1
+    label = (placements.group[left] == placements.group[right]).double()
+    page = placements.page[left]
+    return Answers(
+        placements.item[left], placements.item[right], placements.worker[page], label, page
+    )

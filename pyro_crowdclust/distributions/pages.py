@@ -1,0 +1,298 @@
+"""Statistic-valued Pyro distributions of sorted pages: where clusters are at home, and placements.
+
+A page has G groups and, since a group may have stayed empty, room for one more. Every cluster k
+with items on the page has a home h_k among its groups, or a group that stayed empty (0): where the
+worker means to put its items. Two clusters with one home are a *lumped* pair. Clusters without
+items on the page have no home, a row of zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.special import gammaln, logsumexp
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyro_crowdclust.distributions.statistics import StatisticValued
+
+
+@lru_cache(maxsize=4096)
+def _log_counts(num_clusters: int, num_groups: int, log_overlap: float) -> np.ndarray:
+    """``log F_g[n]``: n clusters on g groups, every overlapping pair counting ``overlap``.
+
+    ``F_g[n] = sum_m binom(n, m) overlap^(m (m - 1) / 2) F_{g-1}[n - m]``, the first group holding m
+    of them; shape ``[num_groups + 1, num_clusters + 1]``.
+    """
+    n = np.arange(num_clusters + 1)
+    # What n clusters in one group weigh, over n!.
+    one = n * (n - 1) / 2 * log_overlap - gammaln(n + 1)
+    rest = n[:, None] - n
+    shifted = np.where(rest >= 0, one[np.maximum(rest, 0)], -np.inf)
+    rows = [np.where(n == 0, 0.0, -np.inf)]
+    for _ in range(num_groups):
+        rows.append(logsumexp(rows[-1] + shifted, axis=1))
+    return np.stack(rows) + gammaln(n + 1)
+
+
+@lru_cache(maxsize=4096)
+def log_home_normalizer(num_clusters: int, num_groups: int, log_overlap: float) -> float:
+    """``log Z = log sum_h prod_{k<l} overlap^[h_k = h_l > 0]`` over all h in 0..G, per cluster K.
+
+    Those at home in the empty group are any of the K, so ``Z = sum_n binom(K, n) F_G[n]``: nothing
+    grows with the ``(G + 1)^K`` values of h.
+
+    Examples
+    --------
+    >>> round(np.exp(log_home_normalizer(2, 3, np.log(0.5))), 6)  # 16 values, 3 of them overlap
+    14.5
+    """
+    if log_overlap == 0:
+        return num_clusters * math.log(num_groups + 1)
+    n = np.arange(num_clusters + 1)
+    binomial = gammaln(num_clusters + 1) - gammaln(n + 1) - gammaln(num_clusters - n + 1)
+    return float(logsumexp(binomial + _log_counts(num_clusters, num_groups, log_overlap)[-1]))
+
+
+def overlap_of(homes: Float[Tensor, "*page cluster home"]) -> Float[Tensor, "*page"]:
+    """``sum_{k<l} sum_{g>0} h_kg h_lg``: (expected) pairs of clusters with one home."""
+    groups = homes[..., 1:]
+    return (groups.sum(-2).square().sum(-1) - groups.square().sum((-2, -1))) / 2
+
+
+def log_home_normalizers(
+    num_seen: Int[Tensor, " page"],
+    num_groups: Int[Tensor, " page"],
+    log_overlap: tuple[float, ...],
+) -> Float[Tensor, "page state"]:
+    """log Z_s of every page and state, in float64."""
+    sizes, place = torch.stack([num_seen, num_groups], 1).unique(dim=0, return_inverse=True)
+    rows = [
+        [log_home_normalizer(seen, groups, log) for log in log_overlap]
+        for seen, groups in sizes.tolist()
+    ]
+    return torch.tensor(rows, dtype=torch.float64, device=num_groups.device)[place]
+
+
+class PageHomes(StatisticValued):
+    """``p(h_s) = prod_{k<l} r_s^[h_sk = h_sl > 0] / Z_s``: homes on a page, if it is in state s.
+
+    One-hot homes of the clusters with items on the page, for each of the states in which items have
+    a place; those of the page's own state count: ``log p = sum_s state_s (log r_s C(h_s) -
+    log Z_s)``, C being the overlapping pairs. It is linear in the state and in the home of every
+    single cluster, so that it is exact at the means of a q(s) q(h | s) in which clusters are
+    independent given s.
+
+    Parameters
+    ----------
+    state
+        One-hot states of the pages or their probabilities, ``[page, state]``; only the first, as
+        many as ``log_overlap``, have homes.
+    num_groups
+        G of every page.
+    num_clusters
+        K.
+    log_overlap
+        log r_s; 0 where clusters choose their homes independently.
+    seen
+        Which clusters have items on which page, a function without arguments that returns
+        ``[page, cluster]``; only a simulation asks for it.
+    """
+
+    def __init__(
+        self,
+        state: Float[Tensor, "page state"],
+        num_groups: Int[Tensor, " page"],
+        num_clusters: int,
+        log_overlap: tuple[float, ...],
+        seen: Callable[[], Tensor],
+    ) -> None:
+        self.state = state[:, : len(log_overlap)]
+        self.num_groups, self.log_overlap, self._seen = num_groups, log_overlap, seen
+        shape = len(log_overlap), num_clusters, int(num_groups.max()) + 1
+        super().__init__(state.shape[:1], torch.Size(shape))
+
+    def log_prob(self, value: Float[Tensor, "page state cluster home"]) -> Float[Tensor, " page"]:
+        log_overlap = self.state.new_tensor(self.log_overlap)
+        num_seen = value[:, 0].sum((-2, -1)).round().long()
+        log_normalizers = log_home_normalizers(num_seen, self.num_groups, self.log_overlap)
+        return (self.state * (overlap_of(value) * log_overlap - log_normalizers)).sum(-1)
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page state cluster home"]:
+        """Exact draws: how many clusters each group has, then which."""
+        self._one_draw(sample_shape)
+        value = self.state.new_zeros(*self.batch_shape, *self.event_shape)
+        seen = self._seen()
+        for page, groups in enumerate(self.num_groups.tolist()):
+            clusters = seen[page].nonzero().squeeze(1)
+            for state, log_overlap in enumerate(self.log_overlap):
+                sizes = torch.tensor(_draw_sizes(len(clusters), groups, log_overlap))
+                home = torch.arange(groups + 1).repeat_interleave(sizes)
+                value[page, state, clusters[torch.randperm(len(clusters))], home] = 1.0
+        return value
+
+
+def _draw_sizes(num_clusters: int, num_groups: int, log_overlap: float) -> list[int]:
+    """How many clusters have no home, and how many have each group."""
+    counts = _log_counts(num_clusters, num_groups, log_overlap)
+    left, sizes = num_clusters, []
+    for group in range(num_groups, -1, -1):
+        n = np.arange(left + 1)
+        binomial = gammaln(left + 1) - gammaln(n + 1) - gammaln(left - n + 1)
+        # First those without a home, the rest being F_G; then one group after the other.
+        of_n = np.zeros(left + 1) if group == num_groups else n * (n - 1) / 2 * log_overlap
+        log_weights = torch.from_numpy(binomial + of_n + counts[group][left - n])
+        sizes.append(int(torch.distributions.Categorical(logits=log_weights).sample()))
+        left -= sizes[-1]
+    return sizes
+
+
+class HomesAtMean(StatisticValued):
+    """``q(h | s) = prod_k q(h_sk)``: its site returns the probabilities.
+
+    ``log q = sum_s state_s sum_k log q(h_sk)``, at its own mean minus the entropy given the state.
+
+    Parameters
+    ----------
+    probabilities
+        q(h_sk = g), shape ``[page, state, cluster, home]``.
+    state
+        As of ``PageHomes``.
+    """
+
+    def __init__(
+        self,
+        probabilities: Float[Tensor, "page state cluster home"],
+        state: Float[Tensor, "page state"],
+    ) -> None:
+        self.probabilities = probabilities
+        self.state = state[:, : probabilities.shape[1]]
+        super().__init__(probabilities.shape[:1], probabilities.shape[1:])
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page state cluster home"]:
+        self._one_draw(sample_shape)
+        return self.probabilities
+
+    def log_prob(self, value: Float[Tensor, "page state cluster home"]) -> Float[Tensor, " page"]:
+        of_states = torch.special.xlogy(value, self.probabilities).sum((-2, -1))
+        return (self.state * of_states).sum(-1)
+
+
+class AtHome(StatisticValued):
+    """``R_i = sum_s state_s sum_k z_ik [h_sk = g_i]``: 1 if a placement is at its cluster's home.
+
+    On a page in a state without homes it is 0. All items share one enumeration dimension, so that
+    an enumerated z must not be indexed by placements; like ``SameCluster`` this is therefore a site
+    of the guide, too, whose value there is a probability. The likelihood is linear in R, so this is
+    exact.
+
+    Parameters
+    ----------
+    assignments
+        One-hot z or probabilities of all items.
+    state, homes
+        Values of the sites of the pages, one-hot or probabilities.
+    row, page, group
+        Of every placement: the item as a row of the assignments, its page, its group there.
+    """
+
+    is_deterministic = True
+
+    def __init__(
+        self,
+        assignments: Float[Tensor, "*enumerated item cluster"],
+        state: Float[Tensor, "page state"],
+        homes: Float[Tensor, "page state cluster home"],
+        row: Int[Tensor, " placement"],
+        page: Int[Tensor, " placement"],
+        group: Int[Tensor, " placement"],
+    ) -> None:
+        self._assignments, self._homes = assignments, mean_homes(state, homes)
+        self._row, self._page, self._group = row, page, group
+        super().__init__(row.shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " placement"]:
+        self._one_draw(sample_shape)
+        if self._assignments.dim() > 2:
+            raise ValueError(
+                "z is enumerated, so whether placements are right cannot be read from it: the "
+                "guide must sample the site 'at_home' with distributions.AtHome(q_z, ...)"
+            )
+        homes = self._homes.mT.flatten(0, 1)
+        cell = self._page * self._homes.shape[-1] + self._group + 1
+        own = self._assignments.index_select(0, self._row).to(homes.dtype)
+        return (own * homes.index_select(0, cell)).sum(-1)
+
+    def log_prob(self, value: Float[Tensor, " placement"]) -> Float[Tensor, " placement"]:
+        return torch.zeros_like(value)
+
+
+def mean_homes(
+    state: Float[Tensor, "page state"], homes: Float[Tensor, "page state cluster home"]
+) -> Float[Tensor, "page cluster home"]:
+    """``sum_s state_s h_s``: homes in the state that a page is in; zero where that has none."""
+    return (state[:, : homes.shape[1], None, None] * homes).sum(1)
+
+
+class GroupPlacement(StatisticValued):
+    """The group of an item among the G of its page and one that stayed empty.
+
+    An attentive worker of accuracy a puts an item where its cluster is at home, or else in any of
+    the G others; a careless one anywhere. With R = 1 at home and t = 1 where attentive,
+
+        log p = R log a + (t - R) log((1 - a) / G) - (1 - t) log(G + 1)
+
+    Parameters
+    ----------
+    at_home
+        R of the observed placement; 0 where not attentive.
+    accuracy
+        (log a, log (1 - a)) of the page's worker or its expectation, ``[placement, 2]``.
+    attentive
+        t of the page or its probability.
+    num_groups
+        G of the page.
+    home
+        Where the item's cluster is at home, a function without arguments that returns one-hot rows
+        ``[placement, home]``; only a simulation asks for it.
+    """
+
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self,
+        at_home: Float[Tensor, " placement"],
+        accuracy: Float[Tensor, "placement 2"],
+        attentive: Float[Tensor, " placement"],
+        num_groups: Int[Tensor, " placement"],
+        home: Callable[[], Tensor],
+    ) -> None:
+        self.at_home, self.accuracy, self.attentive = at_home, accuracy, attentive
+        self.num_groups, self._home = num_groups, home
+        super().__init__(at_home.shape, torch.Size())
+
+    def log_prob(self, value: Int[Tensor, " placement"]) -> Float[Tensor, " placement"]:
+        right, wrong = self.accuracy.unbind(-1)
+        groups = self.num_groups.to(right.dtype)
+        elsewhere = self.attentive - self.at_home
+        score = self.at_home * right + elsewhere * (wrong - groups.log())
+        return score - (1 - self.attentive) * groups.log1p()
+
+    def rsample(self, sample_shape: Any = ()) -> Int[Tensor, " placement"]:
+        """A group 0, ..., G - 1, or G for the one that stayed empty."""
+        self._one_draw(sample_shape)
+        home = self._home().argmax(-1) - 1
+        # Without a home the cluster's own group is the one that stayed empty.
+        home = torch.where(home < 0, self.num_groups, home)
+        uniform = torch.rand(3, *self.batch_shape, dtype=self.accuracy.dtype)
+        right = uniform[0] < self.accuracy[:, 0].exp()
+        step = 1 + (uniform[1] * self.num_groups).long()
+        placed = torch.where(right, home, (home + step) % (self.num_groups + 1))
+        anywhere = (uniform[2] * (self.num_groups + 1)).long()
+        return torch.where(self.attentive > 0.5, placed, anywhere)
