@@ -144,6 +144,17 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("specificity_error", "specificity_correlation"),
         },
     ),
+    "examples/pages.py": (
+        [
+            *("--data", str(DATA), "--variant", "plain", "--dim", "10", "--items", "200"),
+            *("--epochs", "8", "--clusters", "14", "--held-out", "5"),
+        ],
+        {"placements", "pairs", "lumped_pages"},
+    ),
+    "benchmarks/calibration.py": (
+        ["--datasets", "2", "--rows", "pairs", "sorted_pages"],
+        {"pairs", "sorted_pages", "worst_coverage", "worst_wrong_above_99"},
+    ),
     "benchmarks/combinations.py": (
         ["--guides", "two-way"],
         {
@@ -230,6 +241,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
 # Files that a script reads and that are not part of the project.
 NEEDS = {
     "examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
+    "examples/pages.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
     "examples/cifar10_crowd.py": [
         *("cifar10_train_1.npz", "cifar10_train_2.npz", "cifar10_test_first1000.npz"),
         "cifar10n_labels.npz",
@@ -257,6 +269,8 @@ LEAST: dict[str, dict[tuple[str, ...], float]] = {
         ("gaussian_mixture", "accuracy"): 0.98,
         ("bluebird", "hierarchical Dawid-Skene", "accuracy"): 0.85,
     },
+    "examples/pages.py": {("placements", "accuracy"): 0.8},
+    "benchmarks/calibration.py": {("sorted_pages", "coverage_sensitivity"): 0.75},
 }
 
 
