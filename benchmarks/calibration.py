@@ -52,7 +52,7 @@ def coins(rng: np.random.Generator, expert: bool = False) -> tuple[np.ndarray, n
 def pairs(truth: np.ndarray, rng: np.random.Generator, seed: int, expert: bool = False) -> Crowd:
     """Independent answers about random pairs."""
     rates = coins(rng, expert)
-    answers = simulate_pairs(truth, *rates, pairs_per_worker=400, seed=seed)
+    answers = simulate_pairs(truth, *rates, pairs_per_worker=200, seed=seed)
     return Crowd({"pairs": answers}, *rates)
 
 
@@ -85,7 +85,7 @@ def careless_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Cr
     return sorted_pages(truth, rng, seed, careless=1 / 7)
 
 
-CLEAR, OVERLAPPING = 6.0, 2.5
+CLEAR, OVERLAPPING = 6.0, 2.0
 ROWS: dict[str, tuple[Callable[..., Crowd], float]] = {
     "pairs": (pairs, CLEAR),
     "pairs_beta_workers": (expert_pairs, CLEAR),
