@@ -353,13 +353,12 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
         observed["answers"] = (("answer",), pairs["label"].to_numpy())
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
-    if data.labels is not None and data.class_labels is not None and len(rows.labels):
-    if data.placements is not None:
-        pages = data.pages
+    pages = data.pages
+    if pages is not None:
         observed["groups"] = (("placement",), pages["group"].to_numpy())
         for name in ("page", "item", "worker"):
             constant[f"{name}_of_placement"] = (("placement",), _labels(pages[name]))
-    if len(rows.labels):
+    if data.labels is not None and data.class_labels is not None and len(rows.labels):
         labels = data.labels.iloc[rows.labels.numpy()]
         codes = data.class_labels.label[rows.labels]
         observed["labels"] = (("class_answer",), _array(codes))
