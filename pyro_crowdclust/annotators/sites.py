@@ -29,6 +29,7 @@ from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical, PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.protocols import PairAnnotators
 
 Rates = Mapping[str, Float[Tensor, "worker size"]]
@@ -128,6 +129,13 @@ class PairSites:
         }
 
 
+def _pages(batch: Batch) -> BatchPages:
+    """The pages of a batch that has some."""
+    if batch.pages is None:
+        raise ValueError(f"{batch} has no sorted pages")
+    return batch.pages
+
+
 class PageSites:
     """The verbs of ``SortedPages``."""
 
@@ -146,7 +154,7 @@ class PageSites:
         return batch.pages is not None
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        pages, annotators = batch.pages, self._annotators
+        pages, annotators = _pages(batch), self._annotators
         habits = rates["habits"].index_select(0, pages.worker)
         with FullPlate("pages", pages.num_pages, pages.weight):
             state = pyro.sample("page_state", Assignment(habits))
@@ -167,7 +175,7 @@ class PageSites:
             pyro.sample("group", placement, obs=pages.group)
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        pages = batch.pages
+        pages = _pages(batch)
         posterior = self._annotators.posterior(dict(rates), z, pages)
         with FullPlate("pages", pages.num_pages, pages.weight):
             q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
@@ -180,7 +188,9 @@ class PageSites:
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PageCoupling:
-        return PageCoupling(self._annotators, dict(rates), batch.pages, batch.num_paired, weighted)
+        return PageCoupling(
+            self._annotators, dict(rates), _pages(batch), batch.num_paired, weighted
+        )
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)

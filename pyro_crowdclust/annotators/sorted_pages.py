@@ -264,7 +264,7 @@ class PageCoupling:
         evidence = self._evidence(self._pages.counts(assignments.to(self._right.dtype)))
         parts = evidence, posterior.homes, posterior.states, self._pages.num_groups
         of_parts = zip(*(part.split(_PAGES_AT_A_TIME) for part in parts), strict=True)
-        return sum(self._gain(*part) for part in of_parts)
+        return torch.stack([self._gain(*part) for part in of_parts]).sum(0)
 
     def _gain(self, evidence: Tensor, homes: Tensor, states: Tensor, groups: Tensor) -> Tensor:
         total = evidence.new_zeros(evidence.shape[1], evidence.shape[1])

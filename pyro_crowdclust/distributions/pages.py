@@ -290,7 +290,9 @@ class GroupPlacement(StatisticValued):
         home = self._home().argmax(-1) - 1
         # Without a home the cluster's own group is the one that stayed empty.
         home = torch.where(home < 0, self.num_groups, home)
-        uniform = torch.rand(3, *self.batch_shape, dtype=self.accuracy.dtype)
+        uniform = torch.rand(
+            3, *self.batch_shape, dtype=self.accuracy.dtype, device=self.accuracy.device
+        )
         right = uniform[0] < self.accuracy[:, 0].exp()
         step = 1 + (uniform[1] * self.num_groups).long()
         placed = torch.where(right, home, (home + step) % (self.num_groups + 1))
