@@ -458,8 +458,39 @@ PAIRS = Experiment(
 )
 
 
+def judges(name: str, size: str) -> Callable[[dict[str, Any]], str]:
+    """F1 of "same" and log losses of one set of judges, all of them or panels of a size."""
+
+    def text(figures: dict[str, Any]) -> str:
+        row = figures[name] if size == "all" else figures[name]["panels"][size]
+        f1 = " / ".join(
+            "none" if row[key] is None else f"{row[key]:.3f}"
+            for key in ("ours", "ours_with_features", "majority", "best_peer")
+        )
+        losses = " / ".join(f"{loss:.2f}" for loss in row["log_loss"].values())
+        return (
+            f"{f1}; log losses {losses}; calibration error {row['calibration_error']['ours']:.3f}"
+        )
+
+    return text
+
+
+JUDGES = Experiment(
+    "judges",
+    ["examples/judges.py", "--panels", "8", "--methods", "DawidSkene", "OneCoinDawidSkene"],
+    [
+        Figure(
+            f"{name}, {size} judges", "ours at the best of majority and peers", judges(name, size)
+        )
+        for name in ("abt_buy", "dblp_acm", "wdc")
+        for size in ("all", "3", "5", "10")
+    ],
+    needs_data=True,
+)
+
+
 if __name__ == "__main__":
     deep = [DEEP_LABELS, DEEP, DEEP_CIFAR10]
     pairs = [PINWHEEL, FACES, CIFAR, DIGITS, *MNIST]
-    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS]
+    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS, JUDGES]
     measure([*pairs, *others, *deep])

@@ -122,13 +122,13 @@ def peer(name: str, answers: pd.DataFrame) -> pd.Series:
     return method.probas_.reindex(columns=[0, 1]).fillna(0)[1]
 
 
-def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float:
+def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float | None:
     """F1 of the best of the judges who answered nearly everything; it takes the truth to know."""
     found = []
     for _, own in answers.groupby("worker"):
         if len(own) >= 0.95 * len(pairs):
             found.append(f1_score(pairs.loc[own["item"], "same"], own["label"] == 1))
-    return float(max(found, default=np.nan))
+    return max(map(float, found), default=None)
 
 
 def figures(found: list[dict[str, dict[str, float]]], methods: list[str]) -> dict[str, object]:
@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
         answers, pairs, features = load(files[name])
         everybody, effective = judge(answers, pairs, features, methods, options.epochs)
         row = figures([everybody], methods)
-        row["best_judge"] = round(best_judge(answers, pairs), 4)
+        row["best_judge"] = rounded(best_judge(answers, pairs))
         row["effective_judges"] = {
             kind: round(float(one), 1)
             for kind, one in zip(("different", "same"), effective, strict=True)
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
                 for panel in drawn
             ]
             if found:
-                row["panels"][size] = figures(found, methods)
+                row["panels"][str(size)] = figures(found, methods)
         for size, part in {"all": row, **row["panels"]}.items():
             keys = ("ours", "ours_with_features", "majority", "best_peer")
             print(f"{name}, {size}: " + ", ".join(f"{key} {part[key]}" for key in keys), flush=True)
