@@ -457,9 +457,45 @@ PAIRS = Experiment(
     needs_data=True,
 )
 
+POSTERIORS = Experiment(
+    "posteriors",
+    ["benchmarks/posteriors.py"],
+    [
+        Figure(
+            "largest distance of posterior means, in NUTS's standard deviations",
+            "",
+            value("nuts_mean_distance", 2),
+        ),
+        Figure(
+            "standard deviations over NUTS's, lowest and highest",
+            "at most about 1",
+            lambda figures: (
+                f"{figures['nuts_sd_ratio_lowest']:.2f}, {figures['nuts_sd_ratio_highest']:.2f}"
+            ),
+        ),
+        Figure(
+            "true rates inside central 90 % intervals, single pairs",
+            "0.90",
+            value("coverage_pairs"),
+        ),
+        Figure(
+            "Kolmogorov distance of their ranks to uniform (95 % of uniform ranks stay below)",
+            "",
+            lambda figures: (
+                f"{figures['kolmogorov_pairs']:.3f} ({figures['kolmogorov_pairs_95']:.3f})"
+            ),
+        ),
+        Figure(
+            "true rates inside central 90 % intervals, workers who sort pages",
+            "0.90",
+            value("coverage_pages"),
+        ),
+    ],
+)
+
 
 if __name__ == "__main__":
     deep = [DEEP_LABELS, DEEP, DEEP_CIFAR10]
     pairs = [PINWHEEL, FACES, CIFAR, DIGITS, *MNIST]
-    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS]
+    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS, POSTERIORS]
     measure([*pairs, *others, *deep])
