@@ -1,4 +1,4 @@
-"""Small mistakes in the mathematical core, one at a time: do the tests notice?
+"""Small mistakes in the mathematical core, one at a time, and whether the tests notice.
 
 A mutant is the library with one change in one file: a sign, a factor, a comparison, a condition, a
 number, a call left out, or a function in place of a near one. The tests of that file run against
@@ -8,7 +8,7 @@ change that changes nothing. Mutants are drawn at random from all there are, the
     python benchmarks/mutants.py --most 200
 
 Last line: one JSON object: ``mutants``, ``killed`` (by a failing test, an error, or by taking ten
-times as long), ``survived``, ``share_killed`` and ``survivors``, each as ``file:line before -> after``.
+times as long), ``survived``, ``share_killed`` and ``survivors``, a line of text each.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[ast.AST], ast.AST]]
     """What a node may be by mistake, and how to make it so."""
     if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OTHER_OPERATOR:
         yield "operator", lambda n: _with(n, op=_OTHER_OPERATOR[type(n.op)]())
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
-        if not isinstance(node.operand, ast.Constant):
-            yield "sign", lambda n: n.operand
+    is_sign = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not)
+    if is_sign and not isinstance(node.operand, ast.Constant):
+        yield "sign", lambda n: n.operand
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _OPPOSITE:
         yield "comparison", lambda n: _with(n, ops=[_OPPOSITE[type(n.ops[0])](), *n.ops[1:]])
     if isinstance(node, ast.BoolOp):
