@@ -70,7 +70,7 @@ accuracy: setup
 
 # Small mistakes in the mathematical core, and whether the tests notice; about an hour.
 mutants: setup
-	$(PYTHON) benchmarks/mutants.py
+	OMP_NUM_THREADS=1 $(PYTHON) tests/mutants.py
 
 bench: setup
 	$(PYTHON) benchmarks/run_all.py

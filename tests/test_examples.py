@@ -159,10 +159,6 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("coverage_pages", "rates"),
         },
     ),
-    "benchmarks/mutants.py": (
-        ["--only", "guides/class_labels.py", "--most", "1"],
-        {"mutants", "killed", "survived", "share_killed", "survivors"},
-    ),
     "benchmarks/dawid_skene.py": (
         ["--items", "2000", "--iterations", "2"],
         {
@@ -293,7 +289,6 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
         *(("nuts_sd_ratio_highest", 0.9, 1.4), ("coverage_pairs", 0.75, 1.0)),
         ("kolmogorov_pairs", 0.0, 0.25),
     ],
-    "benchmarks/mutants.py": [("mutants", 1, 1)],
     "benchmarks/dawid_skene.py": [("accuracy", 0.95, 1.0)],
     "benchmarks/distributed.py": [("max_parameter_difference", 0.0, 1e-9)],
 }

@@ -5,7 +5,7 @@ number, a call left out, or a function in place of a near one. The tests of that
 it, and kill it if one fails. A survivor is a change that no test sees: a test that is wanting, or a
 change that changes nothing. Mutants are drawn at random from all there are, the same for a seed.
 
-    python benchmarks/mutants.py --most 200
+    python tests/mutants.py --most 200
 
 Last line: one JSON object: ``mutants``, ``killed`` (by a failing test, an error, or by taking ten
 times as long), ``survived``, ``share_killed`` and ``survivors``, a line of text each.
@@ -16,38 +16,52 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import importlib.abc
+import importlib.machinery
 import json
+import math
 import os
 import random
-import subprocess
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import CodeType
+
+# Imported once, for all forks.
+import pyro.infer  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+import sklearn.cluster
+import sklearn.mixture  # noqa: F401
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files of the mathematical core, and the tests that are about them.
 CORE = {
     "pyro_crowdclust/families": ["tests/families"],
-    "pyro_crowdclust/distributions": ["tests/distributions", "tests/training/test_bounds.py"],
-    "pyro_crowdclust/inference": ["tests/inference", "tests/training/test_bounds.py"],
-    "pyro_crowdclust/supervision": ["tests/supervision", "tests/test_combinations.py"],
-    "pyro_crowdclust/callbacks": ["tests/callbacks", "tests/test_combinations.py"],
+    "pyro_crowdclust/distributions": ["tests/training/test_bounds.py", "tests/distributions"],
+    "pyro_crowdclust/inference": ["tests/training/test_bounds.py", "tests/inference"],
+    "pyro_crowdclust/supervision": ["tests/supervision"],
+    "pyro_crowdclust/callbacks": ["tests/callbacks"],
     "pyro_crowdclust/mixture": ["tests/mixture"],
     "pyro_crowdclust/annotators": ["tests/annotators", "tests/models/test_dawid_skene.py"],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
-    "guides/conjugate.py": ["tests/guides", "tests/callbacks", "tests/test_combinations.py"],
+    "guides/conjugate.py": ["tests/callbacks", "tests/test_combinations.py"],
     "guides/message_passing.py": ["tests/training/test_bounds.py", "tests/guides"],
     "guides/amortized.py": ["tests/guides", "tests/callbacks"],
     "guides/structured.py": ["tests/models/test_deep_latent_mixture.py"],
     "guides/two_way.py": ["tests/models/test_two_way_mixture.py", "tests/test_combinations.py"],
     "guides/class_labels.py": ["tests/models/test_dawid_skene.py", "tests/models/test_momresp.py"],
-    "models": ["tests/models", "tests/training/test_bounds.py"],
+    "models": ["tests/training/test_bounds.py", "tests/models"],
 }
 
 _OTHER_OPERATOR = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
@@ -174,55 +188,54 @@ def module_of(file: str) -> str:
     return name if name.startswith("pyro_crowdclust") else f"pyro_crowdclust.{name}"
 
 
-def tests_fail(mutant: Mutant | None, tests: tuple[str, ...], limit: float | None) -> bool:
-    """Whether a test fails, or all of them take longer than the limit."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    task = {"tests": tests}
-    if mutant is not None:
-        path = str(ROOT / mutant.file)
-        task |= {"module": module_of(mutant.file), "path": path, "source": mutant.source}
-    command = [sys.executable, str(Path(__file__).resolve()), "--run"]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(task),
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+class _Mutated(importlib.machinery.SourceFileLoader):
+    """Loads a text in place of a file."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(module_of(mutant.file), str(ROOT / mutant.file))
+        self._source = mutant.source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self.path, "exec", dont_inherit=True)
 
 
-def run_tests() -> int:
-    """In a process of its own: import the mutant in place of its file, and run the tests."""
-    import importlib.abc
-    import importlib.machinery
-    import importlib.util
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the mutant where its file is asked for."""
 
-    import pytest
+    def __init__(self, mutant: Mutant) -> None:
+        self._loader = _Mutated(mutant)
 
-    task = json.load(sys.stdin)
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if fullname != self._loader.name:
+            return None
+        return spec_from_file_location(fullname, self._loader.path, loader=self._loader)
 
-    class Mutated(importlib.machinery.SourceFileLoader):
-        def get_code(self, fullname: str):
-            return compile(task["source"], task["path"], "exec", dont_inherit=True)
 
-    class Finder(importlib.abc.MetaPathFinder):
-        def find_spec(self, fullname, path, target=None):
-            if fullname != task.get("module"):
-                return None
-            loader = Mutated(fullname, task["path"])
-            return importlib.util.spec_from_file_location(fullname, task["path"], loader=loader)
+def run_fails(mutant: Mutant | None, tests: tuple[str, ...], limit: float = math.inf) -> bool:
+    """Whether a test fails, or all of them take longer than the limit.
 
-    sys.meta_path.insert(0, Finder())
-    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:doctest"]
-    options += ["-o", "addopts=--import-mode=importlib"]
-    return int(pytest.main([*options, *task["tests"]]))
+    They run in a fork of this process, which has imported what takes long and nothing of ours.
+    """
+    assert "pyro_crowdclust" not in sys.modules, "a fork would have the library without the mutant"
+    child = os.fork()
+    if not child:
+        os.setsid()
+        silence = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silence, stream)
+        if mutant is not None:
+            sys.meta_path.insert(0, _Finder(mutant))
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
+        os._exit(int(pytest.main([*options, *tests])))
+    ends = time.perf_counter() + limit
+    while time.perf_counter() < ends:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status != 0
+        time.sleep(0.1)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
 
 
 def main(arguments: list[str] | None = None) -> dict[str, object]:
@@ -232,6 +245,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="only files whose path begins so")
     options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
     files = {}
     for start, tests in CORE.items():
         path = ROOT / start
@@ -246,10 +260,10 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     for number, mutant in enumerate(drawn):
         if mutant.tests not in limits:
             started = time.perf_counter()
-            if tests_fail(None, mutant.tests, None):
+            if run_fails(None, mutant.tests):
                 raise RuntimeError(f"{mutant.tests} fail without any mutant")
             limits[mutant.tests] = 10 * (time.perf_counter() - started) + 10
-        survived = not tests_fail(mutant, mutant.tests, limits[mutant.tests])
+        survived = not run_fails(mutant, mutant.tests, limits[mutant.tests])
         if survived:
             survivors.append(str(mutant))
         print(f"{number + 1}: {'SURVIVED' if survived else 'killed'} {mutant}", flush=True)
@@ -265,6 +279,5 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--run"]:
-        sys.exit(run_tests())
+    os.chdir(ROOT)
     main()
