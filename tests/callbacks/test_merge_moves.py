@@ -19,7 +19,7 @@ from pyro_crowdclust.callbacks import Judge, MergeMoves
 from pyro_crowdclust.callbacks.merge_moves import answer_gain
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import GaussianParameters, Moments
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import AmortizedGuide, ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface import cluster

@@ -13,7 +13,7 @@ from pyro.infer import Trace_ELBO
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import Judge, StructuralMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.fit import adam
+from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
