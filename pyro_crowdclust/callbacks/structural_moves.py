@@ -150,6 +150,7 @@ class StructuralMoves(ABC):
         Where steps take minibatches, about so many items judge a move.
     moves
         ``(epoch, cluster, ..., gain)`` of every move made; the gain is that of the objective.
+        Clusters have the numbers of the guide, not those by size of a result.
     """
 
     first_epoch: int = 1
