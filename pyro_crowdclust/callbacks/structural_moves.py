@@ -25,7 +25,7 @@ from pyro_crowdclust.minibatches.batch import Batch, full_batch
 from pyro_crowdclust.training.trainer import Trainer
 
 # So many proposals may lose before the others wait for the next epoch.
-_MOST_REJECTIONS = 10
+_MOST_REJECTIONS = 5
 
 # The clusters that a proposal is about: two to merge, one to empty.
 Proposal = tuple[int, ...]
