@@ -50,7 +50,9 @@ CORE = {
     "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
     "pyro_crowdclust/callbacks": ["tests/callbacks"],
     "pyro_crowdclust/mixture": ["tests/mixture"],
-    "pyro_crowdclust/annotators": ["tests/annotators", "tests/models/test_dawid_skene.py"],
+    "pyro_crowdclust/annotators": [
+        *("tests/training/test_bounds.py", "tests/annotators", "tests/models/test_dawid_skene.py"),
+    ],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],

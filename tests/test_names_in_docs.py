@@ -29,7 +29,7 @@ NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?=\(|$)")
 OURS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[a-zA-Z]_[a-zA-Z]|\w\.\w")
 # Names of other packages, symbols of formulas, and what a page says not to write.
 ELSEWHERE = {"KL", "Dir", "Cat", "hL", "z_i", "alpha_m", "beta_m", "phi_nk", "plot_forest"}
-ELSEWHERE |= {"plot_ppc", "e_t", "n_workers"}
+ELSEWHERE |= {"plot_ppc", "e_t", "n_workers", "class_table_plate"}
 # Objects of examples that are called like a module of ours.
 METHODS = {"data.item_ids", "family.natural_gradient_mean", "trainer.ranks"}
 METHODS |= {"annotators.concentration"}
