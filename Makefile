@@ -7,7 +7,7 @@ ARVIZ_VENV := .venv_arviz1
 OLDEST_VENV := .venv_oldest
 NEWER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
 
-.PHONY: setup demo test arviz1 oldest lint docs accuracy bench clean
+.PHONY: setup demo test arviz1 oldest lint docs accuracy bench mutants clean
 
 setup: $(INSTALLED)
 
@@ -67,6 +67,10 @@ docs: $(DOCS_INSTALLED)
 
 accuracy: setup
 	$(PYTHON) benchmarks/accuracy.py
+
+# Small mistakes in the mathematical core, and whether the tests notice; about an hour.
+mutants: setup
+	OMP_NUM_THREADS=1 $(PYTHON) tests/mutants.py
 
 bench: setup
 	$(PYTHON) benchmarks/run_all.py

@@ -457,6 +457,42 @@ PAIRS = Experiment(
     needs_data=True,
 )
 
+POSTERIORS = Experiment(
+    "posteriors",
+    ["benchmarks/posteriors.py"],
+    [
+        Figure(
+            "largest distance of posterior means, in NUTS's standard deviations",
+            "",
+            value("nuts_mean_distance", 2),
+        ),
+        Figure(
+            "standard deviations over NUTS's, lowest and highest",
+            "at most about 1",
+            lambda figures: (
+                f"{figures['nuts_sd_ratio_lowest']:.2f}, {figures['nuts_sd_ratio_highest']:.2f}"
+            ),
+        ),
+        Figure(
+            "true rates inside central 90 % intervals, single pairs",
+            "0.90",
+            value("coverage_pairs"),
+        ),
+        Figure(
+            "Kolmogorov distance of their ranks to uniform (95 % of uniform ranks stay below)",
+            "",
+            lambda figures: (
+                f"{figures['kolmogorov_pairs']:.3f} ({figures['kolmogorov_pairs_95']:.3f})"
+            ),
+        ),
+        Figure(
+            "true rates inside central 90 % intervals, workers who sort pages",
+            "0.90",
+            value("coverage_pages"),
+        ),
+    ],
+)
+
 
 def judges(name: str, size: str) -> Callable[[dict[str, Any]], str]:
     """F1 of "same" and log losses of one set of judges, all of them or panels of a size."""
@@ -492,5 +528,5 @@ JUDGES = Experiment(
 if __name__ == "__main__":
     deep = [DEEP_LABELS, DEEP, DEEP_CIFAR10]
     pairs = [PINWHEEL, FACES, CIFAR, DIGITS, *MNIST]
-    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS, JUDGES]
+    others = [UCI, FOUR_GAUSSIANS, TEXT, CROWDS, FEATURES, PAIRS, JUDGES, POSTERIORS]
     measure([*pairs, *others, *deep])

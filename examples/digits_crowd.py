@@ -1,9 +1,9 @@
 """scikit-learn's digits and a simulated crowd: the library's main job, in about a minute.
 
-1,797 images of 8x8 pixels. 20 workers sort pages of 36 images, drawn from only 300 of them, and so
-say of all pairs on a page "same" or "different". Two workers answer at random and one says the
-opposite of the truth; nobody tells the model. BayesSCDC (Luo et al. 2018) is fitted without and
-with the answers, all else equal.
+1,797 images of 8x8 pixels. 20 simulated workers say of all pairs on pages of 36 images, drawn from
+only 300 of them, "same" or "different", each pair by itself. Two workers answer at random and one
+says the opposite of the truth; nobody tells the model. BayesSCDC (Luo et al. 2018) is fitted
+without and with the answers, all else equal.
 
     python examples/digits_crowd.py --seed 0 --figures figures
 

@@ -25,7 +25,7 @@ from pyro_crowdclust.annotators import (
     TwoCoin,
 )
 from pyro_crowdclust.annotators.confusion import OneCoin, TwoCoinClasses
-from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
+from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves, WholeElbo
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.families import Beta, Categorical
@@ -228,4 +228,5 @@ CALLBACKS: dict[str, Callable[[], Any]] = {
     "linear decay": lambda: LinearDecay(0.01, epochs=4),
     "merge moves": MergeMoves,
     "rate moves": RateMoves,
+    "whole elbo": WholeElbo,
 }

@@ -25,7 +25,7 @@ from pyro_crowdclust.minibatches.batch import Batch, full_batch
 from pyro_crowdclust.training.trainer import Trainer
 
 # So many proposals may lose before the others wait for the next epoch.
-_MOST_REJECTIONS = 10
+_MOST_REJECTIONS = 5
 
 # The clusters that a proposal is about: two to merge, one to empty.
 Proposal = tuple[int, ...]
@@ -150,6 +150,7 @@ class StructuralMoves(ABC):
         Where steps take minibatches, about so many items judge a move.
     moves
         ``(epoch, cluster, ..., gain)`` of every move made; the gain is that of the objective.
+        Clusters have the numbers of the guide, not those by size of a result.
     """
 
     first_epoch: int = 1

@@ -48,7 +48,7 @@ def infer_classes(
 
     One fit with ``CommunityConfusion`` for each number of communities; the one with the highest
     ELBO is returned. Nothing is asked of the user and nothing of the truth. For probabilities that
-    keep what they promise, see ``label_calibration.calibrated_class_probabilities``.
+    keep what they promise, see ``results.calibrated_class_probabilities``.
 
     Where annotators err together, as language models do, pass ``dependent=True``: one fit of
     ``LatentTrait``, for two classes.

@@ -151,7 +151,7 @@ def mixture_for(
             supervision,
             sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
         )
-        return Recipe(model, MessagePassingGuide(model), data, _plain_options(data, made))
+        return Recipe(model, MessagePassingGuide(model), data, _plain_options(data, model))
     if components is not None:
         raise ValueError(
             "components are on the features themselves, but behind networks they are Gaussian: "
@@ -281,10 +281,12 @@ def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
     return Supervision()
 
 
-def _plain_options(data: CrowdData, components: Components) -> dict[str, Any]:
+def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str, Any]:
     common = {"epochs": 100, "stopping": Stopping(1e-4), "dtype": torch.float64}
     common |= {"callbacks": [MergeMoves()] if data.has_answers else []}
-    if data.num_items * components.family.size <= FULL_BATCH_NUMBERS:
+    # Minibatches draw items with answers and items with neighbours in a field differently.
+    tied = data.has_answers and model.supervision.couples_items
+    if tied or data.num_items * model.components.family.size <= FULL_BATCH_NUMBERS:
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
 

@@ -1,6 +1,6 @@
 """Which items have no answers, and in what random order they come; nothing here grows with them.
 
-Of stored features the order is that of their windows, see ``stored.py``.
+Of stored features the order is that of their windows, see ``stored_features.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What comes out of a fit: reading, saving and loading it."""
 
 from pyro_crowdclust.results.averaging import AveragedClasses, average_classes
+from pyro_crowdclust.results.calibration import calibrated_class_probabilities
 from pyro_crowdclust.results.cluster_classes import (
     class_probabilities,
     cluster_classes,
@@ -15,6 +16,7 @@ __all__ = [
     "Fitted",
     "Matches",
     "average_classes",
+    "calibrated_class_probabilities",
     "class_probabilities",
     "cluster_classes",
     "known_or_likeliest",

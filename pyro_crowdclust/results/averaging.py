@@ -5,10 +5,10 @@
 
 No model of annotators is best on every crowd, and which one is best cannot be seen from the ELBO,
 which rewards what is known of the workers, not of the items. A part of the answers is held out:
-the temperature of a model (see ``label_calibration``) is the one under which they are likeliest,
-each predicted from the others about its item, and v are the weights under which the average of the
-models predicts them best (stacking; Yao et al. 2018), drawn to even ones as if A_0 more answers had
-been held out that favour nobody, beside the A that were. No truth is needed.
+the temperature of a model (see ``calibrated_class_probabilities``) is the one under which they are
+likeliest, each predicted from the others about its item, and v are the weights under which the
+average of the models predicts them best (stacking; Yao et al. 2018), drawn to even ones as if A_0
+more answers had been held out that favour nobody, beside the A that were. No truth is needed.
 """
 
 from __future__ import annotations

@@ -707,6 +707,21 @@ class TestWorkerChecks:
         given = result.data.pairs.groupby("worker")["label"].mean()
         np.testing.assert_allclose(table["said_same"], given)
 
+    def test_ties_count_half(self):
+        """Of a worker with one answer, said_same is the answer, drawn anew it is often the same."""
+        pairs = {"left": [0, 1, 0], "right": [1, 2, 2], "worker": [0, 1, 2], "label": [1, 0, 1]}
+        model = plain_mixture()
+        features = np.random.default_rng(0).standard_normal((6, NUM_FEATURES))
+        result = quiet_fit(
+            model, MessagePassingGuide(model), CrowdData(features, pairs), batch_size=None
+        )
+        table = check_workers(result, 200)
+        said, drawn = table["said_same"], table["said_same_replicated"]
+        assert said.tolist() == [1, 0, 1]
+        expected = np.where(said == 1, 1 - drawn / 2, (1 - drawn) / 2)
+        np.testing.assert_allclose(table["said_same_p"], expected)
+        assert drawn.between(0.05, 0.95).all()
+
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):
             check_workers(known)

@@ -55,6 +55,20 @@ def random_conditionals(observed: bool = False) -> LocalConditionals:
     return LocalConditionals(FAMILY, log_weights, components, random_potential(N, 2))
 
 
+def test_inference_starts_at_what_the_network_alone_says():
+    """``E[log pi] + <E[t(theta_k)], E[u(x)]>`` under the potential as a Gaussian, by item."""
+    conditionals = random_conditionals()
+    potential = conditionals.potential
+    expected = torch.empty(N, K)
+    for n in range(N):
+        variance = 1 / potential.precision[n]
+        mean = variance * potential.linear[n]
+        second = torch.outer(mean, mean) + variance.diag()
+        statistics = torch.cat([mean, second.flatten(), torch.ones(2)])
+        expected[n] = conditionals.log_weights + conditionals.components @ statistics
+    same(conditionals.first_logits(), expected)
+
+
 def solve_alone(conditionals: LocalConditionals, iterations: int) -> LocalPosterior:
     alone, joined = LocalSolver(iterations=iterations).solve(conditionals)
     assert alone is joined

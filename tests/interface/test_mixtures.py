@@ -170,6 +170,19 @@ def test_known_labels_and_links_are_heard():
     assert isinstance(deep.model.supervision, ClassTable)
 
 
+def test_answers_and_links_go_together():
+    """All data in every step, however many: a field and answers draw minibatches differently."""
+    links = {"must_link": {"left": [4, 5], "right": [6, 7]}}
+    result = cluster(two_groups(), PAIRS, **links, num_clusters=3, progress=False)
+    assert result.probabilities.sum(1) == pytest.approx(1)
+    assert result.same_cluster_probability(4, 6) > 0.99
+    assert result.workers.index.tolist() == ["a", "b"]
+    many = np.random.default_rng(0).normal(size=(200_000, 40)).astype(np.float32)
+    recipe = mixture_for(CrowdData(many, PAIRS, **links))
+    assert recipe.options["batch_size"] is None
+    assert mixture_for(CrowdData(many, PAIRS)).options["batch_size"] == 1024
+
+
 def test_the_number_of_clusters_has_two_names():
     result = cluster(two_groups(), n_clusters=3, epochs=2, progress=False)
     assert result.probabilities.shape == (40, 3)

@@ -287,6 +287,21 @@ def test_training_starts_at_the_majority_vote():
     assert all(parameter.grad is None for parameter in guide.parameters())
 
 
+def test_a_start_from_some_items_counts_for_all():
+    """Half of the labelled items, and the posteriors of twice as many."""
+    data = CrowdData(None, labels=simulated(40, 6, 3, seed=1), item_ids=range(45))
+    labelled = len(data.class_labels.labelled_items)
+    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(6, 3, 2.0, 1.5)), start_items=20)
+    guide.start(data, torch.Generator().manual_seed(0))
+    weights = natural(guide, "weights") + 1
+    assert weights.sum() == pytest.approx(3 + labelled)
+    confusion = natural(guide, "confusion") + 1
+    chosen = torch.randperm(labelled, generator=torch.Generator().manual_seed(0))[:20]
+    items = data.class_labels.labelled_items[chosen]
+    answers = int(torch.isin(data.class_labels.item, items).sum())
+    assert confusion.sum() == pytest.approx(6 * 3 * 3.5 + answers * labelled / 20)
+
+
 @pytest.mark.parametrize(("workers", "raises"), [(12, False), (60, True)])
 def test_communities_learn_their_priors(workers, raises):
     """The ELBO pays for every concentration, which many workers make worth it and a few do not."""

@@ -66,8 +66,22 @@ def fit_each(data: CrowdData) -> list:
     return [fit(model, ClassLabelGuide(model), data, **settings) for model in models]
 
 
-def test_the_average_is_that_of_a_loop_over_the_answers_held_out():
-    data = CrowdData(None, labels=answers(3))
+def correlated() -> pd.DataFrame:
+    """Six workers of 60 items; a third of the items look like another class to everybody."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=60)
+    seems = np.where(rng.random(60) < 0.35, (truth + 1) % 3, truth)
+    rows = []
+    for item, worker in zip(*np.nonzero(rng.random((60, 6)) < 0.9), strict=True):
+        hard = seems[item] != truth[item]
+        label = seems[item] if rng.random() < (0.6 if hard else 0.8) else truth[item]
+        rows.append((f"i{item:02d}", f"w{worker}", "abc"[label]))
+    return pd.DataFrame(rows, columns=["item", "worker", "label"])
+
+
+@pytest.mark.parametrize("labels", [answers(3), correlated()], ids=["alone", "correlated"])
+def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
+    data = CrowdData(None, labels=labels)
     average = average_classes(data, fit_each, share=0.3, seed=4)
     rest, held = hold_out_answers(data, 0.3, seed=4)
     likelihoods = []
@@ -91,6 +105,7 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out():
     parts = zip(average.weights, average.members, average.temperatures, strict=True)
     expected = sum(weight * temper(member.probabilities, t) for weight, member, t in parts)
     np.testing.assert_allclose(average.class_probabilities, expected, atol=1e-12)
+    assert (max(average.temperatures) > 1) == (len(data.item_ids) == 60)
     assert average.class_probabilities.columns.tolist() == ["a", "b", "c"]
     rows = average.confusion["mean"].groupby(["worker", "class"]).sum()
     np.testing.assert_allclose(rows, 1)

@@ -440,6 +440,13 @@ def test_enumerated_assignments():
         field.joint_sites(torch.zeros(3, 1, 3), full_batch(crowd()))
 
 
+def test_labels_that_nobody_carries_are_no_neighbours():
+    links = {"must_link": {"left": [2], "right": [3]}}
+    data = crowd([None] * 6, links)
+    batch = full_batch(data)
+    assert batch.items[some_field().has_neighbors(batch)].tolist() == [2, 3]
+
+
 def test_minibatches_with_answers():
     pairs = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
     data = CrowdData(torch.randn(6, 2), pairs, known=KNOWN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pyro
@@ -19,12 +20,20 @@ from torch import Tensor
 from pyro_crowdclust.emissions import Emission, Identity
 from pyro_crowdclust.families import Beta, Moments
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.inference import LocalSolver
+from pyro_crowdclust.inference import LocalConditionals, LocalSolver
 from pyro_crowdclust.minibatches import Batch, features_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import NaturalGradient
 
-from ..looped_twin import BetaTwin, LoopedTwin, NormalInverseWishartTwin
+from ..looped_twin import (
+    BetaTwin,
+    DirichletTwin,
+    Globals,
+    LoopedTwin,
+    NormalInverseWishartTwin,
+    kl_divergence,
+)
+from ..oracles import random_natural
 from ..problems import (
     DIM,
     NUM_CLUSTERS,
@@ -177,57 +186,89 @@ def test_answers_term_is_the_expectation_over_all_assignments():
     assert LoopedTwin.read(guide, batch).answers() == pytest.approx(expected, rel=1e-10)
 
 
-def exact_log_evidence(guide: MessagePassingGuide, batch: Batch) -> float:
-    """log p(x, L): every assignment in turn, with all global parameters integrated out."""
-    prior = LoopedTwin.read(guide, batch).prior
-    x, terms = batch.features.numpy(), []
-    for z in itertools.product(range(NUM_CLUSTERS), repeat=len(x)):
-        counts = np.bincount(z, minlength=NUM_CLUSTERS)
-        weights = type(prior.weights)(prior.weights.alpha + counts)
-        term = weights.log_normalizer() - prior.weights.log_normalizer()
-        for k, component in enumerate(prior.components):
-            term += log_evidence_of_gaussian(component, x[np.array(z) == k])
-        for m in range(batch.num_workers):
-            counts = {"sensitivity": np.zeros(2), "specificity": np.zeros(2)}
-            for i, j, worker, label in zip(
-                batch.left, batch.right, batch.worker, batch.label, strict=True
-            ):
-                if worker == m:
-                    same = z[i] == z[j]
-                    right_answer = bool(label) == same
-                    counts["sensitivity" if same else "specificity"][int(not right_answer)] += 1
-            for name, count in counts.items():
-                rate = getattr(prior, name)[m]
-                term += BetaTwin(rate.alpha + count).log_normalizer() - rate.log_normalizer()
-        terms.append(term)
-    return scipy.special.logsumexp(terms)
+def given_assignments(prior: Globals, batch: Batch, z: tuple[int, ...]) -> tuple[float, Globals]:
+    """``log p(x, L, z)`` with all global parameters integrated out, and their exact posterior."""
+    x, z = batch.features.numpy(), np.array(z)
+    weights = DirichletTwin(prior.weights.alpha + np.bincount(z, minlength=NUM_CLUSTERS))
+    components = [
+        given_points(component, x[z == k]) for k, component in enumerate(prior.components)
+    ]
+    counts = {name: np.zeros((batch.num_workers, 2)) for name in ("sensitivity", "specificity")}
+    for i, j, worker, label in zip(batch.left, batch.right, batch.worker, batch.label, strict=True):
+        same = z[i] == z[j]
+        counts["sensitivity" if same else "specificity"][worker, int(bool(label) != same)] += 1
+    rates = {
+        name: [
+            BetaTwin(rate.alpha + count)
+            for rate, count in zip(getattr(prior, name), of_workers, strict=True)
+        ]
+        for name, of_workers in counts.items()
+    }
+    posterior = Globals(weights, components, **rates)
+    pairs = zip(posterior.rows().values(), prior.rows().values(), strict=True)
+    joint = sum(
+        after.log_normalizer() - before.log_normalizer()
+        for rows in pairs
+        for after, before in zip(*rows, strict=True)
+    )
+    return joint - x.size / 2 * math.log(2 * math.pi), posterior
 
 
-def log_evidence_of_gaussian(prior: NormalInverseWishartTwin, x: np.ndarray) -> float:
-    """By the chain rule, one Student-t prediction after the other."""
-    total, m, kappa, scale, nu = 0.0, prior.location, prior.kappa, prior.scale, prior.nu
+def given_points(prior: NormalInverseWishartTwin, x: np.ndarray) -> NormalInverseWishartTwin:
+    """The posterior of one component, point after point."""
+    m, kappa, scale, nu = prior.location, prior.kappa, prior.scale, prior.nu
     for row in x:
-        freedom = nu - len(m) + 1
-        shape = scale * (kappa + 1) / (kappa * freedom)
-        total += scipy.stats.multivariate_t.logpdf(row, m, shape, df=freedom)
         scale = scale + kappa / (kappa + 1) * np.outer(row - m, row - m)
         m = (kappa * m + row) / (kappa + 1)
         kappa, nu = kappa + 1, nu + 1
-    return total
+    return NormalInverseWishartTwin(m, kappa, scale, nu)
+
+
+def test_the_evidence_of_points_is_a_product_of_predictions():
+    """Normalizers against one Student-t prediction after the other."""
+    prior = LoopedTwin.read(*mixture_problem()).prior.components[0]
+    x, total = np.random.default_rng(0).normal(size=(4, DIM)), 0.0
+    for number, row in enumerate(x):
+        seen = given_points(prior, x[:number])
+        freedom = seen.nu - DIM + 1
+        shape = seen.scale * (seen.kappa + 1) / (seen.kappa * freedom)
+        total += scipy.stats.multivariate_t.logpdf(row, seen.location, shape, df=freedom)
+    ours = given_points(prior, x).log_normalizer() - prior.log_normalizer()
+    assert ours - x.size / 2 * math.log(2 * math.pi) == pytest.approx(total, rel=1e-10)
+
+
+def evidence_and_bound(guide: MessagePassingGuide, batch: Batch) -> tuple[float, float]:
+    """``log p(x, L)``, and what the ELBO must be at the guide's q, over all assignments.
+
+    ``sum_z q(z) (log p(x, L, z) - log q(z) - KL(q(Theta) || p(Theta | x, L, z)))``
+    """
+    twin, terms, bound = LoopedTwin.read(guide, batch), [], 0.0
+    posterior = twin.posterior.rows()
+    for z in itertools.product(range(NUM_CLUSTERS), repeat=len(batch.items)):
+        joint, exact = given_assignments(twin.prior, batch, z)
+        terms.append(joint)
+        q = math.prod(twin.assignments[i, k] for i, k in enumerate(z))
+        if q > 0:
+            pairs = zip(posterior.values(), exact.rows().values(), strict=True)
+            away = sum(kl_divergence(*row) for rows in pairs for row in zip(*rows, strict=True))
+            bound += q * (joint - math.log(q) - away)
+    return scipy.special.logsumexp(terms), bound
 
 
 @pytest.mark.parametrize("trial", range(2))
 def test_elbo_is_a_bound_on_the_exact_log_evidence(trial):
     torch.manual_seed(trial)
     guide, batch = mixture_problem(solver=LocalSolver(exchanges=60, damping=0.6))
-    evidence = exact_log_evidence(guide, batch)
-    assert elbo(guide, batch) < evidence
+    evidence, expected = evidence_and_bound(guide, batch)
+    assert elbo(guide, batch) == pytest.approx(expected, rel=1e-10)
+    assert expected < evidence
     optimizer = NaturalGradient(guide.posteriors.values(), step_size=1.0)
     for _ in range(60):
         elbo(guide, batch)
         optimizer.step()
-    # A lost constant of 2 pi would be worth 9 nats: five items in two dimensions.
-    assert evidence - 8 < elbo(guide, batch) < evidence
+    _, reached = evidence_and_bound(guide, batch)
+    assert elbo(guide, batch) == pytest.approx(reached, rel=1e-10)
+    assert expected < reached < evidence
 
 
 def test_full_gradient_adds_nothing_at_an_exact_local_optimum():
@@ -254,6 +295,53 @@ def test_full_gradient_matters_where_a_network_makes_the_potentials():
     elbo(guide, batch)
     for name, posterior in guide.posteriors.items():
         assert (posterior.natural_parameters.grad - without[name]).abs().max() > 1e-3, name
+
+
+@pytest.mark.parametrize("problem", [mixture_problem, normal_problem, bernoulli_problem])
+@pytest.mark.parametrize("answers", [True, False])
+def test_full_gradient_against_finite_differences(problem, answers, monkeypatch):
+    """Every site's gradient in its mean, through the last round of the local fixed point.
+
+    Earlier rounds carry no gradient, by design: they are held at what they found, so that the last
+    one is all that moves.
+    """
+    guide, batch = problem(full_gradient=True)
+    batch = weighted(batch) if answers else without_answers(batch)
+    first = torch.randn(5, NUM_CLUSTERS)
+    heard = torch.randn(batch.num_paired, NUM_CLUSTERS).softmax(-1)
+    monkeypatch.setattr(LocalConditionals, "first_logits", lambda self: first)
+    monkeypatch.setattr(LocalSolver, "_exchange", lambda *_: heard)
+
+    def at(parameter: Tensor, move: Tensor, of: Callable[[], float | Tensor]) -> float | Tensor:
+        before = parameter.detach().clone()
+        torch.manual_seed(5)
+        with torch.no_grad():
+            parameter += move
+        value = of()
+        with torch.no_grad():
+            parameter.copy_(before)
+        return value
+
+    torch.manual_seed(5)
+    elbo(guide, batch)
+    gradients = {name: -q.natural_parameters.grad.clone() for name, q in guide.posteriors.items()}
+    guide.full_gradient = False
+    torch.manual_seed(5)
+    elbo(guide, batch)
+    others = [-q.natural_parameters.grad for q in guide.posteriors.values()]
+    guide.full_gradient = True
+    for name, posterior in guide.posteriors.items():
+        eta = posterior.natural_parameters
+        plate = eta.shape[:-1]
+        ends = (random_natural(posterior.family, *plate) for _ in range(2))
+        step = 1e-6 * torch.sub(*ends)  # symmetric where the parameters are
+        after, before = (at(eta, sign * step, lambda: elbo(guide, batch)) for sign in (1, -1))
+        moved = at(eta, step, posterior.mean) - at(eta, -step, posterior.mean)
+        ours = (gradients[name] * moved).sum().item()
+        assert ours == pytest.approx(after - before, rel=1e-4, abs=1e-10), name
+    # Without networks and answers the last round is the best q(z), where the slope is zero.
+    same = map(torch.allclose, gradients.values(), others)
+    assert all(same) == (problem is mixture_problem and not answers)
 
 
 def simulate(model: SemiCrowdsourcedMixture, batch: Batch) -> poutine.Trace:
