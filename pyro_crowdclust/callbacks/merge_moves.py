@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -56,8 +57,10 @@ class MergeMoves(StructuralMoves):
     @torch.no_grad()
     def proposals(self, trainer: Trainer) -> list[Proposal]:
         """Pairs of clusters, those that the answers gain most by first."""
-        guide = trainer.guide
-        batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
+        guide: Any = trainer.guide
+        batch = answered_batch(trainer.data)
+        assert batch is not None  # there are answers
+        batch = batch.to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments.double()[: batch.num_paired]
         weight = guide.model.annotators.log_likelihood_ratio(
             guide.rate_statistics(), batch.worker, batch.label

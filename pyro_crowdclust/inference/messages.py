@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +20,19 @@ from pyro_crowdclust.inference.last_round import last_round
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
 # only there, messages are summed pair by pair.
 _DENSE_LIMIT = 1024
+
+
+class Coupling(Protocol):
+    """Terms of the bound that are quadratic in q(z), as messages between items.
+
+    With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
+    ``sum_n <q_n, m_n(q)> / 2``.
+    """
+
+    num_items: int
+
+    def messages(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
+        """What each of the first ``num_items`` items hears, ``[num_items, K]``."""
 
 
 class PairCoupling:
@@ -63,9 +77,9 @@ class PairCoupling:
 
 
 class SumCoupling:
-    """The messages of several couplings of the same items; see ``supervision.Coupling``."""
+    """The messages of several couplings of the same items; see ``Coupling``."""
 
-    def __init__(self, *couplings: PairCoupling) -> None:
+    def __init__(self, *couplings: Coupling) -> None:
         self._couplings = couplings
         self.num_items = max(coupling.num_items for coupling in couplings)
 
@@ -225,7 +239,7 @@ class LocalSolver:
             raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
 
     def solve(
-        self, conditionals: LocalConditionals, coupling: PairCoupling | None = None
+        self, conditionals: LocalConditionals, coupling: Coupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
         """q of a batch: of the items with answers as if they had none, and of all items.
 
@@ -254,7 +268,7 @@ class LocalSolver:
         conditionals: LocalConditionals,
         logits: Tensor,
         assignments: Tensor,
-        coupling: PairCoupling,
+        coupling: Coupling,
     ) -> Float[Tensor, "paired cluster"]:
         alone = logits = logits[: coupling.num_items]
         assignments = assignments[: coupling.num_items]
@@ -270,7 +284,7 @@ class LocalSolver:
         alone: Float[Tensor, "paired cluster"],
         logits: Float[Tensor, "paired cluster"],
         assignments: Float[Tensor, "paired cluster"],
-        coupling: PairCoupling | SumCoupling,
+        coupling: Coupling | SumCoupling,
     ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
         """Rounds of messages among the z: log q(z) and q(z) after them.
 
