@@ -146,9 +146,11 @@ class DeepLatentMixture(nn.Module):
         ``sample(name, distribution)`` is told the distribution of rows of each and returns its
         value: ``RowSites``, or of a guide that only wants their log-densities.
         """
+        family = self.components.latent_family
+        assert family is not None  # both kinds of components have one
         statistics = self.components.latent_statistics(theta)
         top, *others = self.latent_names()
-        h = sample(top, RowComponent(self.components.latent_family, statistics, rows))
+        h = sample(top, RowComponent(family, statistics, rows))
         for name, layer in zip(others, self.layers, strict=True):
             h = sample(name, RowNormal.of(emitted_rows(layer, h, rows)))
         sample("o", emitted_rows(self.emission, h, rows))
@@ -173,7 +175,7 @@ class DeepLatentMixture(nn.Module):
             latent = layer(latent, rows).sample()
         return self.emission(latent, rows)
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"]:
         """Run the model on a batch; returns the assignments z."""
         log_weights, theta, labels = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):

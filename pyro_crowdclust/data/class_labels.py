@@ -179,7 +179,8 @@ class LabelMatrix:
         starts = np.zeros(self.num_items + 1, dtype=integer)
         np.cumsum(self.counts.numpy(force=True), out=starts[1:])
         columns = self.cell.numpy(force=True).astype(integer)
-        return scipy.sparse.csr_matrix((np.ones(len(self)), columns, starts), shape)
+        parts: Any = np.ones(len(self)), columns, starts
+        return scipy.sparse.csr_matrix(parts, shape)
 
     def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
         """``sum_j log p(a_ij | state)`` of every item and state, shape ``[item, state]``.
@@ -210,7 +211,8 @@ class LabelMatrix:
         place = torch.arange(len(self), device=self.cell.device) - starts[self.item]
         shape = max(most, 1), self.num_items
         tables = [self.cell.new_zeros(shape) for _ in range(3)]
-        for table, values in zip(tables, (self.worker, self.label, 1), strict=True):
+        given = torch.ones_like(self.label)
+        for table, values in zip(tables, (self.worker, self.label, given), strict=True):
             table[place, self.item] = values
         return PaddedLabels(tables[0], tables[1], tables[2].bool())
 

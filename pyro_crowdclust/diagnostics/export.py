@@ -282,7 +282,7 @@ def _likelihoods(
         labels = label_draws(result, draws, rows.labelled, rows.labels, latent_draws)
         if labels is not None:
             likelihood["items"] = (("draw", "labelled_item"), _array(labels.of_items))
-        if labels is not None and labels.of_labels is not None:
+        if labels is not None and labels.of_labels is not None and labels.replicated is not None:
             dims = ("draw", "class_answer")
             likelihood["labels"] = (dims, _array(labels.of_labels))
             predictive["labels"] = (dims, _array(labels.replicated))
@@ -389,10 +389,12 @@ def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, 
     data = fits[0].data
     items = rows.replicated if group == "posterior_predictive" else rows.items
     names = data.feature_names
-    of_components = names if _on_features(fits) else None
+    nobody = np.array([])
+    of_features = nobody if names is None else _labels(names)
+    of_components = of_features if _on_features(fits) else nobody
     coordinates = {
-        **dict.fromkeys(("dim", "dim_other"), () if of_components is None else _labels(names)),
-        "features_dim_0": () if names is None else _labels(names),
+        **dict.fromkeys(("dim", "dim_other"), of_components),
+        "features_dim_0": of_features,
         "item": _labels(data.item_ids[items.numpy()]),
         "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
         "worker": _labels(data.worker_ids),

@@ -1,5 +1,6 @@
 """Posteriors of one batch: rounds of messages, and what networks learn beside the bound."""
 
+from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
@@ -20,7 +21,6 @@ from pyro_crowdclust.inference.loss_terms import (
 from pyro_crowdclust.inference.messages import (
     LocalConditionals,
     LocalSolver,
-    PairCoupling,
     SumCoupling,
 )
 from pyro_crowdclust.inference.views import RandomAffine

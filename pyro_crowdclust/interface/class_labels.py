@@ -88,13 +88,11 @@ def infer_classes(
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
     options = _DEFAULTS | options
-    best: Fitted | None = None
+    results = []
     for number in num_communities:
         model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
-        result = fit(model, ClassLabelGuide(model), data, **options)
-        if best is None or result.elbo > best.elbo:
-            best = result
-    return best
+        results.append(fit(model, ClassLabelGuide(model), data, **options))
+    return max(results, key=lambda result: result.elbo)
 
 
 def average_annotator_models(
@@ -152,7 +150,9 @@ def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
 
 def _vote_share(data: CrowdData) -> float:
     """The share of the items whose vote is for the second class; ties are half."""
-    votes = data.class_labels.of_items(data.class_labels.labelled_items).votes()
+    labels = data.class_labels
+    assert labels is not None  # as the callers have seen
+    votes = labels.of_items(labels.labelled_items).votes()
     second = (votes[:, 1] - votes[:, 0]).sign().add(1).div(2)
     return float((second.sum() + 1) / (len(second) + 2))
 

@@ -156,7 +156,8 @@ def _class_sections(found: dict[str, pd.DataFrame]) -> Iterable[str]:
 def _with_intervals(workers: pd.DataFrame) -> pd.DataFrame:
     """The workers' table with each rate and its interval in one column."""
     columns = {}
-    for name in (column.removesuffix("_lower") for column in workers if column.endswith("_lower")):
+    names = map(str, workers.columns)
+    for name in (name.removesuffix("_lower") for name in names if name.endswith("_lower")):
         low, high = workers[f"{name}_lower"], workers[f"{name}_upper"]
         columns[name] = [
             f"{mean:.2f}" if pd.isna(a) else f"{mean:.2f} ({a:.2f} to {b:.2f})"
