@@ -516,7 +516,9 @@ JUDGES = Experiment(
     ["examples/judges.py", "--panels", "8", "--methods", "DawidSkene", "OneCoinDawidSkene"],
     [
         Figure(
-            f"{name}, {size} judges", "ours at the best of majority and peers", judges(name, size)
+            f"judges of {name}, {size}",
+            "ours at the better of majority and peers",
+            judges(name, size),
         )
         for name in ("abt_buy", "dblp_acm", "wdc")
         for size in ("all", "3", "5", "10")
