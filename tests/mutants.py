@@ -54,6 +54,7 @@ CORE = {
         *("tests/training/test_bounds.py", "tests/annotators", "tests/models/test_dawid_skene.py"),
     ],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
+    "pyro_crowdclust/mixture/softmax_regression.py": ["tests/models/test_logresp.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],

@@ -359,6 +359,15 @@ def test_diagonal_components_on_latents_score_as_on_features():
     same(on_latents, on_features)
 
 
+def test_variances_have_a_mean_or_else_a_mode():
+    """Of Gamma(a, b) precisions: b / (a - 1) for a above 1, else b / (a + 1)."""
+    components = DiagonalGaussianComponents(2, 1)
+    shape, rate = torch.tensor([[3.0], [0.5]]), torch.tensor([[4.0], [6.0]])
+    ones = torch.ones(2, 1)
+    eta = components.family.natural(0 * ones, ones, shape, rate)
+    assert components.summary(eta).covariance.flatten().tolist() == [2.0, 4.0]
+
+
 def test_discrete_components_have_no_latents():
     with pytest.raises(NotImplementedError, match="PoissonComponents cannot be on latents"):
         PoissonComponents(3, 2).latent_statistics(torch.zeros(3, 4))

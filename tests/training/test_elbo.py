@@ -138,6 +138,18 @@ def test_a_full_plate_is_a_plate_of_pyro():
     assert ours["scale"] == pyros["scale"]
 
 
+@pytest.mark.parametrize("outer", [1.0, 2.5, torch.tensor(1.0), torch.tensor(2.5)])
+def test_weights_of_a_plate_and_a_scale_around_it_multiply(outer):
+    weight = torch.tensor([1.0, 2.0, 3.0])
+
+    def model():
+        with poutine.scale(scale=outer), FullPlate("items", 3, weight):
+            pyro.sample("x", pyro.distributions.Normal(0.0, 1.0))
+
+    scale = poutine.trace(model).get_trace().nodes["x"]["scale"]
+    torch.testing.assert_close(scale, weight * outer)
+
+
 def test_a_full_plate_says_which_shape_does_not_fit():
     with FullPlate("items", 3), pytest.raises(ValueError, match="plate\\('items'\\) at site x"):
         pyro.sample("x", pyro.distributions.Normal(torch.zeros(2), 1.0))
