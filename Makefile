@@ -34,7 +34,7 @@ $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
 	$(NEWER_PYTHON) -m venv $(ARVIZ_VENV)
 	grep -v '^arviz==' constraints.txt > $(ARVIZ_VENV)/constraints.txt
 	$(ARVIZ_VENV)/bin/python -m pip install -c $(ARVIZ_VENV)/constraints.txt \
-	    -e . 'arviz>=1' h5netcdf h5py hypothesis pytest
+	    -e . 'arviz>=1' beartype h5netcdf h5py hypothesis pytest
 	touch $@
 
 arviz1: $(ARVIZ_VENV)/.installed
@@ -55,6 +55,7 @@ oldest: $(OLDEST_VENV)/.installed
 lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
 
 $(DOCS_INSTALLED): $(INSTALLED)
 	$(PYTHON) -m pip install -c constraints.txt --no-build-isolation -e '.[dev,docs]'
@@ -76,5 +77,5 @@ bench: setup
 	$(PYTHON) benchmarks/run_all.py
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis figures docs/api docs/_build
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis figures docs/api docs/_build
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

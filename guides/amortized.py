@@ -9,7 +9,7 @@ of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is l
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -117,7 +117,7 @@ class AmortizedGuide(nn.Module):
         self.recognition_term = recognition_term
         self.consistency_term = consistency_term
         self.assignments = assignments
-        self.points = nn.ModuleDict(
+        self.points: Any = nn.ModuleDict(
             {
                 name: PointEstimate(prior, maximum_a_posteriori and name != "weights")
                 for name, prior in model.priors().items()
@@ -156,6 +156,7 @@ class AmortizedGuide(nn.Module):
                 for name in self._rate_names():
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
+        assert batch.features is not None  # as the model has checked
         log_probabilities, trunk = self._log_probabilities(batch.features)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             z = self.assignments.sample(log_probabilities, batch)
@@ -176,6 +177,7 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z | o) and the moments of x at the most probable z; answers do not change them."""
+        assert batch.features is not None  # as the model has checked
         logits, trunk = self._log_probabilities(batch.features)
         best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         latent = self.recognition.latent(batch.features, trunk, best)
@@ -215,7 +217,7 @@ class AmortizedGuide(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
-            num_features = math.prod(data.features.shape[1:])
+            num_features = math.prod(() if data.features is None else data.features.shape[1:])
             self.recognition.check(num_features, self.model.components.dim, self.model.num_clusters)
 
     def set_epoch(self, epoch: float) -> None:

@@ -64,6 +64,7 @@ class AtMean:
     """
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        assert batch.features is not None  # there is nothing to amortize without
         rounding = torch.finfo(batch.features.dtype).eps / 2
         return pyro.sample("z", SparseAtMean(log_probabilities, rounding))
 

@@ -11,7 +11,7 @@ the paper, mixed with the old value by rho: ``rho = 1`` on all data is coordinat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyro
 import torch
@@ -89,7 +89,7 @@ class ClassLabelGuide(nn.Module):
                 f"{', '.join(map(repr, sorted(estimable))) or 'no site'}: the workers' sites keep "
                 "their posterior, which the table of confusion matrices is read from"
             )
-        self.posteriors = nn.ModuleDict(
+        self.posteriors: Any = nn.ModuleDict(
             {
                 name: PointEstimate(prior, True) if name in points else ConjugatePosterior(prior)
                 for name, prior in priors.items()
@@ -124,11 +124,13 @@ class ClassLabelGuide(nn.Module):
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
         """Move all posteriors, and learned priors, to where the majority vote puts them."""
+        assert data.class_labels is not None  # as the model has checked
         labelled = data.class_labels.labelled_items
         chosen = torch.randperm(len(labelled), generator=generator)[: self.start_items]
         items = labelled[chosen.sort().values]
         (batch,) = item_batches(data, len(items), items, class_labels=True)
         batch.item_weight.mul_(len(labelled) / len(items))
+        assert batch.class_labels is not None  # of items with labels
         votes = batch.class_labels.votes()
         self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
         conjugate = [q for q in self.posteriors.values() if isinstance(q, ConjugatePosterior)]
@@ -143,7 +145,7 @@ class ClassLabelGuide(nn.Module):
                 natural.step()
                 natural.set_step_size(0.5)
                 # The first step takes q of the workers from the prior to the vote.
-                if step > 0:
+                if step > 0 and adam is not None:
                     adam.step()
                 for parameter in self.parameters():
                     parameter.grad = None

@@ -33,7 +33,7 @@ class ConjugateGuide(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
-        self.posteriors = nn.ModuleDict(
+        self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
 

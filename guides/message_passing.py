@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean
-from pyro_crowdclust.families import Categorical
+from pyro_crowdclust.families import Categorical, GaussianPotential
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
@@ -105,7 +105,10 @@ class MessagePassingGuide(ConjugateGuide):
     def _conditionals(
         self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
     ) -> LocalConditionals:
-        components, potential, observed = self.model.components, None, None
+        components: Any = self.model.components
+        potential: GaussianPotential | None = None
+        observed: Tensor | None = None
+        assert batch.features is not None  # as the model has checked
         if self.recognition is None:
             family = components.family
             observed = components.observe(self.model.emission.latent(batch.features))
@@ -113,7 +116,9 @@ class MessagePassingGuide(ConjugateGuide):
             family, theta = components.latent_family, components.latent_statistics(theta)
             potential = self.recognition(batch.features)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
-        dtype = (observed if potential is None else potential.linear).dtype
+        like = observed if potential is None else potential.linear
+        assert like is not None
+        dtype = like.dtype
         log_weights = self.model.weights.log_weights(weights)
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch).to(dtype)
         return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
@@ -141,9 +146,9 @@ class MessagePassingGuide(ConjugateGuide):
                 self._add_consistency(conditionals, heard, batch)
             return heard
         dtype = conditionals.components.dtype
-        coupling = sites.coupling(rates, batch, dtype)
+        answers = sites.coupling(rates, batch, dtype)
         field = self.model.supervision.coupling(batch)
-        coupling = coupling if field is None else SumCoupling(coupling, field)
+        coupling = answers if field is None else SumCoupling(answers, field)
         alone, heard = self.solver.solve(conditionals, coupling)
         if not learn:
             return heard
@@ -160,7 +165,7 @@ class MessagePassingGuide(ConjugateGuide):
     def _add_consistency(
         self, conditionals: LocalConditionals, heard: LocalPosterior, batch: Batch
     ) -> None:
-        if self.consistency_term is None:
+        if self.consistency_term is None or self.recognition is None:
             return
         potential = self.recognition(self.consistency_term.views(batch))
         viewed = replace(conditionals.with_fixed_globals(), potential=potential)
@@ -184,25 +189,27 @@ class MessagePassingGuide(ConjugateGuide):
         steps: int = 300,
     ) -> None:
         """Train the recognition network to find a given partition, the mixture as it stands."""
+        recognition = self.recognition
+        assert recognition is not None  # else there is nothing to train
         weights, theta, *_ = self.mean_globals()
         theta = self.model.components.latent_statistics(theta)
         log_weights = self.model.weights.log_weights(weights)
 
         def logits(features: Tensor) -> Tensor:
-            potential = self.recognition(features)
+            potential = recognition(features)
             like = potential.linear
             parts = log_weights.to(like), theta.to(like), potential
             conditionals = LocalConditionals(self.model.components.latent_family, *parts)
             return self.solver.solve(conditionals.with_fixed_globals())[1].logits
 
-        parameters = list(self.recognition.parameters())
+        parameters = list(recognition.parameters())
         features = features.to(parameters[0].dtype)
         learn_partition(logits, parameters, features, responsibilities, generator, steps)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
-            num_features = math.prod(data.features.shape[1:])
+            num_features = math.prod(() if data.features is None else data.features.shape[1:])
             self.recognition.check(num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:

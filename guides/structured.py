@@ -116,9 +116,11 @@ class StructuredGuide(ConjugateGuide):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        sites = self.sample_globals()
+        assert batch.features is not None  # as the guide has checked
+        weights, theta, rates, labels = self.sample_globals()
+        rates, labels = _detached(rates), _detached(labels)
         seen = self.recognition.trunk(batch.features.flatten(1))
-        logits = self._logits(batch, seen, *(_detached(part) for part in sites))
+        logits = self._logits(batch, seen, weights.detach(), theta.detach(), rates, labels)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
@@ -195,6 +197,7 @@ class StructuredGuide(ConjugateGuide):
         labels: dict[str, Tensor],
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) of training, which also adds the terms of labels and views to the loss."""
+        assert batch.features is not None  # as the guide has checked
         supervision = self.model.supervision
         log_weights = self.model.weights.log_weights(weights)
         if self.classifier is None:
@@ -217,6 +220,7 @@ class StructuredGuide(ConjugateGuide):
 
     def _classified(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item cluster"]:
         """log q(z | o) of the classifier."""
+        assert self.classifier is not None  # else there is nothing to ask
         logits = self.classifier(features.flatten(1))
         if logits.shape[-1] != self.model.num_clusters:
             raise ValueError(
@@ -234,6 +238,7 @@ class StructuredGuide(ConjugateGuide):
 
     def _add_consistency(self, logits: Tensor, batch: Batch) -> None:
         """Teach the classifier to find in views of the items what is known of these."""
+        assert self.consistency_term is not None
         seen = self._classified(self.consistency_term.views(batch))
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
@@ -280,6 +285,7 @@ class StructuredGuide(ConjugateGuide):
 
         q(z) is that of the classifier, and by importance weights where there is none.
         """
+        assert batch.features is not None  # as the guide has checked
         if self.classifier is None:
             logits = self.importance_logits(batch)
         else:
@@ -330,16 +336,18 @@ class StructuredGuide(ConjugateGuide):
         self, theta: Tensor, batch: Batch, num_draws: int
     ) -> Float[Tensor, "item cluster"]:
         """``log p(o | k)`` by importance weights."""
-        seen = self.recognition.trunk(batch.features.flatten(1))
-        total = None
-        for _ in range(num_draws):
-            ratios = self._table(theta, batch.features, seen, at_draws=True)
-            total = ratios if total is None else torch.logaddexp(total, ratios)
+        features = batch.features
+        assert features is not None  # as the guide has checked
+        seen = self.recognition.trunk(features.flatten(1))
+        total = self._table(theta, features, seen, at_draws=True)
+        for _ in range(num_draws - 1):
+            ratios = self._table(theta, features, seen, at_draws=True)
+            total = torch.logaddexp(total, ratios)
         return total - math.log(num_draws)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
-        num_features = math.prod(data.features.shape[1:])
+        num_features = math.prod(() if data.features is None else data.features.shape[1:])
         self.recognition.check(num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
@@ -363,8 +371,6 @@ class StructuredGuide(ConjugateGuide):
         self.outputs.empty(cluster)
 
 
-def _detached(part: Tensor | dict[str, Tensor]) -> Tensor | dict[str, Tensor]:
+def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same values, from which no gradient goes back."""
-    if isinstance(part, Tensor):
-        return part.detach()
-    return {name: value.detach() for name, value in part.items()}
+    return {name: value.detach() for name, value in values.items()}

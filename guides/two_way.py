@@ -10,7 +10,7 @@ so Pyro's stock ELBO is the bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -56,6 +56,9 @@ class TwoWayGuide(nn.Module):
         Right and wrong answers of every worker in these epochs.
     """
 
+    trusted: Tensor
+    epoch: Tensor
+
     def __init__(
         self,
         model: TwoWayMixture,
@@ -68,8 +71,9 @@ class TwoWayGuide(nn.Module):
         self.model = model
         self.solver = solver
         self.trusting_epochs = trusting_epochs
-        priors = model.priors() | ({} if model.annotators is None else model.annotators.priors())
-        self.posteriors = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
+        workers = {} if model.annotators is None else model.annotators.priors()
+        priors = {**model.priors(), **workers}
+        self.posteriors: Any = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
         right, wrong = (torch.tensor(count, dtype=torch.float64) for count in trusted_rate)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
@@ -107,6 +111,7 @@ class TwoWayGuide(nn.Module):
         self, alone: Float[Tensor, "item cluster"], values: dict[str, Tensor], batch: Batch
     ) -> Float[Tensor, "item cluster"]:
         annotators = self.model.annotators
+        assert annotators is not None  # there are answers
         rates = {name: values[name] for name in annotators.priors()}
         if self.epoch < self.trusting_epochs:
             of_rates = {name: self.posteriors[name].family for name in rates}
@@ -138,6 +143,7 @@ class TwoWayGuide(nn.Module):
         from sklearn.cluster import KMeans  # late: loading it takes a while
 
         batch = full_batch(data)
+        assert batch.features is not None  # as the model has checked
         seed = int(torch.randint(2**31, (), generator=generator))
         styles = min(self.model.num_styles, data.num_items)
         found = KMeans(styles, n_init=4, random_state=seed).fit_predict(batch.features.numpy())

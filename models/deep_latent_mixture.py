@@ -146,9 +146,11 @@ class DeepLatentMixture(nn.Module):
         ``sample(name, distribution)`` is told the distribution of rows of each and returns its
         value: ``RowSites``, or of a guide that only wants their log-densities.
         """
+        family = self.components.latent_family
+        assert family is not None  # both kinds of components have one
         statistics = self.components.latent_statistics(theta)
         top, *others = self.latent_names()
-        h = sample(top, RowComponent(self.components.latent_family, statistics, rows))
+        h = sample(top, RowComponent(family, statistics, rows))
         for name, layer in zip(others, self.layers, strict=True):
             h = sample(name, RowNormal.of(emitted_rows(layer, h, rows)))
         sample("o", emitted_rows(self.emission, h, rows))

@@ -90,6 +90,7 @@ class LogResp(nn.Module):
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself."""
+        assert batch.features is not None  # as the model has checked
         labels = batch.class_labels
         is_labelled = None if labels is None else labels.counts > 0
         return self.regression.log_joint(values["coefficients"], batch.features, is_labelled)

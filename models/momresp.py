@@ -88,7 +88,7 @@ class MomResp(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return self._of_classes() | self.annotators.priors()
+        return {**self._of_classes(), **self.annotators.priors()}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
@@ -107,6 +107,7 @@ class MomResp(nn.Module):
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """``E[log p(y_i = k) + log p(x_i | k)]`` up to a constant of the item."""
+        assert batch.features is not None  # as the model has checked
         observed = self.components.observe(batch.features)
         features = self.components.family.observation_statistics(observed)
         return self.weights.log_weights(values["weights"]) + features @ values["components"].mT

@@ -76,6 +76,8 @@ class TwoWayMixture(nn.Module):
     torch.Size([7, 15])
     """
 
+    regressors: Tensor
+
     def __init__(
         self,
         num_clusters: int,
@@ -98,8 +100,8 @@ class TwoWayMixture(nn.Module):
         identity = torch.eye(num_features, dtype=torch.float64)
         precision = effect_precision * torch.eye(num_clusters + num_styles, dtype=torch.float64)
         location = torch.zeros(num_clusters + num_styles, num_features, dtype=torch.float64)
-        degrees = torch.tensor(degrees + num_features, dtype=torch.float64)
-        eta = self.family.natural(location, precision, scale * degrees * identity, degrees)
+        total = torch.tensor(degrees + num_features, dtype=torch.float64)
+        eta = self.family.natural(location, precision, scale * total * identity, total)
         self.effects = ConjugatePrior(self.family, eta)
         # One row per cell (cluster k, style s): which two effects its mean is the sum of.
         cells = torch.cartesian_prod(torch.arange(num_clusters), torch.arange(num_styles))
@@ -167,9 +169,10 @@ class TwoWayMixture(nn.Module):
 
     def observe(self, batch: Batch) -> Float[Tensor, "item observation"] | None:
         """The value of the site ``x`` that the features are; None where there are none, to draw."""
-        if batch.features is None:
-            return None
-        return self.family.component_family.observed(batch.features.double())
+        return None if batch.features is None else self._observed(batch.features)
+
+    def _observed(self, features: Tensor) -> Tensor:
+        return self.family.component_family.observed(features.double())
 
     def of_clusters(self, cells: Float[Tensor, "*batch cell"]) -> Float[Tensor, "*batch cluster"]:
         """z, or q(z): cells summed over styles."""
@@ -178,8 +181,12 @@ class TwoWayMixture(nn.Module):
     def cell_logits(self, sites: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         """``log p(x, cell | Theta)``, up to a constant of the item."""
         family = self.family.component_family
+        features = batch.features
+        assert features is not None  # as the model has checked
         # The full batch keeps its statistics, which are the same in every epoch.
-        statistics = batch.once(family, lambda: family.observation_statistics(self.observe(batch)))
+        statistics = batch.once(
+            family, lambda: family.observation_statistics(self._observed(features))
+        )
         log_cells = self.log_cells(sites["weights"], sites["styles"])
         return torch.addmm(log_cells, statistics, self.components(sites["effects"]).mT)
 

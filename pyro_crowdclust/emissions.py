@@ -90,6 +90,14 @@ class Emission(nn.Module):
         """What the components are on, in float64, if ``observes_latent``."""
         raise NotImplementedError
 
+    def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
+        """Inverse of ``latent``, for one row of numbers per item, if ``observes_latent``."""
+        raise NotImplementedError
+
+    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
+        """l and s with ``o_j = l_j + s_j x_j``, if ``observes_latent``."""
+        raise NotImplementedError
+
     def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
         """Raise a ``ValueError`` if features lie outside the emission's support.
 

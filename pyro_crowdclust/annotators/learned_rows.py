@@ -46,7 +46,8 @@ class LearnedRows(nn.Module):
     ) -> Float[Tensor, "row share"]:
         """Run the site of the rows, worker after worker, and that of their concentrations."""
         concentration = self.concentration()
-        prior = Gamma(*concentration.new_tensor(self.concentration_prior), validate_args=False)
+        shape, rate = concentration.new_tensor(self.concentration_prior)
+        prior = Gamma(shape, rate, validate_args=False)
         pyro.factor(f"{site}_concentration", prior.log_prob(concentration).sum())
         rows = CommunityDirichlet(concentration, community.to(concentration.device))
         with FullPlate(f"{site}_plate", rows.batch_shape[0]):

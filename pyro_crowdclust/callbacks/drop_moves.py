@@ -68,7 +68,9 @@ class DropMoves(StructuralMoves):
     def proposals(self, trainer: Trainer) -> list[Proposal]:
         """Clusters that the answers do not support, the one with the largest shortfall first."""
         data, guide = trainer.data, trainer.guide
-        answered = answered_batch(data).to(trainer.device, trainer.dtype)
+        answered = answered_batch(data)
+        assert answered is not None  # there are answers
+        answered = answered.to(trainer.device, trainer.dtype)
         paired = guide.infer(answered).assignments.double()[: answered.num_paired]
         heard = paired.sum(0)
         alone = assignments_by_features(trainer, data.annotated_items).sum(0)

@@ -45,5 +45,5 @@ class LinearDecay:
 
     def __call__(self, trainer: Trainer) -> None:
         """Set the rate of the epoch that follows."""
-        for group in trainer.optim.param_groups:
+        for group in [] if trainer.optim is None else trainer.optim.param_groups:
             group["lr"] = self.in_epoch(trainer.epochs_done + 1)

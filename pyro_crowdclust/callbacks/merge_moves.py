@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -39,8 +40,10 @@ class MergeMoves(StructuralMoves):
     @torch.no_grad()
     def proposals(self, trainer: Trainer) -> list[Proposal]:
         """Pairs of clusters, those that the answers gain most by first."""
-        guide = trainer.guide
-        batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
+        guide: Any = trainer.guide
+        batch = answered_batch(trainer.data)
+        assert batch is not None  # there are answers
+        batch = batch.to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments.double()[: batch.num_paired]
         sites = sites_of(guide.model.annotators)
         gain = sites.merge_gain(guide.rate_statistics(), answered, batch)

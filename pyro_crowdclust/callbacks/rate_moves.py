@@ -29,7 +29,9 @@ class RateMoves:
         """Move the rates, if there are answers."""
         if trainer.data.answers is None:
             return
-        batch = answered_batch(trainer.data).to(trainer.device, trainer.dtype)
+        batch = answered_batch(trainer.data)
+        assert batch is not None  # there are answers
+        batch = batch.to(trainer.device, trainer.dtype)
         assignments = trainer.guide.infer(batch).assignments.double()
         same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
         trainer.guide.set_rates(same, batch)

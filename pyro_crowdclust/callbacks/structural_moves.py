@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.loss_terms import LossTerms
-from pyro_crowdclust.inference.messages import LocalPosterior
 from pyro_crowdclust.minibatches.batch import Batch, full_batch
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -198,7 +198,9 @@ class StructuralMoves(ABC):
                 f"merge and empty of a guide, and {type(trainer.guide).__name__} has not all of "
                 "them: leave the callback out, or see docs/own_model.md"
             )
-        judge, rejected, emptied = None, set(), set()
+        judge: Judge | None = None
+        rejected: set[Proposal] = set()
+        emptied: set[int] = set()
         proposals = self.proposals(trainer)
         while len(rejected) < _MOST_REJECTIONS:
             left = (p for p in proposals if p not in rejected and emptied.isdisjoint(p))

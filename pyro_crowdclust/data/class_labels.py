@@ -179,7 +179,8 @@ class LabelMatrix:
         starts = np.zeros(self.num_items + 1, dtype=integer)
         np.cumsum(self.counts.numpy(force=True), out=starts[1:])
         columns = self.cell.numpy(force=True).astype(integer)
-        return scipy.sparse.csr_matrix((np.ones(len(self)), columns, starts), shape)
+        parts: Any = np.ones(len(self)), columns, starts
+        return scipy.sparse.csr_matrix(parts, shape)
 
     def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
         """``sum_j log p(a_ij | state)`` of every item and state, shape ``[item, state]``.

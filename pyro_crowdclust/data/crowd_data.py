@@ -205,9 +205,9 @@ class CrowdData:
             _pairs_index=None if pairs is None else pairs.index,
             _labels_index=None if labels is None else labels.index,
         )
-        if answers is not None:
+        if answers is not None and pairs is not None:
             warn_about_repeats(answers, pairs.index)
-        if class_labels is not None:
+        if class_labels is not None and labels is not None:
             warn_about_repeated_labels(class_labels, labels.index)
         warn_about_contradictions(self.num_contradictions)
 
@@ -406,10 +406,10 @@ class CrowdData:
         if isinstance(self.features, Tensor):
             rows = self.features[indices]
             return rows if rows.is_floating_point() else rows.to(torch.float32)
-        rows = np.asarray(self.features[np.asarray(indices)])
+        array = np.asarray(self.features[np.asarray(indices)])
         # torch reads neither foreign byte orders nor extended precision.
-        size = min(rows.dtype.itemsize, 8) if rows.dtype.kind == "f" else 4
-        return torch.from_numpy(rows.astype(f"=f{size}", copy=False))
+        size = min(array.dtype.itemsize, 8) if array.dtype.kind == "f" else 4
+        return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 
     def parts(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
         """Features of all items, ``size`` rows at a time, with the position of the first row."""
@@ -462,7 +462,8 @@ def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
         raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
     if isinstance(index, pd.RangeIndex):
         return index
-    for bad, reason in ((index.isna(), "which is missing"), (index.duplicated(), "once more")):
+    checks = (index.isna(), "which is missing"), (index.duplicated(), "once more")
+    for bad, reason in ((np.asarray(rows), why) for rows, why in checks):
         if bad.any():
             row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from pyro_crowdclust.data.stored_features import DatasetFeatures, MemmapFeatures, StoredFeatures
+from pyro_crowdclust.data.stored_features import (
+    DatasetFeatures,
+    IndexedDataset,
+    MemmapFeatures,
+    StoredFeatures,
+)
 from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
 from pyro_crowdclust.errors import did_you_mean
 
@@ -73,7 +78,8 @@ def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
     Numbers in memory are checked here, stored ones when they are read.
     """
     if isinstance(features, Dataset):
-        features = DatasetFeatures(features)
+        # A dataset that cannot be indexed is refused there.
+        features = DatasetFeatures(cast(IndexedDataset, features))
     elif isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
         features = MemmapFeatures(features) if MemmapFeatures.reads(features) else features
     columns = None
@@ -121,14 +127,21 @@ def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
 
 
 def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> None:
-    is_tensor = isinstance(features, Tensor)
-    if not (features.is_floating_point() if is_tensor else features.dtype.kind == "f"):
+    if isinstance(features, Tensor):
+        has_fractions = features.is_floating_point()
+    else:
+        has_fractions = features.dtype.kind == "f"
+    if not has_fractions:
         return
-    first, number = (), 0
+    first: tuple[int, ...] = ()
+    number = 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
         chunk = features[start : start + step]
-        bad = ~(torch.isfinite(chunk).cpu().numpy() if is_tensor else np.isfinite(chunk))
+        if isinstance(chunk, Tensor):
+            bad = ~torch.isfinite(chunk).cpu().numpy()
+        else:
+            bad = ~np.isfinite(chunk)
         if not first and bad.any():
             row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
             first = (start + row, *column)

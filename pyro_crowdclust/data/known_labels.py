@@ -201,7 +201,7 @@ def _integers(given: pd.Series) -> pd.Series:
 
 
 def _below_zero(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and value < 0
+    return isinstance(value, (int, np.integer)) and bool(value < 0)
 
 
 def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | None:

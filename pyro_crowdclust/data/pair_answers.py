@@ -69,7 +69,8 @@ def read_answers(
     remedy = "neither 1 nor 0; write 1 or same, 0 or different"
     reject("pairs", table["label"], ~valid, remedy)
 
-    page, page_ids = None, pd.Index([], dtype=object)
+    page: Tensor | None = None
+    page_ids: pd.Index = pd.Index([], dtype=object)
     if "page" in table:
         page, page_ids = codes_and_ids(table["page"], "pairs")
     answers = Answers(

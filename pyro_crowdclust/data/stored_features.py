@@ -117,7 +117,7 @@ class StoredFeatures:
         bounds, before = torch.from_numpy(self._bounds), order[:0]
         for chunks in order.split(self.window):
             # The last minibatch of a window has rows of two.
-            self.hold(torch.cat([before, chunks]).numpy())
+            self.hold(torch.cat([before, chunks]).tolist())
             before = chunks
             chunks = chunks.sort().values
             yield bounds[chunks], bounds[chunks + 1]
@@ -143,7 +143,7 @@ class MemmapFeatures(StoredFeatures):
     def __init__(self, features: np.memmap) -> None:
         if not self.reads(features):
             raise ValueError("features are a part of a memory map: pass the whole")
-        self._file, self._offset = Path(features.filename), features.offset
+        self._file, self._offset = Path(str(features.filename)), features.offset
         self._row_size = math.prod(features.shape[1:])
         row_bytes = max(self._row_size * features.dtype.itemsize, 1)
         bounds = _even_bounds(len(features), max(_CHUNK_BYTES // row_bytes, 1))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from pyro_crowdclust.errors import did_you_mean
@@ -80,12 +81,12 @@ def read_table(
     return frame[columns]
 
 
-def reject(name: str, column: pd.Series, bad: np.ndarray | pd.Series, reason: str) -> None:
+def reject(name: str, column: pd.Series, bad: ArrayLike, reason: str) -> None:
     """Raise a ``ValueError`` about the first of the ``bad`` rows of a column, if there is one."""
-    bad = np.asarray(bad, dtype=bool)
-    if bad.any():
-        value = show(column.iloc[int(bad.argmax())])
-        raise ValueError(f"{where(name, column.index, bad)}: {column.name} is {value}, {reason}")
+    rows = np.asarray(bad, dtype=bool)
+    if rows.any():
+        value = show(column.iloc[int(rows.argmax())])
+        raise ValueError(f"{where(name, column.index, rows)}: {column.name} is {value}, {reason}")
 
 
 def where(name: str, index: pd.Index, bad: np.ndarray) -> str:

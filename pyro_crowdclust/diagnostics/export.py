@@ -389,10 +389,12 @@ def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, 
     data = fits[0].data
     items = rows.replicated if group == "posterior_predictive" else rows.items
     names = data.feature_names
-    of_components = names if _on_features(fits) else None
+    nobody = np.array([])
+    of_features = nobody if names is None else _labels(names)
+    of_components = of_features if _on_features(fits) else nobody
     coordinates = {
-        **dict.fromkeys(("dim", "dim_other"), () if of_components is None else _labels(names)),
-        "features_dim_0": () if names is None else _labels(names),
+        **dict.fromkeys(("dim", "dim_other"), of_components),
+        "features_dim_0": of_features,
         "item": _labels(data.item_ids[items.numpy()]),
         "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
         "worker": _labels(data.worker_ids),

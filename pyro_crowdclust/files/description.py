@@ -17,7 +17,7 @@ import importlib
 import inspect
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,7 +39,8 @@ def described(cls: _Class) -> _Class:
     Such a part can be saved with its arguments and built again by ``load``. It must be made of its
     arguments and of tensors alone. Objects of subclasses do not count: those may be anybody's.
     """
-    construct = cls.__init__
+    part: Any = cls  # whose class gets a constructor and a mark
+    construct = part.__init__
     signature = inspect.signature(construct)
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -49,10 +50,11 @@ def described(cls: _Class) -> _Class:
         if type(self) is cls:
             bound = signature.bind(self, *args, **kwargs).arguments
             _, *names = (p.name for p in signature.parameters.values() if p.kind not in variable)
-            self.constructor_arguments = {name: bound[name] for name in names if name in bound}
+            remembered = {name: bound[name] for name in names if name in bound}
+            vars(self)["constructor_arguments"] = remembered
 
-    cls.__init__ = remember_and_construct
-    cls.is_described = cls.__qualname__
+    part.__init__ = remember_and_construct
+    part.is_described = cls.__qualname__
     return cls
 
 
@@ -73,8 +75,9 @@ def _is_part(cls: type) -> bool:
     if cls.__module__.partition(".")[0] != _PACKAGE:
         return False
     # A subclass inherits the mark, but not the name in it.
-    marked = getattr(cls, "is_described", None) == cls.__qualname__
-    is_record = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.init
+    members = vars(cls)
+    marked = members.get("is_described") == cls.__qualname__
+    is_record = "__dataclass_params__" in members and members["__dataclass_params__"].init
     return (marked or is_record) and _offered(public_name(cls)) is cls
 
 
@@ -199,7 +202,7 @@ class _Writer:
 
 
 def _name(value: Any) -> str:
-    named = value if hasattr(value, "__qualname__") else type(value)
+    named = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
@@ -239,7 +242,7 @@ class _Reader:
         if kind is None:
             return {key: self.read(item) for key, item in value.items()}
         content = value[kind]
-        readers = {
+        readers: dict[str, Callable[[Any], Any]] = {
             "$float": float,
             "$tensor": self.tensors.__getitem__,
             "$array": self._array,
@@ -263,7 +266,8 @@ class _Reader:
     def _index(self, described: dict[str, Any]) -> pd.Index:
         name = self.read(described["name"])
         if "range" in described:
-            return pd.RangeIndex(*described["range"], name=name)
+            return pd.RangeIndex(range(*described["range"]), name=name)
+        values: Any
         dtype = described["dtype"]
         if "texts" in described:
             joined = self.tensors[described["texts"]].numpy().tobytes()

@@ -160,5 +160,6 @@ def file_digest(content: str, tensors: dict[str, Tensor]) -> str:
     digest = hashlib.sha256(content.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        content_of_tensor: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+        digest.update(content_of_tensor)
     return digest.hexdigest()

@@ -9,19 +9,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.inference.last_round import last_round
+from pyro_crowdclust.protocols import Coupling
 
 
 class SumCoupling:
-    """The messages of several couplings of the same items; see ``supervision.Coupling``."""
+    """The messages of several couplings of the same items; see ``Coupling``."""
 
-    def __init__(self, *couplings: PairCoupling | PageCoupling) -> None:
+    def __init__(self, *couplings: Coupling) -> None:
         self._couplings = couplings
         self.num_items = max(coupling.num_items for coupling in couplings)
 
@@ -182,7 +181,7 @@ class LocalSolver:
             raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
 
     def solve(
-        self, conditionals: LocalConditionals, coupling: PairCoupling | PageCoupling | None = None
+        self, conditionals: LocalConditionals, coupling: Coupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
         """q of a batch: of the items with answers as if they had none, and of all items.
 
@@ -211,7 +210,7 @@ class LocalSolver:
         conditionals: LocalConditionals,
         logits: Tensor,
         assignments: Tensor,
-        coupling: PairCoupling | PageCoupling,
+        coupling: Coupling,
     ) -> Float[Tensor, "paired cluster"]:
         alone = logits = logits[: coupling.num_items]
         assignments = assignments[: coupling.num_items]
@@ -227,7 +226,7 @@ class LocalSolver:
         alone: Float[Tensor, "paired cluster"],
         logits: Float[Tensor, "paired cluster"],
         assignments: Float[Tensor, "paired cluster"],
-        coupling: PairCoupling | PageCoupling | SumCoupling,
+        coupling: Coupling,
     ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
         """Rounds of messages among the z: log q(z) and q(z) after them.
 

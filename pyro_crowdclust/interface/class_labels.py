@@ -88,13 +88,11 @@ def infer_classes(
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
     options = _DEFAULTS | options
-    best: Fitted | None = None
+    results = []
     for number in num_communities:
         model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
-        result = fit(model, ClassLabelGuide(model), data, **options)
-        if best is None or result.elbo > best.elbo:
-            best = result
-    return best
+        results.append(fit(model, ClassLabelGuide(model), data, **options))
+    return max(results, key=lambda result: result.elbo)
 
 
 def average_annotator_models(

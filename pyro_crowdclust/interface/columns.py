@@ -43,22 +43,23 @@ def mixed_columns(
     named = [name for names in kinds.values() for name in names]
     if not named:
         return others
+    names = list(columns or [])
     for name in named:
-        if columns is None or name not in columns or named.count(name) > 1:
+        if name not in names or named.count(name) > 1:
             known = "an array has no names" if columns is None else f"the columns are {columns}"
-            hint = did_you_mean(name, columns or [])
+            hint = did_you_mean(name, names)
             raise ValueError(
                 f"'{name}' is no column, or said to hold two kinds of numbers: {known}; name each "
                 f"column once{hint}"
             )
-    rest = [name for name in columns if name not in named]
+    rest = [name for name in names if name not in named]
     parts = [*kinds.items(), (others, rest)]
 
     def components(num_clusters: int, num_features: int) -> MixedComponents:
-        of_some = [(make, names) for make, names in parts if names]
+        of_some = [(make, own) for make, own in parts if own]
         return MixedComponents(
-            [make(num_clusters, len(names)) for make, names in of_some],
-            [[columns.index(name) for name in names] for _, names in of_some],
+            [make(num_clusters, len(own)) for make, own in of_some],
+            [[names.index(name) for name in own] for _, own in of_some],
         )
 
     return components

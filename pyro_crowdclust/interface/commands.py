@@ -117,11 +117,15 @@ def _check_files(options: Namespace) -> None:
 
 
 def _fit_clusters(table: FeatureTable, data: CrowdData, options: Namespace) -> Fitted:
-    part = MODELS[options.model]
+    part: Any = MODELS[options.model]
+    parts: dict[str, Any]
     if options.model in _NETWORKS:
         parts = {"networks": part(options.dim, tuple(options.hidden))}
     else:
-        kinds = {BernoulliComponents: options.binary, PoissonComponents: options.counts}
+        kinds: dict[Any, Any] = {
+            BernoulliComponents: options.binary,
+            PoissonComponents: options.counts,
+        }
         parts = {"components": mixed_columns(table.columns, kinds, part)}
     recipe = mixture_for(data, num_clusters=options.clusters, **parts)
     return recipe.fit(num_starts=options.starts, **_training(options))
@@ -233,9 +237,9 @@ def _new_folder(path: Path, force: bool) -> Iterator[None]:
 def _read_data(
     files: Mapping[str, Path | str | None], id_column: str | None, ignore: Sequence[str]
 ) -> tuple[FeatureTable, CrowdData]:
-    table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
-    tables = {
-        name: read_answers(Path(files[name]), columns)
+    table = read_features(Path(str(files["features"])), id_column=id_column, ignore=ignore)
+    tables: dict[str, Any] = {
+        name: read_answers(Path(str(files[name])), columns)
         for name, columns in (
             ("pairs", _PAIR_IDS),
             ("placements", _PLACEMENT_IDS),
@@ -246,7 +250,7 @@ def _read_data(
         if files[name] is not None
     }
     if "known" in tables:
-        tables["known"] = labels_by_item(tables["known"], Path(files["known"]))
+        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
     return table, as_answered(CrowdData(table.values, item_ids=table.ids, **tables))
 
 

@@ -29,7 +29,7 @@ def write_csv(frame: pd.DataFrame, file: Path | TextIO, *, index: bool = True) -
     safe = frame.copy()
     for place, kind in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            safe.isetitem(place, frame.iloc[:, place].map(_quoted))
+            safe.isetitem(place, list(map(_quoted, frame.iloc[:, place])))
     safe.columns = frame.columns.map(_quoted)
     safe.index = frame.index.map(_quoted) if len(frame) else frame.index
     safe.index.name = _quoted(frame.index.name)

@@ -159,10 +159,10 @@ class CrowdClusterer(
         self._check_parameters()
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        features: Any = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         recipe = mixture_for(
             CrowdData(
-                X,
+                features,
                 pairs,
                 item_ids=item_ids,
                 known=known,
@@ -173,7 +173,7 @@ class CrowdClusterer(
             components=self.components,
             networks=self.networks,
         )
-        options = {"progress": bool(self.verbose)}
+        options: dict[str, Any] = {"progress": bool(self.verbose)}
         if self.max_iter is not None:
             options["epochs"] = self.max_iter
         if self.tol is not None:

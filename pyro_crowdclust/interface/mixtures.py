@@ -315,9 +315,9 @@ def _location_and_scale(
     far from zero costs no digits.
     """
     sums = (features.flatten(1).double().sum(0) for _, features in data.parts(_ROWS))
-    location = sum(sums) / data.num_items
+    location = torch.stack(list(sums)).sum(0) / data.num_items
     away = (features.flatten(1).double() - location for _, features in data.parts(_ROWS))
-    variance = sum(part.square().sum(0) for part in away) / data.num_items
+    variance = torch.stack([part.square().sum(0) for part in away]).sum(0) / data.num_items
     scale = variance.sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)

@@ -150,7 +150,7 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
         return _opened(path, lambda: _read_parquet(path, rows))
-    options = {"nrows": rows, "skipinitialspace": True}
+    options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
     if text:
         # An id "NA" is not missing, and "007" is no number.
@@ -161,7 +161,7 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     return _opened(path, lambda: pd.read_csv(path, **options))
 
 
-def _dialect(path: Path, separator: str) -> dict[str, str]:
+def _dialect(path: Path, separator: str) -> dict[str, Any]:
     """How ``pandas.read_csv`` is to read a table: some programs save semicolons as .csv.
 
     Where semicolons separate, commas may stand before decimals: then more columns are numbers.
@@ -169,11 +169,11 @@ def _dialect(path: Path, separator: str) -> dict[str, str]:
     header = pd.read_csv(path, sep=separator, nrows=0).columns
     if len(header) > 1 or ";" not in "".join(header):
         return {"sep": separator}
-    dialects = [{"sep": ";", "decimal": mark} for mark in ".,"]
+    dialects: list[dict[str, Any]] = [{"sep": ";", "decimal": mark} for mark in ".,"]
     return max(dialects, key=lambda dialect: _num_numeric(pd.read_csv(path, nrows=50, **dialect)))
 
 
-def _num_numeric(table: pd.DataFrame) -> int:
+def _num_numeric(table: Any) -> int:
     return sum(map(pd.api.types.is_numeric_dtype, table.dtypes))
 
 

@@ -71,11 +71,13 @@ def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:
     right = confusion[
         confusion.index.get_level_values("class") == confusion.index.get_level_values("label")
     ]["mean"]
-    right = right.droplevel("label").unstack("class")
+    by_class = right.droplevel("label").unstack("class")
+    labels = result.data.labels
+    assert labels is not None  # which the model is of
     workers = pd.DataFrame(
         {
-            "accuracy": right @ classes["share"],
-            "labels": result.data.labels["worker"].value_counts(),
+            "accuracy": by_class @ classes["share"],
+            "labels": labels["worker"].value_counts(),
         }
     )
     workers = workers.loc[result.data.worker_ids].rename_axis("worker")

@@ -65,8 +65,7 @@ def check_parts(
 @torch.no_grad()
 def check_features(components: Components, emission: Emission, data: CrowdData) -> None:
     """Raise a ``ValueError`` unless the features are such as components and emission make."""
-    _check_given(data)
-    shape, size = tuple(data.features.shape[1:]), components.num_features
+    shape, size = _given_shape(data), components.num_features
     if not shape:
         raise ValueError("features have no second axis: pass a column, features[:, None]")
     given = math.prod(shape)
@@ -105,8 +104,7 @@ def check_features_of_clusters(
     emission: BernoulliEmission | NormalEmission, data: CrowdData
 ) -> None:
     """Raise a ``ValueError`` unless the features are such as an emission with clusters makes."""
-    _check_given(data)
-    made, given = emission.network.num_outputs, math.prod(data.features.shape[1:])
+    made, given = emission.network.num_outputs, math.prod(_given_shape(data))
     if made != given:
         raise ValueError(
             f"the emission makes {made} features, but every item has {given}: change the "
@@ -122,6 +120,8 @@ def check_support(components: Components, data: CrowdData) -> None:
         components.check(features.flatten(1), first_row=row)
 
 
-def _check_given(data: CrowdData) -> None:
+def _given_shape(data: CrowdData) -> tuple[int, ...]:
+    """The shape of an item's features."""
     if data.features is None:
         raise ValueError("the data have no features, which this model is of: pass features")
+    return tuple(data.features.shape[1:])

@@ -103,6 +103,7 @@ class Components(nn.Module, ABC):
     ) -> ComponentObservation:
         """``p(x | z)`` of latents, whose values are ``Moments``."""
         family = self.latent_family
+        assert family is not None  # the model has checked that they can be on latents
         layout = self.latent_statistics(statistics)
         return ComponentObservation(family, layout, assignments, family.observation_size)
 

@@ -66,7 +66,9 @@ def hold_out_answers(
     if not 0 < share < 1:
         raise ValueError(f"share is {share}, but must be between 0 and 1")
     rng = np.random.default_rng(seed)
-    labels = data.class_labels
+    labels, table = data.class_labels, data.labels
+    if labels is None or table is None:
+        raise ValueError("the data have no class labels, of which some could be held out")
     codes = [part.numpy() for part in (labels.item, labels.worker, labels.label)]
     left = np.bincount(codes[0]), np.bincount(codes[1])
     wanted = max(1, round(share * len(labels)))
@@ -82,14 +84,13 @@ def hold_out_answers(
             "no answer can be held out, since every item or every worker has one answer only: fit "
             "one model"
         )
-    held = np.zeros(len(labels), dtype=bool)
-    held[chosen] = True
+    held = np.isin(np.arange(len(labels)), chosen)
     with warnings.catch_warnings():
         # What there is to say of the labels was said of all of them.
         warnings.simplefilter("ignore", UserWarning)
         rest = CrowdData(
             data.features,
-            labels=data.labels[~held],
+            labels=table[~held],
             item_ids=data.item_ids,
             classes=data.class_ids,
         )

@@ -51,6 +51,7 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     """
     batch = full_batch(result.data)
     labels, posteriors = batch.class_labels, result.guide.posteriors
+    assert labels is not None  # which the fit was of
     q = torch.tensor(result.probabilities)[batch.items]
     values = {name: posterior.mean() for name, posterior in posteriors.items()}
     log_answers = result.model.annotators.log_answers(values)

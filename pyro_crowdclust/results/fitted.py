@@ -15,7 +15,6 @@ import pandas as pd
 import pyro
 import torch
 from jaxtyping import Float, Int
-from pyro.infer.elbo import ELBO
 from torch import Tensor
 
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
@@ -85,8 +84,8 @@ class Fitted:
     stop_reason: str
     seconds: float
     seed: int
-    elbo_objective: ELBO
-    parameter_store: dict
+    elbo_objective: Any
+    parameter_store: Any
     dtype: torch.dtype
     device: Any
     feature_shape: tuple[int, ...] | None = None
@@ -209,7 +208,7 @@ class Fitted:
         if answered is not None:
             heard, heard_latents = self._infer(iter([answered]))
             assignments[answered.items] = heard
-            if latents is not None:
+            if latents is not None and heard_latents is not None:
                 latents[answered.items] = heard_latents
         return assignments, latents
 
@@ -286,9 +285,10 @@ class Fitted:
     def _feature_batches(self, features: Any) -> Iterator[Batch]:
         features = in_order(features, self.data.feature_names)
         new, shape = CrowdData(features), self.feature_shape
-        if shape is not None and tuple(new.features.shape[1:]) != shape:
+        found = () if new.features is None else tuple(new.features.shape[1:])
+        if shape is not None and found != shape:
             raise ValueError(
-                f"new items have features of shape {list(new.features.shape[1:])}, but those of "
+                f"new items have features of shape {list(found)}, but those of "
                 f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
             )
         # Sites of workers are of those that the fit knows.
@@ -347,7 +347,8 @@ class Fitted:
             An item's id each, or sequences of the same length.
         """
         single = isinstance(left, str) or not isinstance(left, Sequence | np.ndarray | pd.Index)
-        lefts, rights = ([left], [right]) if single else (left, right)
+        ends: Any = ([left], [right]) if single else (left, right)
+        lefts, rights = ends
         if len(lefts) != len(rights):
             raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
         i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
@@ -488,7 +489,9 @@ class Fitted:
             of_columns = components.summary_features
             shift, scale = (part[of_columns] for part in emission.units(components.num_features))
             location = shift + scale * location
-        columns = pd.Index(components.column_labels(names), name="feature", dtype=object)
+        known = None if names is None else list(names)
+        labels: Any = components.column_labels(known)
+        columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
         return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)
 

@@ -68,7 +68,8 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
         description = describe([model, guide], tensors)
         # Parts may have been exchanged since they were constructed.
         with own_random_numbers():
-            rebuilt = named_tensors(*build(description, tensors), {})
+            built = build(description, tensors)
+            rebuilt = named_tensors(built[0], built[1], {})
         check_same_tensors(rebuilt, named_tensors(model, guide, {}))
     except NotDescribable as error:
         return None, f"in [model, guide], {error}"
@@ -81,6 +82,6 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
 def columns_of(frame: pd.DataFrame) -> dict[str, Any]:
     """A table whose cells are plain values."""
     return {
-        name: {"dtype": str(column.dtype), "values": column.tolist()}
+        str(name): {"dtype": str(column.dtype), "values": column.tolist()}
         for name, column in frame.items()
     }

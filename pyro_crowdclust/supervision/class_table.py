@@ -102,6 +102,8 @@ class ClassTable(Supervision):
 
     sites_of_clusters = ("class_table",)
 
+    num_clusters: int
+
     def __init__(
         self,
         num_clusters: int,

@@ -94,6 +94,7 @@ class FieldCoupling:
     ) -> None:
         self.rows = rows
         self.num_items = len(batch.items)
+        assert batch.neighbors is not None  # as the field has asked
         self.neighbors = batch.neighbors
         self._divergence = strength * divergence
         self._repulsion = strength * repulsion
@@ -266,6 +267,10 @@ class HiddenMarkovField(Supervision):
 
     couples_items = True
 
+    num_clusters: int
+    divergence: Tensor
+    settled: Tensor
+
     def __init__(
         self,
         num_clusters: int,
@@ -386,7 +391,8 @@ class HiddenMarkovField(Supervision):
         rows = self.has_neighbors(batch).nonzero().squeeze(1)
         if not len(rows):
             return None
-        if batch.num_paired and not batch.neighbors.complete:
+        complete = batch.neighbors is not None and batch.neighbors.complete
+        if batch.num_paired and not complete:
             raise ValueError(
                 "minibatches with workers' answers and a hidden Markov field are not possible, as "
                 "the two draw items differently: use fit(..., batch_size=None), or ClassTable"

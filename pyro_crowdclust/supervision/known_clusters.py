@@ -38,6 +38,7 @@ class KnownClusters(Supervision):
     """
 
     names_clusters = True
+    num_clusters: int
 
     def __init__(self, num_clusters: int, unlabeled_weight: float = 1.0) -> None:
         super().__init__(unlabeled_weight)

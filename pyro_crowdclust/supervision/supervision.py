@@ -7,7 +7,7 @@ library's are ``ClassTable`` and ``HiddenMarkovField``; a user's own derives fro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -21,20 +21,7 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
-
-
-class Coupling(Protocol):
-    """Terms of the bound that are quadratic in q(z), as messages between items.
-
-    With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
-    ``sum_n <q_n, m_n(q)> / 2``.
-    """
-
-    num_items: int
-
-    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What each of the first ``num_items`` items hears, ``[num_items, K]``."""
-        ...
+from pyro_crowdclust.protocols import Coupling
 
 
 @described

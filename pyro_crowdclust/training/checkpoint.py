@@ -216,7 +216,8 @@ class CheckpointKeeper:
     def _deliver(self) -> None:
         number, self._heard = self._heard, None
         self._stop_listening()
-        signal.raise_signal(number)
+        if number is not None:
+            signal.raise_signal(number)
 
     def _stop_listening(self) -> None:
         for number, handler in self._handlers.items():
@@ -323,7 +324,7 @@ def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, An
     if trainer.batches is not None:
         trainer.batches.generator.set_state(state["sampler"])
     for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
-        if of_callback is not None:
+        if of_callback is not None and isinstance(callback, SupportsState):
             callback.load_state_dict(of_callback)
     _set_random_states(state["random"], trainer.device)
 
@@ -349,7 +350,7 @@ def _is_plain(value: Any) -> bool:
 def _restore_optimizer(
     optimizer: torch.optim.Optimizer | None, state: dict[str, Any] | None
 ) -> None:
-    if optimizer is None:
+    if optimizer is None or state is None:
         return
     whole = optimizer.state_dict()
     parameters = [part for group in optimizer.param_groups for part in group["params"]]

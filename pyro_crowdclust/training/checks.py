@@ -98,7 +98,7 @@ def _place_in_users_code(error: BaseException) -> str | None:
     return None
 
 
-def _sample_sites(trace: Trace) -> dict[str, dict[str, Any]]:
+def _sample_sites(trace: Trace) -> dict[str, Any]:
     return {
         name: site
         for name, site in trace.nodes.items()

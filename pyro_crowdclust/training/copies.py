@@ -42,7 +42,7 @@ def named_tensors(
 
     A guide that holds its model shares the model's; ``store`` holds Pyro's own, unconstrained.
     """
-    named = {}
+    named: dict[str, Tensor] = {}
     for role, part in (("model", model), ("guide", guide)):
         if isinstance(part, nn.Module):
             both = chain(part.named_parameters(), part.named_buffers())

@@ -43,7 +43,7 @@ class PlainELBO(Trace_ELBO):
             return of_pyro(model, guide, *args, **kwargs)
         with _Sites() as of_guide:
             guide(*args, **kwargs)
-        if any(not site["fn"].has_rsample for site in of_guide.sites.values()):
+        if any(not _distribution(site).has_rsample for site in of_guide.sites.values()):
             return of_pyro(model, guide, *args, **kwargs)
         with _Sites(of_guide.sites) as of_model:
             model(*args, **kwargs)
@@ -57,7 +57,7 @@ class PlainELBO(Trace_ELBO):
                 total.number = total.number + divergence
         for site in of_model.sites.values():
             total.add(site, sign=-1)
-        return total.value()
+        return torch.as_tensor(total.value())
 
 
 class _Sites(Messenger):
@@ -72,12 +72,17 @@ class _Sites(Messenger):
         self.sites: dict[str, Message] = {}
 
     def _process_message(self, msg: Message) -> None:
-        if msg["type"] == "sample" and msg["name"] in self._earlier and not msg["is_observed"]:
-            msg["value"], msg["done"] = self._earlier[msg["name"]]["value"], True
+        name = str(msg["name"])
+        if msg["type"] == "sample" and name in self._earlier and not msg["is_observed"]:
+            msg["value"], msg["done"] = self._earlier[name]["value"], True
 
     def _postprocess_message(self, msg: Message) -> None:
         if msg["type"] == "sample" and not site_is_subsample(msg):
-            self.sites[msg["name"]] = msg
+            self.sites[str(msg["name"])] = msg
+
+
+def _distribution(site: Message) -> Any:
+    return site["fn"]
 
 
 def _divergence(of_guide: Message, of_model: Message | None) -> Tensor | None:
@@ -113,7 +118,7 @@ class _Total:
         """Add the log-density of a site, or take it away."""
         if isinstance(site["fn"], StatisticValued) and site["fn"].is_deterministic:
             return
-        log_prob = site["fn"].log_prob(site["value"], *site["args"], **site["kwargs"])
+        log_prob = _distribution(site).log_prob(site["value"], *site["args"], **site["kwargs"])
         log_prob = scale_and_mask(log_prob, 1.0, site["mask"])
         scale = site["scale"]
         if isinstance(scale, Tensor) and scale.dim() == 1 and scale.shape == log_prob.shape:

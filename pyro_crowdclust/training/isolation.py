@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyro
 import torch
@@ -41,7 +42,7 @@ def own_random_numbers(seed: int | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def isolated(seed: int) -> Iterator[tuple[torch.Generator, dict]]:
+def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     """Own random numbers and an own Pyro parameter store, for the time of the block.
 
     Yields the generator of the minibatches and the store's state, which can be entered again.

@@ -92,7 +92,7 @@ class NaturalGradient(torch.optim.Optimizer):
             group["lr"] = step_size
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # no loss to return
         """Step every posterior, with the guard."""
         for group in self.param_groups:
             (eta,) = group["params"]

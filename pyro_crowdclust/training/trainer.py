@@ -23,7 +23,7 @@ from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.batch import Batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
-from pyro_crowdclust.protocols import Guide, Model, SupportsEpochs, SupportsMixture
+from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import named_tensors
 from pyro_crowdclust.training.elbo import default_elbo
@@ -97,8 +97,8 @@ class Trainer:
 
     def __init__(
         self,
-        model: Model,
-        guide: Guide,
+        model: Any,
+        guide: Any,
         data: CrowdData,
         sampler: MinibatchSampler | None = None,
         *,
@@ -121,7 +121,8 @@ class Trainer:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
         found = check_sites(model, guide, first)
-        self.elbo = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
+        # ELBO itself has no loss.
+        self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
@@ -142,7 +143,9 @@ class Trainer:
 
     def _parameters(self) -> list[nn.Parameter]:
         """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
-        found = [parameter for part in self._modules for parameter in part.parameters()]
+        found: list[Any] = []
+        for part in self._modules:
+            found += part.parameters()
         found += [parameter for _, parameter in pyro.get_param_store().named_parameters()]
         natural = self._natural_ids()
         unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
@@ -216,7 +219,7 @@ class Trainer:
         try:
             with pyro.validation_enabled(validate):
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
-        except (ValueError, torch.linalg.LinAlgError) as error:
+        except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             # A value that is not finite may stop a distribution before there is a loss.
             bad = find_not_finite(self.model, self.guide, batch)
             if bad is None and not isinstance(error, OutsideDomain):
@@ -268,8 +271,9 @@ class Trainer:
     def _batches_from(self, position: Position) -> Iterator[Batch]:
         """The batches of an epoch that come after those of its first steps."""
         if self.batches is None:
-            return islice([self._full], len(position.elbos), None)
-        self.batches.generator.set_state(position.sampler)
+            return islice(filter(None, [self._full]), len(position.elbos), None)
+        if position.sampler is not None:
+            self.batches.generator.set_state(position.sampler)
         return islice(self.batches.epoch(self.ranks), len(position.elbos), None)
 
     def epoch(self, on_step: Callable[[float], None], max_steps: float = math.inf) -> None:
