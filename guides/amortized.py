@@ -179,7 +179,7 @@ class AmortizedGuide(nn.Module):
         """q(z | o) and the moments of x at the most probable z; answers do not change them."""
         assert batch.features is not None  # as the model has checked
         logits, trunk = self._log_probabilities(batch.features)
-        best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
+        best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters).to(trunk.dtype)
         latent = self.recognition.latent(batch.features, trunk, best)
         return LocalPosterior(logits, latent)
 

@@ -90,7 +90,7 @@ class DawidSkene(nn.Module):
         """All that the model knows of a class but the labels: ``E[log p(y_i = k)]``."""
         return self.weights.log_weights(values["weights"]).expand(len(batch.items), -1)
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):

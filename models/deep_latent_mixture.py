@@ -175,7 +175,7 @@ class DeepLatentMixture(nn.Module):
             latent = layer(latent, rows).sample()
         return self.emission(latent, rows)
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"]:
         """Run the model on a batch; returns the assignments z."""
         log_weights, theta, labels = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):

@@ -95,7 +95,7 @@ class LogResp(nn.Module):
         is_labelled = None if labels is None else labels.counts > 0
         return self.regression.log_joint(values["coefficients"], batch.features, is_labelled)
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = self.regression.sample() | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):

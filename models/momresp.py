@@ -112,7 +112,7 @@ class MomResp(nn.Module):
         features = self.components.family.observation_statistics(observed)
         return self.weights.log_weights(values["weights"]) + features @ values["components"].mT
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._of_classes()) | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):

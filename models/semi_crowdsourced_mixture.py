@@ -147,7 +147,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         is_free = batch.features is not None and not batch.num_paired
         return self.sum_out_assignments is not None and is_free
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         log_weights, theta, labels = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):

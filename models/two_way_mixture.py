@@ -216,7 +216,7 @@ class TwoWayMixture(nn.Module):
         """Features among the values of a simulation's sites."""
         return self.family.component_family.features(values["x"])
 
-    def forward(self, batch: Batch) -> Float[Tensor, "item cell"]:
+    def forward(self, batch: Batch) -> Float[Tensor, "*value item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
         values = sample_sites(self.priors())
         with FullPlate("items", batch.items.shape[0], batch.item_weight):

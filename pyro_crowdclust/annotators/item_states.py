@@ -89,8 +89,8 @@ class ClassStates(nn.Module):
         return values["confusion"].unflatten(0, (-1, rows)).mT
 
     def log_states(
-        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "item state"]
-    ) -> Float[Tensor, "item class state"]:
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
+    ) -> Float[Tensor, "*row class state"]:
         """``log p(a_i, s_i = s | y_i = k)``."""
         return evidence.unflatten(-1, (self.num_classes, -1)) + values["states"]
 

@@ -72,7 +72,7 @@ def sample_evidence(
 def sample_labels(
     annotators: ClassAnnotators,
     values: Mapping[str, Tensor],
-    classes: Float[Tensor, "item class"],
+    classes: Float[Tensor, "*value item class"],
     batch: Batch,
 ) -> None:
     """Run the sites ``evidence`` and ``labels`` inside the plate of the items."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
@@ -15,7 +15,7 @@ from pyro_crowdclust.training.trainer import Trainer, assignments_by_features, s
 
 def unsupported(
     heard: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
-) -> Float[Tensor, " cluster"]:
+) -> Bool[Tensor, " cluster"]:
     """Which clusters hold too few answered items to be more than odd images.
 
     If the answered items are a random part of all, a cluster of share f holds about ``f n`` of

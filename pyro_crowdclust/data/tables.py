@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -134,7 +134,7 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
 
 
 def _codes_of_near_integers(
-    values: Int[np.ndarray, " row"], lowest: int
+    values: Integer[np.ndarray, " row"], lowest: int
 ) -> tuple[Int[Tensor, " row"], pd.Index]:
     """The same for integers close to each other, which a table finds faster than a hash."""
     codes = _offsets(values, lowest)
@@ -146,7 +146,7 @@ def _codes_of_near_integers(
     return torch.from_numpy(codes), pd.Index(ids)
 
 
-def _offsets(values: Int[np.ndarray, " row"], first: int) -> Int[np.ndarray, " row"]:
+def _offsets(values: Integer[np.ndarray, " row"], first: int) -> Int[np.ndarray, " row"]:
     """``values - first``; in the integers' own type a narrow one would overflow."""
     # A wide unsigned one wraps back.
     return values.astype(np.int64, copy=False) - np.array(first).astype(np.int64)

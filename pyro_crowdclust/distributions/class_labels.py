@@ -79,7 +79,7 @@ class ItemLabels(StatisticValued):
 
     def __init__(
         self,
-        assignments: Float[Tensor, "item class"],
+        assignments: Float[Tensor, "*value item class"],
         evidence: Float[Tensor, "item class"],
         likelihood: Likelihood,
         labels: LabelMatrix,
@@ -93,7 +93,7 @@ class ItemLabels(StatisticValued):
         rows = self._likelihood.log_rows(self._assignments, self._labels)
         return torch.distributions.Categorical(logits=rows, validate_args=False).sample()
 
-    def log_prob(self, value: Int[Tensor, " answer"]) -> Float[Tensor, " item"]:
+    def log_prob(self, value: Int[Tensor, " answer"]) -> Float[Tensor, "*value item"]:
         evidence = self._evidence
         if value is not self._labels.label:
             evidence = self._likelihood.evidence(self._labels.relabelled(value))
