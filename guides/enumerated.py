@@ -61,12 +61,14 @@ class PairSite(NamedTuple):
 
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """Of all that belongs to each pair in a run, but for this site."""
-        return sum(
+        sites: dict[str, Any] = trace.nodes
+        of_pairs = [
             site["fn"].log_prob(site["value"])
-            for name, site in trace.nodes.items()
+            for name, site in sites.items()
             if name != self.name
             and self.plate in [frame.name for frame in site.get("cond_indep_stack", ())]
-        )
+        ]
+        return torch.stack(of_pairs).sum(0)
 
 
 class EnumeratedGuide(nn.Module):
@@ -159,7 +161,8 @@ class EnumeratedGuide(nn.Module):
             return site, alone, None
         first, others = alone[: batch.num_paired], alone[batch.num_paired :]
         # Of any likelihood: what an answer says if both ends are in one cluster, and if not.
-        z = trace.nodes[site.name]["value"]
+        nodes: Any = trace.nodes
+        z = nodes[site.name]["value"]
         if_same, if_different = (
             pairs.log_density(
                 trace_of(poutine.condition(given, data={site.name: z, pairs.name: same}), batch)

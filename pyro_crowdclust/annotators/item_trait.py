@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -34,6 +33,7 @@ from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
+from pyro_crowdclust.families.summaries import beta_summary
 from pyro_crowdclust.files.description import described
 
 # The grid of the trait: a step is small against the slope of a worker, the ends are certain.
@@ -76,6 +76,11 @@ class ItemTrait(nn.Module):
     """
 
     num_classes = 2
+
+    points: Tensor
+    design: Tensor
+    nodes: Tensor
+    node_weights: Tensor
 
     def __init__(
         self,
@@ -254,9 +259,8 @@ class ItemTrait(nn.Module):
         one = torch.sigmoid(drawn @ self.design.mT) @ of_class.mT
         mean = torch.einsum("jnk,n->jk", one, weight)
         variance = torch.einsum("jnk,n->jk", (one - mean.unsqueeze(1)).square(), weight)
-        mean, variance = mean.numpy(force=True), variance.numpy(force=True)
-        mean = np.stack([1 - mean, mean], -1)
-        variance = np.clip(np.stack([variance, variance], -1), 1e-12, None)
-        size = np.clip(mean * (1 - mean) / variance - 1, 1e-6, None)
-        beta = scipy.stats.beta(mean * size, (1 - mean) * size)
-        return PosteriorSummary(mean, np.sqrt(variance), *beta.interval(interval))
+        means = torch.stack([1 - mean, mean], -1).numpy(force=True)
+        variances = torch.stack([variance, variance], -1).clamp_min(1e-12).numpy(force=True)
+        size = np.clip(means * (1 - means) / variances - 1, 1e-6, None)
+        beta = beta_summary(means * size, (1 - means) * size, interval)
+        return PosteriorSummary(means, np.sqrt(variances), beta.lower, beta.upper)

@@ -211,7 +211,8 @@ class LabelMatrix:
         place = torch.arange(len(self), device=self.cell.device) - starts[self.item]
         shape = max(most, 1), self.num_items
         tables = [self.cell.new_zeros(shape) for _ in range(3)]
-        for table, values in zip(tables, (self.worker, self.label, 1), strict=True):
+        given = torch.ones_like(self.label)
+        for table, values in zip(tables, (self.worker, self.label, given), strict=True):
             table[place, self.item] = values
         return PaddedLabels(tables[0], tables[1], tables[2].bool())
 

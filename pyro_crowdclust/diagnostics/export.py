@@ -282,7 +282,7 @@ def _likelihoods(
         labels = label_draws(result, draws, rows.labelled, rows.labels, latent_draws)
         if labels is not None:
             likelihood["items"] = (("draw", "labelled_item"), _array(labels.of_items))
-        if labels is not None and labels.of_labels is not None:
+        if labels is not None and labels.of_labels is not None and labels.replicated is not None:
             dims = ("draw", "class_answer")
             likelihood["labels"] = (dims, _array(labels.of_labels))
             predictive["labels"] = (dims, _array(labels.replicated))

@@ -7,12 +7,13 @@ proportional to the density of all of the model's sites in the plate of the item
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyro
 import torch
 from jaxtyping import Float
 from pyro import poutine
+from pyro.distributions import Distribution
 from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
 from torch import Tensor
@@ -24,12 +25,17 @@ from pyro_crowdclust.minibatches.batch import Batch
 _DRAWS = 30
 
 
+def nodes_of(trace: Trace) -> dict[str, Any]:
+    """The sites of a trace, whose types depend on what they are."""
+    return {**trace.nodes}
+
+
 def plate_nesting(*traces: Trace) -> int:
     """How many levels of plates the sites of some traces are in; at least one."""
     dims = [
         -frame.dim
         for trace in traces
-        for site in trace.nodes.values()
+        for site in nodes_of(trace).values()
         if site["type"] == "sample"
         for frame in site["cond_indep_stack"]
         if frame.vectorized
@@ -47,8 +53,10 @@ def latent_values(trace: Trace) -> dict[str, Tensor]:
     """Values of the latent sites of a run of a guide."""
     return {
         name: site["value"].detach()
-        for name, site in trace.nodes.items()
-        if site["type"] == "sample" and not site["is_observed"] and hasattr(site["fn"], "log_prob")
+        for name, site in nodes_of(trace).items()
+        if site["type"] == "sample"
+        and not site["is_observed"]
+        and isinstance(site["fn"], Distribution)
     }
 
 
@@ -67,7 +75,7 @@ def item_log_density(
         Sites to count; None counts all.
     """
     total = torch.zeros((), dtype=torch.float64)
-    for name, site in trace.nodes.items():
+    for name, site in nodes_of(trace).items():
         frames = [frame for frame in site.get("cond_indep_stack", ()) if frame.vectorized]
         axes = [frame.dim for frame in frames if frame.name in plates]
         if not axes or (names is not None and name not in names):
@@ -111,7 +119,7 @@ class ItemSite(NamedTuple):
             if site["type"] != "sample" or site["is_observed"]:
                 continue
             in_guide = name in of_guide.nodes
-            own = of_guide.nodes[name] if in_guide else site
+            own: Any = of_guide.nodes[name] if in_guide else site
             frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
             if own["infer"].get("enumerate") and [frame.size for frame in frames] == [num_items]:
                 found.append(cls(name, frames[0].name, site["scale"], in_guide, nesting))
@@ -148,7 +156,8 @@ def enumerated_inference(
     def infer(batch: Batch) -> LocalPosterior:
         """``E_q[p(z_i | o_i, Theta)]``, by draws of Theta."""
         if site.in_guide:
-            return LocalPosterior(trace_of(guide, batch).nodes[site.name]["fn"].logits, None)
+            fn: Any = trace_of(guide, batch).nodes[site.name]["fn"]
+            return LocalPosterior(fn.logits, None)
 
         def log_probabilities() -> Tensor:
             theta = latent_values(trace_of(guide, batch))

@@ -150,7 +150,9 @@ def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
 
 def _vote_share(data: CrowdData) -> float:
     """The share of the items whose vote is for the second class; ties are half."""
-    votes = data.class_labels.of_items(data.class_labels.labelled_items).votes()
+    labels = data.class_labels
+    assert labels is not None  # as the callers have seen
+    votes = labels.of_items(labels.labelled_items).votes()
     second = (votes[:, 1] - votes[:, 0]).sign().add(1).div(2)
     return float((second.sum() + 1) / (len(second) + 2))
 

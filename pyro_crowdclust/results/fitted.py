@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ from pyro_crowdclust.data.features import in_order
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pages import overlap_of
+from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
@@ -171,7 +172,9 @@ class Fitted:
 
     def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
         """q(z) and the means of q(x), in the order of the batches."""
-        infer = self.guide.infer if isinstance(self.guide, SupportsInfer) else None
+        infer: Callable[[Batch], LocalPosterior] | None = None
+        if isinstance(self.guide, SupportsInfer):
+            infer = self.guide.infer
         assignments, latents = [], []
         with self.inside():
             for batch in batches:

@@ -173,7 +173,8 @@ def _second_matches(
     chosen = [1.0 if one is None else one for one in wanted]
     for side, one in enumerate(wanted):
         if one is None:
-            candidates = [(*chosen[:side], s, *chosen[side + 1 :]) for s in _SECOND]
+            other = chosen[1 - side]
+            candidates = [(s, other) if side == 0 else (other, s) for s in _SECOND]
             chosen = [*max(candidates, key=lambda pair: log_evidence(given, share, sides, pair))]
     return chosen[0], chosen[1]
 
