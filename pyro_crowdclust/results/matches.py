@@ -22,7 +22,7 @@ with equal odds, chosen for each s so that the prior share of matches is the mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,8 +61,8 @@ class Matches:
 
 def match_records(
     probabilities: ArrayLike,
-    left: ArrayLike,
-    right: ArrayLike,
+    left: Iterable[Hashable],
+    right: Iterable[Hashable],
     features: ArrayLike | None = None,
     second_match: Sequence[float | None] = (0.02, 0.02),
     feature_weight: float = 0.5,
@@ -118,7 +118,7 @@ def match_records(
 
 
 def _checked_pairs(
-    probabilities: ArrayLike, left: ArrayLike, right: ArrayLike
+    probabilities: ArrayLike, left: Iterable[Hashable], right: Iterable[Hashable]
 ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "pair side"]]:
     q = np.asarray(probabilities, dtype=np.float64)
     ends = {"left": pd.Series(list(left)), "right": pd.Series(list(right))}
