@@ -118,9 +118,9 @@ class StructuredGuide(ConjugateGuide):
         """Run the guide on a batch, as Pyro does."""
         assert batch.features is not None  # as the guide has checked
         weights, theta, rates, labels = self.sample_globals()
-        rates, labels = _detached(rates), _detached(labels)
+        fixed = weights.detach(), theta.detach(), _detached(rates), _detached(labels)
         seen = self.recognition.trunk(batch.features.flatten(1))
-        logits = self._logits(batch, seen, weights.detach(), theta.detach(), rates, labels)
+        logits = self._logits(batch, seen, *fixed)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)

@@ -266,6 +266,19 @@ class ClassAnnotators(Protocol):
         """``p(label | class)``, ``[worker, class, label]``."""
 
 
+class Coupling(Protocol):
+    """Terms of the bound that are quadratic in q(z), as messages between items.
+
+    With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
+    ``sum_n <q_n, m_n(q)> / 2``.
+    """
+
+    num_items: int
+
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
+        """What each of the first ``num_items`` items hears; ``last`` in the last round."""
+
+
 @runtime_checkable
 class SupportsStates(Protocol):
     """Class annotators under whom the items of a class have states."""

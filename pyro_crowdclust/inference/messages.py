@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -15,19 +14,7 @@ from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_with
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.inference.last_round import last_round
-
-
-class Coupling(Protocol):
-    """Terms of the bound that are quadratic in q(z), as messages between items.
-
-    With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
-    ``sum_n <q_n, m_n(q)> / 2``.
-    """
-
-    num_items: int
-
-    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What each of the first ``num_items`` items hears, ``[num_items, K]``."""
+from pyro_crowdclust.protocols import Coupling
 
 
 class SumCoupling:
@@ -239,7 +226,7 @@ class LocalSolver:
         alone: Float[Tensor, "paired cluster"],
         logits: Float[Tensor, "paired cluster"],
         assignments: Float[Tensor, "paired cluster"],
-        coupling: Coupling | SumCoupling,
+        coupling: Coupling,
     ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
         """Rounds of messages among the z: log q(z) and q(z) after them.
 

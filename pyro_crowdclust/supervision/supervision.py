@@ -19,8 +19,9 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.messages import Coupling, LocalConditionals, LocalSolver
+from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import Coupling
 
 
 @described
