@@ -16,6 +16,7 @@ from pyro_crowdclust.families.dirichlet_categorical import DirichletCategorical
 from pyro_crowdclust.families.dirichlet_multinomial import DirichletMultinomial
 from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 from pyro_crowdclust.families.gamma_poisson import GammaParameters, GammaPoisson
+from pyro_crowdclust.families.gaps import PartlyObserved
 from pyro_crowdclust.families.gaussian import (
     Gaussian,
     GaussianParameters,
@@ -82,6 +83,7 @@ __all__ = [
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
     "OutsideDomain",
+    "PartlyObserved",
     "PosteriorSummary",
     "ProductFamily",
     "RegressionParameters",
