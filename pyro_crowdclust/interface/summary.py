@@ -17,7 +17,8 @@ def has_clusters(result: Fitted) -> bool:
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
-    Of clusters: ``items``, ``clusters``, and ``workers`` where there are answers. Of classes:
+    Of clusters: ``items``, ``clusters``, ``columns`` of a table with what they hold, and
+    ``workers`` where there are answers. Of classes:
     ``items``, ``classes``, ``workers`` and ``confusion``. Of both ``history``.
 
     Examples
@@ -31,6 +32,8 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """
     if has_clusters(result):
         found = {"items": _item_table(result), "clusters": result.clusters}
+        if result.data.columns is not None:
+            found["columns"] = result.data.columns.table()
         if result.data.num_pairs:
             found["workers"] = result.workers
     else:

@@ -50,6 +50,8 @@ class Batch:
         Which items share labels or links; None likewise.
     part
         Which rows these are of the batch that several processes share, or None.
+    has_gaps
+        Whether features of the data are missing (NaN).
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -67,6 +69,7 @@ class Batch:
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
     part: Part | None = None
+    has_gaps: bool = False
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -265,6 +268,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         num_workers=data.num_workers,
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
         part=selection.part,
+        has_gaps=data.has_gaps,
     )
 
 
