@@ -98,7 +98,7 @@ class CrowdData:
     Raises
     ------
     ValueError
-        Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
+        Naming the row and the remedy: features that are dates, names, infinite or empty; ids that
         are missing, repeated or too few; an empty table or a missing column; an item that is
         unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
         is none of the classes.
@@ -116,7 +116,7 @@ class CrowdData:
     >>> pairs = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": [7, 7], "label": [1, 0]}
     >>> data = CrowdData(np.eye(3), pairs, item_ids=["ant", "bee", "cat"])
     >>> data
-    CrowdData(3 items, features float64 [3], 2 answers by 1 worker on 3 items)
+    CrowdData(3 items, features 3 binary, 2 answers by 1 worker on 3 items)
     >>> data.answers.right
     tensor([1, 2])
     >>> data.item_positions(["cat"])

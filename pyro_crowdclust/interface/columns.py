@@ -50,8 +50,8 @@ def components_for(
         return real
 
     def categories(num_clusters: int, places: list[int]) -> Components:
-        levels = [columns.levels[place] for place in places]
-        return CategoricalComponents(num_clusters, [len(own) for own in levels])
+        levels = (columns.levels[place] for place in places)
+        return CategoricalComponents(num_clusters, [len(own) for own in levels if own is not None])
 
     def counts(num_clusters: int, places: list[int]) -> Components:
         mean = _means(data, places).clamp_min(1e-3)
