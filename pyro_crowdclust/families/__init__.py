@@ -16,7 +16,6 @@ from pyro_crowdclust.families.dirichlet_categorical import DirichletCategorical
 from pyro_crowdclust.families.dirichlet_multinomial import DirichletMultinomial
 from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 from pyro_crowdclust.families.gamma_poisson import GammaParameters, GammaPoisson
-from pyro_crowdclust.families.gaps import PartlyObserved
 from pyro_crowdclust.families.gaussian import (
     Gaussian,
     GaussianParameters,
@@ -37,6 +36,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
     NormalInverseWishart,
     NormalInverseWishartParameters,
 )
+from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary
