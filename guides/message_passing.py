@@ -32,6 +32,7 @@ from pyro_crowdclust.inference import (
     add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import observed_latent
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
@@ -110,8 +111,8 @@ class MessagePassingGuide(ConjugateGuide):
         observed: Tensor | None = None
         assert batch.features is not None  # as the model has checked
         if self.recognition is None:
-            family = components.family
-            observed = components.observe(self.model.emission.latent(batch.features))
+            family = components.family_of_rows(batch.has_gaps)
+            observed = observed_latent(components, self.model.emission, batch)
         else:
             family, theta = components.latent_family, components.latent_statistics(theta)
             potential = self.recognition(batch.features)

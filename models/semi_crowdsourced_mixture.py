@@ -115,6 +115,11 @@ class SemiCrowdsourcedMixture(nn.Module):
         """K."""
         return self.weights.num_clusters
 
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether missing features are integrated out: of components on the features."""
+        return self.emission.observes_latent and self.components.family.takes_gaps
+
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         return mixture_priors(self)
@@ -144,7 +149,7 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def sums_out(self, batch: Batch) -> bool:
         """Whether z has no site in this batch; see ``sum_out_assignments``."""
-        is_free = batch.features is not None and not batch.num_paired
+        is_free = batch.features is not None and not batch.num_paired and not batch.has_gaps
         return self.sum_out_assignments is not None and is_free
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
@@ -157,7 +162,9 @@ class SemiCrowdsourcedMixture(nn.Module):
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
-                pyro.sample("x", self.components.given(theta, z), obs=observed)
+                # What a simulation draws is whole.
+                has_gaps = batch.has_gaps and observed is not None
+                pyro.sample("x", self.components.given(theta, z, has_gaps), obs=observed)
             else:
                 x = pyro.sample("x", self.components.latent(theta, z))
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)

@@ -24,7 +24,7 @@ from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsChe
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.checks import check_callable, check_same_model
+from pyro_crowdclust.training.checks import check_callable, check_gaps, check_same_model
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.isolation import isolated
@@ -143,6 +143,7 @@ def fit(
     check_callable(model, guide)
     check_same_model(model, guide)
     _check_arguments(data, step_size, epochs=epochs, batch_size=batch_size)
+    check_gaps(model, data)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()

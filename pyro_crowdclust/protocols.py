@@ -71,6 +71,15 @@ class SupportsPriors(Protocol):
 
 
 @runtime_checkable
+class SupportsGaps(Protocol):
+    """A model that knows what to do about missing features, which are NaN in ``batch.features``."""
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether it does; ``fit`` refuses data with gaps for any other model."""
+
+
+@runtime_checkable
 class SupportsDescribe(Protocol):
     """A model whose sites deserve other variables in diagnostics than their own theta."""
 
@@ -325,8 +334,10 @@ class ComponentPrior(Protocol):
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         """Means of the features of every component under a posterior."""
 
-    def observe(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item observation"]:
-        """The value of the site ``x`` that known features are."""
+    def observe(
+        self, features: Float[Tensor, "item feature"], has_gaps: bool = False
+    ) -> Float[Tensor, "item observation"]:
+        """The value of the site ``x`` that known features are; NaN where they have gaps."""
 
     def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
         """Inverse of ``observe``, e.g. of simulated items."""

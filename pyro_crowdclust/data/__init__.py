@@ -1,6 +1,7 @@
 """What is learned from: features, answers about pairs, class labels, known labels and links."""
 
 from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.stored_features import (
     DatasetFeatures,
@@ -10,6 +11,7 @@ from pyro_crowdclust.data.stored_features import (
 )
 
 __all__ = [
+    "Columns",
     "CrowdData",
     "DatasetFeatures",
     "LabelMatrix",

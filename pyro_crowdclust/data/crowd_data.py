@@ -6,7 +6,7 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,8 @@ from pyro_crowdclust.data.class_labels import (
     read_class_labels,
     warn_about_repeated_labels,
 )
-from pyro_crowdclust.data.features import feature_names, read_features
+from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data.features import read_features
 from pyro_crowdclust.data.known_labels import (
     Links,
     count_contradictions,
@@ -74,13 +75,18 @@ class CrowdData:
         Every class an item can have, in the order wanted. None takes those in `labels`, sorted.
     item_ids
         One unique id per item.
+    kinds
+        What columns of a table hold, by name: "real", "count", "binary" or "category"; others are
+        recognized. New items are read with the `columns` of those that a fit was on.
 
     Attributes
     ----------
     features
         The features in their own dtype, not copied: do not write into them afterwards.
-    feature_names
-        Names of the columns of a data frame; None of other features, which are told by position.
+    columns
+        What the columns of a table hold; None where all are real numbers told by their position.
+    num_missing
+        How many features are missing.
     answers
         The answers about pairs in positions and codes, or None where there are none.
     placements
@@ -101,7 +107,7 @@ class CrowdData:
     Raises
     ------
     ValueError
-        Naming the row and the remedy: features that are not numeric, not finite or empty; ids that
+        Naming the row and the remedy: features that are dates, names, infinite or empty; ids that
         are missing, repeated or too few; an empty table or a missing column; an item that is
         unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
         is none of the classes; an item twice on a page, or a page of several workers.
@@ -119,7 +125,7 @@ class CrowdData:
     >>> pairs = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": [7, 7], "label": [1, 0]}
     >>> data = CrowdData(np.eye(3), pairs, item_ids=["ant", "bee", "cat"])
     >>> data
-    CrowdData(3 items, features float64 [3], 2 answers by 1 worker on 3 items)
+    CrowdData(3 items, features 3 binary, 2 answers by 1 worker on 3 items)
     >>> data.answers.right
     tensor([1, 2])
     >>> data.item_positions(["cat"])
@@ -127,7 +133,8 @@ class CrowdData:
     """
 
     features: np.ndarray | Tensor | StoredFeatures | None
-    feature_names: pd.Index | None
+    columns: Columns | None
+    num_missing: int
     answers: Answers | None
     placements: Placements | None
     item_ids: pd.Index
@@ -154,6 +161,7 @@ class CrowdData:
         labels: Any | None = None,
         classes: Iterable[Hashable] | None = None,
         item_ids: Iterable[Hashable] | None = None,
+        kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
         pairs = None if pairs is None else read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"])
         labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
@@ -168,9 +176,13 @@ class CrowdData:
             raise ValueError("classes are given without labels; pass labels, or leave classes out")
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
-        names = feature_names(features)
+        columns, num_missing = None, 0
+        if kinds is not None and features is None:
+            raise ValueError("kinds are given without features; pass features, or leave kinds out")
         if features is not None:
-            features = read_features(features)
+            read = kinds if isinstance(kinds, Columns) else None
+            given = None if read is not None else kinds
+            features, columns, num_missing = read_features(features, given, read)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
             item_ids = _ids_in_tables(pairs, labels, placements)
@@ -190,7 +202,8 @@ class CrowdData:
         # A frozen dataclass is written once, here.
         self.__dict__.update(
             features=features,
-            feature_names=names,
+            columns=columns,
+            num_missing=num_missing,
             answers=answers,
             placements=placements,
             item_ids=ids,
@@ -215,6 +228,16 @@ class CrowdData:
     def num_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    @property
+    def feature_names(self) -> pd.Index | None:
+        """Names of the columns of a table, or None."""
+        return None if self.columns is None else self.columns.names
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether any feature is missing."""
+        return self.num_missing > 0
 
     @property
     def num_workers(self) -> int:
@@ -422,7 +445,12 @@ class CrowdData:
             parts.append("no features")
         else:
             dtype = str(self.features.dtype).removeprefix("torch.")
-            parts.append(f"features {dtype} {list(self.features.shape[1:])}")
+            held = f"{dtype} {list(self.features.shape[1:])}"
+            if self.columns is not None and {*self.columns.kinds} != {"real"}:
+                held = f"{self.columns}"
+            parts.append(f"features {held}")
+            if self.has_gaps:
+                parts.append(count(self.num_missing, "missing value"))
         if self.class_labels is not None:
             num_items = len(self.class_labels.labelled_items)
             parts.append(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from pyro_crowdclust.data.columns import Columns, columns_of_array
 from pyro_crowdclust.data.stored_features import (
     DatasetFeatures,
     IndexedDataset,
@@ -17,7 +19,6 @@ from pyro_crowdclust.data.stored_features import (
     StoredFeatures,
 )
 from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
-from pyro_crowdclust.errors import did_you_mean
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22
@@ -25,76 +26,52 @@ _CHUNK_ELEMENTS = 2**22
 _IN_MEMORY_BYTES = 2**26
 
 
-def feature_names(features: Any) -> pd.Index | None:
-    """Names of the columns of a data frame; None where columns are told by their order.
+class ReadFeatures(NamedTuple):
+    """Features as they are read.
 
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
+    Attributes
+    ----------
+    values
+        A row of numbers per item, NaN where one is missing.
+    columns
+        What the columns of a table hold; None of other features, which are real numbers.
+    num_missing
+        How many numbers are missing.
     """
-    if not isinstance(features, pd.DataFrame):
-        return None
-    names = pd.Index(features.columns.tolist(), tupleize_cols=False)
-    if not all(isinstance(name, str) for name in names):
-        return None
-    if names.has_duplicates:
-        name = show(names[int(names.duplicated().argmax())])
-        raise ValueError(f"features have two columns {name}: rename or drop one")
-    return names
+
+    values: np.ndarray | Tensor | StoredFeatures
+    columns: Columns | None
+    num_missing: int
 
 
-def in_order(features: Any, names: pd.Index | None) -> Any:
-    """The columns of these names, where both the fit's features and these have names.
-
-    Raises
-    ------
-    ValueError
-        Naming the columns that are missing.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"b": [1], "note": [0], "a": [2]})
-    >>> in_order(frame, pd.Index(["a", "b"])).columns.tolist()
-    ['a', 'b']
-    """
-    own = feature_names(features)
-    if names is None or own is None:
-        return features
-    missing = names.difference(own, sort=False).tolist()
-    if missing:
-        hint = did_you_mean(missing[0], own.difference(names, sort=False))
-        raise ValueError(
-            f"the features lack {count(len(missing), 'column')} that the fit was on: "
-            f"{', '.join(map(show, missing[:5]))}{', ...' * (len(missing) > 5)}; they have "
-            f"{', '.join(map(show, own[:8]))}{', ...' * (len(own) > 8)}{hint}"
-        )
-    return features[names.tolist()]
-
-
-def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
+def read_features(
+    features: Any, kinds: Mapping[Hashable, str] | None = None, columns: Columns | None = None
+) -> ReadFeatures:
     """Features as they are read, with a row per item; a ``ValueError`` if they are not.
 
-    Numbers in memory are checked here, stored ones when they are read.
+    Numbers in memory are checked here, stored ones when they are read, and these have no gaps.
+
+    Parameters
+    ----------
+    features
+        What a user passed.
+    kinds
+        What some columns hold, by name or position, in place of what they look like.
+    columns
+        What the columns of the fit hold, which new items are of.
     """
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         features = DatasetFeatures(cast(IndexedDataset, features))
     elif isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
         features = MemmapFeatures(features) if MemmapFeatures.reads(features) else features
-    columns = None
     if isinstance(features, pd.DataFrame):
-        columns, dtypes = features.columns, features.dtypes
-        for name, dtype in dtypes.items():
-            if not pd.api.types.is_numeric_dtype(dtype):
-                raise ValueError(
-                    f"feature column {show(name)} is not numeric (dtype {dtype}); encode it as "
-                    "numbers or drop it"
-                )
-        # pandas' own dtypes mark missing values with NA, which would make an array of objects.
-        has_own = any(isinstance(dtype, pd.api.extensions.ExtensionDtype) for dtype in dtypes)
-        features = (
-            features.to_numpy(np.float64, na_value=np.nan) if has_own else features.to_numpy()
+        columns = columns or Columns.of(features, kinds)
+        features = columns.encode(features)
+    elif columns is not None and any(own is not None for own in columns.levels):
+        raise ValueError(
+            f"the fit was on a table with categories ({columns}), but the features are a "
+            f"{type(features).__name__}: pass a data frame with the same columns"
         )
     if isinstance(features, StoredFeatures):
         is_numeric = features.dtype.kind in "biuf"
@@ -121,35 +98,44 @@ def read_features(features: Any) -> np.ndarray | Tensor | StoredFeatures:
             f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
             "number per row"
         )
-    if not isinstance(features, StoredFeatures):
-        _check_finite(features, columns)
-    return features
+    if isinstance(features, StoredFeatures):
+        return ReadFeatures(features, columns, 0)
+    num_missing = _num_missing(features, columns)
+    if columns is None:
+        columns = columns_of_array(features, kinds)
+    return ReadFeatures(features, columns, num_missing)
 
 
-def _check_finite(features: np.ndarray | Tensor, columns: pd.Index | None) -> None:
+def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
+    """How many numbers are NaN; a ``ValueError`` about infinite ones."""
     if isinstance(features, Tensor):
         has_fractions = features.is_floating_point()
     else:
         has_fractions = features.dtype.kind == "f"
     if not has_fractions:
-        return
+        return 0
     first: tuple[int, ...] = ()
-    number = 0
+    number = missing = 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
-        chunk = features[start : start + step]
-        if isinstance(chunk, Tensor):
-            bad = ~torch.isfinite(chunk).cpu().numpy()
-        else:
-            bad = ~np.isfinite(chunk)
+        chunk = np.asarray(torch.as_tensor(features[start : start + step]).cpu())
+        finite = np.isfinite(chunk)
+        if finite.all():
+            continue
+        bad = np.isinf(chunk)
+        missing += int((~finite & ~bad).sum())
         if not first and bad.any():
             row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
             first = (start + row, *column)
         number += int(bad.sum())
     if first:
         row, *column = first
-        name = ", ".join(map(str, column)) if columns is None else show(columns[column[0]])
+        named = columns is not None and columns.names is not None
+        name = show(columns.names[column[0]]) if named else ", ".join(map(str, column))
         raise ValueError(
-            f"features row {row}{', column ' if column else ''}{name} is NaN or infinite "
-            f"({count(number, 'such value')} in all); fill in or drop"
+            f"features row {row}{', column ' if column else ''}{name} is infinite "
+            f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
         )
+    if missing == math.prod(features.shape):
+        raise ValueError("all features are missing (NaN): pass features, or None")
+    return missing

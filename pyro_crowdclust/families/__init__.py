@@ -36,6 +36,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
     NormalInverseWishart,
     NormalInverseWishartParameters,
 )
+from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary
@@ -82,6 +83,7 @@ __all__ = [
     "NormalInverseWishart",
     "NormalInverseWishartParameters",
     "OutsideDomain",
+    "PartlyObserved",
     "PosteriorSummary",
     "ProductFamily",
     "RegressionParameters",

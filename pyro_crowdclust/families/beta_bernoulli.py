@@ -76,6 +76,10 @@ class BetaBernoulli(ExponentialFamily):
     def observation_statistics(self, observation: Float[Tensor, "*batch dim"]) -> Tensor:
         return torch.cat([observation, 1 - observation], -1)
 
+    @property
+    def statistic_features(self) -> tuple[int, ...]:
+        return tuple(range(self.dim)) * 2
+
     def log_base_measure(self, observation: Tensor) -> float:
         return 0.0
 

@@ -96,6 +96,11 @@ class DirichletCategorical(ExponentialFamily):
         zeros = observation.new_zeros(*observation.shape[:-1], self.size)
         return zeros.scatter(-1, position, 1.0)
 
+    @property
+    def statistic_features(self) -> tuple[int, ...]:
+        columns = enumerate(self.num_categories)
+        return tuple(column for column, count in columns for _ in range(count))
+
     def log_base_measure(self, observation: Tensor) -> float:
         return 0.0
 

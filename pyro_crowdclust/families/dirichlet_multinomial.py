@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyro_crowdclust.families.counts import log_factorials
 from pyro_crowdclust.families.dirichlet import Dirichlet
+from pyro_crowdclust.families.gaps import without_gaps
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,22 @@ class DirichletMultinomial(Dirichlet):
     @property
     def num_features(self) -> int:
         return self.size
+
+    @property
+    def takes_gaps(self) -> bool:
+        return True
+
+    def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
+        """``sum_o x_o log p_o - n_o log(1 - sum_m p_m)``: how seen counts are shared out.
+
+        The second term is the sum over the missing counts, which are negative multinomial given
+        ``n_o = sum_o x_o``; n itself is not modelled.
+        """
+        filled, seen = without_gaps(features)
+        unseen = (~seen).to(statistics) @ statistics.exp().mT
+        # Rounding may take the whole mass, of which something is left for what was seen.
+        left = torch.log1p(-unseen.clamp(max=1 - torch.finfo(unseen.dtype).eps))
+        return filled @ statistics.mT - filled.sum(-1, keepdim=True) * left
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
         return torch.lgamma(observation.sum(-1) + 1) - log_factorials(observation)

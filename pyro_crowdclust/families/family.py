@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.families.gaps import without_gaps
 from pyro_crowdclust.families.summaries import PosteriorSummary
 
 
@@ -139,6 +140,38 @@ class ExponentialFamily(ABC):
     def log_base_measure(self, observation: Any) -> Float[Tensor, "*batch"] | float:
         """``log h(x)`` of the conjugate likelihood."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")
+
+    @property
+    def statistic_features(self) -> tuple[int, ...] | None:
+        """Of every entry of u(x) the feature that it is of; None where features are tied."""
+        return None
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether missing features of a row can be integrated out."""
+        return self.statistic_features is not None
+
+    def log_marginals(
+        self, statistics: Float[Tensor, "cluster size"], features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch cluster"]:
+        """``log p(x_o | theta_k)`` but for the base measure: of the features that are not NaN.
+
+        Independent features that are missing integrate to 1, and their statistics are zero. A
+        family whose features are tied overrides it; its gradient in t must be E[u(x)].
+        """
+        if self.statistic_features is None:
+            raise NotImplementedError(f"{self} cannot integrate out missing features")
+        filled, seen = without_gaps(features)
+        of_statistics = torch.tensor(self.statistic_features, device=features.device)
+        known = self.observation_statistics(self.observed(filled))
+        known = known.masked_fill(~seen.index_select(-1, of_statistics), 0.0)
+        return known @ statistics.mT
+
+    def log_base_measure_of_seen(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch"] | float:
+        """``log h(x_o)``; the default is right where a feature that is 0 adds nothing to log h."""
+        return self.log_base_measure(self.observed(without_gaps(features)[0]))
 
     def design(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch column"]:
         """Columns a(x) with ``<fold(t), a(x)> = <t, u(x)>``, of which the last is ones.

@@ -85,6 +85,10 @@ class GammaPoisson(ExponentialFamily):
     def observation_statistics(self, observation: Float[Tensor, "*batch dim"]) -> Tensor:
         return torch.cat([observation, torch.ones_like(observation)], -1)
 
+    @property
+    def statistic_features(self) -> tuple[int, ...]:
+        return tuple(range(self.dim)) * 2
+
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
         return -log_factorials(observation)
 

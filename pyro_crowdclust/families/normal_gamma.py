@@ -122,6 +122,13 @@ class NormalGamma(ExponentialFamily):
         slopes, constants = statistics.split(2 * self.dim, -1)
         return torch.cat([slopes, constants.sum(-1, keepdim=True)], -1)
 
+    @property
+    def statistic_features(self) -> tuple[int, ...]:
+        return tuple(range(self.dim)) * 4
+
+    def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"]:
+        return (~features.isnan()).sum(-1) * (-math.log(2 * math.pi) / 2)
+
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2
 

@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.gaps import gaussian_log_marginals
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
 
 
@@ -219,6 +220,18 @@ class NormalInverseWishart(ExponentialFamily):
 
     def _upper(self) -> tuple[Tensor, Tensor]:
         return tuple(torch.triu_indices(self.dim, self.dim))
+
+    @property
+    def takes_gaps(self) -> bool:
+        return True
+
+    def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
+        linear, quadratic, third, fourth = self._unpack(statistics)
+        return gaussian_log_marginals(linear, -2 * quadratic, features) + third + fourth
+
+    def log_base_measure_of_seen(self, features: Tensor) -> float:
+        # The integrals over the gaps hold log(2 pi) / 2 each.
+        return -self.dim * math.log(2 * math.pi) / 2
 
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2

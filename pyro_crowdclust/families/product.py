@@ -98,6 +98,19 @@ class ProductFamily(ExponentialFamily):
         parts = self._split(observation, "observation_size")
         return torch.cat([family.observation_statistics(part) for family, part in parts], -1)
 
+    @property
+    def takes_gaps(self) -> bool:
+        return all(family.takes_gaps for family in self.families)
+
+    def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
+        parts = self._split(features, "num_features")
+        pairs = zip(parts, self.split(statistics), strict=True)
+        return sum(family.log_marginals(own, part) for (family, part), own in pairs)
+
+    def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"] | float:
+        parts = self._split(features, "num_features")
+        return sum(family.log_base_measure_of_seen(part) for family, part in parts)
+
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"] | float:
         parts = self._split(observation, "observation_size")
         return sum(family.log_base_measure(part) for family, part in parts)

@@ -10,7 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
+from pyro_crowdclust.families import (
+    Moments,
+    NormalInverseWishart,
+    PartlyObserved,
+    softmax_without_denormals,
+)
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.inference.last_round import last_round
@@ -51,7 +56,7 @@ class LocalConditionals:
         Values of the latent sites where they are observed, ``[item, moments]``, else None.
     """
 
-    family: NormalInverseWishart
+    family: NormalInverseWishart | PartlyObserved
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
     potential: GaussianPotential | None

@@ -1,65 +1,78 @@
-"""Columns of a table by what they hold, and components that suit each."""
+"""Components that suit what the columns of a table hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from pyro_crowdclust.errors import did_you_mean
-from pyro_crowdclust.mixture import Components, MixedComponents
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.mixture import (
+    BernoulliComponents,
+    CategoricalComponents,
+    Components,
+    GaussianComponents,
+    MixedComponents,
+    PoissonComponents,
+)
+
+# By how many items the prior of a rate counts; its mean is that of the column.
+_PRIOR_ITEMS = 0.5
 
 
-def mixed_columns(
-    columns: Sequence[str] | None,
-    kinds: Mapping[Callable[[int, int], Components], Sequence[str]],
-    others: Callable[[int, int], Components],
+def components_for(
+    data: CrowdData, real: Callable[[int, int], Components] = GaussianComponents
 ) -> Callable[[int, int], Components]:
-    """What ``mixture_for(components=...)`` takes for a table whose columns are of several kinds.
+    """What ``mixture_for(components=...)`` takes for data whose columns hold what they hold.
+
+    Yes and no have ``BernoulliComponents``, categories ``CategoricalComponents``, counts
+    ``PoissonComponents`` with a prior around the mean of their column; given the cluster, columns
+    of different kinds are independent.
 
     Parameters
     ----------
-    columns
-        Names of the columns; None of an array, which has none.
-    kinds
-        Names of the columns that are to have each kind of components.
-    others
-        Components of all other columns.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, or one is named twice.
+    data
+        Items with features; ``data.columns`` says what the columns hold.
+    real
+        Makes the components of the real columns from the numbers of clusters and of these columns.
 
     Examples
     --------
-    >>> from pyro_crowdclust.mixture import (
-    ...     BernoulliComponents,
-    ...     DiagonalGaussianComponents,
-    ... )
-    >>> kinds = {BernoulliComponents: ["ill"]}
-    >>> make = mixed_columns(["age", "ill", "weight"], kinds, DiagonalGaussianComponents)
-    >>> make(5, 3).columns
-    [[1], [0, 2]]
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [31.5, 52.0, 40.5], "smokes": [True, False, True]})
+    >>> make = components_for(CrowdData(people))
+    >>> [type(part).__name__ for part in make(5, 2).parts]
+    ['GaussianComponents', 'BernoulliComponents']
     """
-    named = [name for names in kinds.values() for name in names]
-    if not named:
-        return others
-    names = list(columns or [])
-    for name in named:
-        if name not in names or named.count(name) > 1:
-            known = "an array has no names" if columns is None else f"the columns are {columns}"
-            hint = did_you_mean(name, names)
-            raise ValueError(
-                f"'{name}' is no column, or said to hold two kinds of numbers: {known}; name each "
-                f"column once{hint}"
-            )
-    rest = [name for name in names if name not in named]
-    parts = [*kinds.items(), (others, rest)]
+    columns = data.columns
+    if columns is None or {*columns.kinds} == {"real"}:
+        return real
 
-    def components(num_clusters: int, num_features: int) -> MixedComponents:
-        of_some = [(make, own) for make, own in parts if own]
-        return MixedComponents(
-            [make(num_clusters, len(own)) for make, own in of_some],
-            [[names.index(name) for name in own] for _, own in of_some],
-        )
+    def categories(num_clusters: int, places: list[int]) -> Components:
+        levels = (columns.levels[place] for place in places)
+        return CategoricalComponents(num_clusters, [len(own) for own in levels if own is not None])
+
+    def counts(num_clusters: int, places: list[int]) -> Components:
+        mean = _means(data, places).clamp_min(1e-3)
+        rate = _PRIOR_ITEMS / mean
+        return PoissonComponents(num_clusters, len(places), shape=_PRIOR_ITEMS, rate=rate)
+
+    makers = {
+        "real": lambda num_clusters, places: real(num_clusters, len(places)),
+        "count": counts,
+        "binary": lambda num_clusters, places: BernoulliComponents(num_clusters, len(places)),
+        "category": categories,
+    }
+    places = {kind: columns.of_kind(kind) for kind in makers if columns.of_kind(kind)}
+
+    def components(num_clusters: int, num_features: int) -> Components:
+        parts = [makers[kind](num_clusters, own) for kind, own in places.items()]
+        return parts[0] if len(parts) == 1 else MixedComponents(parts, [*places.values()])
 
     return components
+
+
+def _means(data: CrowdData, places: list[int]) -> Float[torch.Tensor, " column"]:
+    rows = data.rows(torch.arange(data.num_items))
+    return rows[:, places].double().nanmean(0)

@@ -110,7 +110,7 @@ def _add_features(parser: argparse.ArgumentParser, required: bool) -> None:
         type=Path,
         required=required,
         metavar="FILE",
-        help=".npy, .csv, .tsv or .parquet: one row of numbers per item",
+        help=".npy, .csv, .tsv or .parquet: one row per item, empty cells are missing",
     )
     parser.add_argument(
         "--id-column",
@@ -180,19 +180,24 @@ def _add_fit(parsers: Any) -> None:
         "--model",
         choices=MODELS,
         default="gaussian",
-        help="gaussian: on the features themselves, for tables; diagonal-gaussian: the same for "
-        "hundreds of columns; binary: columns of 0 and 1; counts: columns of counts; words: counts "
-        "of words in texts; deep-normal: with networks, for many real features; deep-bernoulli: "
-        "with networks, for pixels in [0, 1]; dawid-skene: the class of every item from --labels "
-        "alone (default gaussian)",
+        help="gaussian: on the features themselves, for tables (what columns hold is "
+        "recognized); diagonal-gaussian: the same for hundreds of columns; binary: all columns are "
+        "0 or 1; counts: all are counts; words: counts of words in texts; deep-normal: with "
+        "networks, for many real features; deep-bernoulli: with networks, for pixels in [0, 1]; "
+        "dawid-skene: the class of every item from --labels alone (default gaussian)",
     )
-    for name, text in (("binary", "0 or 1"), ("counts", "counts")):
+    for name, text in (
+        ("real", "real numbers"),
+        ("binary", "yes or no"),
+        ("counts", "counts"),
+        ("categories", "categories"),
+    ):
         parser.add_argument(
             f"--{name}",
             nargs="+",
             default=[],
             metavar="NAME",
-            help=f"columns that hold {text}, beside those that --model is of",
+            help=f"columns that hold {text}, where that is not recognized",
         )
     parser.add_argument("--dim", type=_count(1), default=8, help="latent dimensions of networks")
     parser.add_argument(

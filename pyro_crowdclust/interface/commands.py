@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pyro_crowdclust import CrowdData, Fitted, __version__, load
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
-from pyro_crowdclust.interface.columns import mixed_columns
+from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.csv_files import write_csv
 from pyro_crowdclust.interface.mixtures import as_answered, mixture_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
@@ -32,19 +32,17 @@ from pyro_crowdclust.interface.report import report_page
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import (
-    BernoulliComponents,
     DiagonalGaussianComponents,
     GaussianComponents,
     MultinomialComponents,
-    PoissonComponents,
 )
 from pyro_crowdclust.simulation import simulate_pages
 
 MODELS = {
     "gaussian": GaussianComponents,
     "diagonal-gaussian": DiagonalGaussianComponents,
-    "binary": BernoulliComponents,
-    "counts": PoissonComponents,
+    "binary": None,
+    "counts": None,
     "words": MultinomialComponents,
     "deep-normal": DeepNormal,
     "deep-bernoulli": DeepBernoulli,
@@ -82,8 +80,10 @@ def _fit(options: Namespace) -> int:
     if options.model == "dawid-skene":
         result = _fit_labels(options)
     else:
-        table, data = _read_data(files, options.id_column, options.ignore)
-        result = _fit_clusters(table, data, options)
+        table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
+        settings["kinds"] = _kinds(options, table)
+        data = _read_data(files, table, settings["kinds"])
+        result = _fit_clusters(data, options)
     settings |= {
         "id_column": None if table is None else table.ids.name,
         "columns": None if table is None else table.columns,
@@ -116,17 +116,40 @@ def _check_files(options: Namespace) -> None:
         raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
 
 
-def _fit_clusters(table: FeatureTable, data: CrowdData, options: Namespace) -> Fitted:
+def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
+    """What the options say that columns hold."""
+    named = {
+        "real": options.real,
+        "binary": options.binary,
+        "count": options.counts,
+        "category": options.categories,
+    }
+    kinds: dict[str, str] = {}
+    for kind, names in named.items():
+        for name in names:
+            if table.columns is None:
+                raise ValueError(f"'{name}' is no column: {options.features} is an array")
+            if kinds.setdefault(name, kind) != kind:
+                raise ValueError(f"column '{name}' is said to be {kinds[name]} and {kind}: say one")
+    # A model of one kind of columns is of all that no option names.
+    of_all = {"binary": "binary", "counts": "count"}.get(options.model)
+    if of_all is None and options.model not in ("gaussian", "diagonal-gaussian"):
+        of_all = "real"
+    if of_all is not None and table.values.ndim == 2:
+        every = range(table.values.shape[1]) if table.columns is None else table.columns
+        kinds = dict.fromkeys(every, of_all) | kinds
+    return kinds
+
+
+def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
     part: Any = MODELS[options.model]
     parts: dict[str, Any]
     if options.model in _NETWORKS:
         parts = {"networks": part(options.dim, tuple(options.hidden))}
+    elif options.model == "words":
+        parts = {"components": MultinomialComponents}
     else:
-        kinds: dict[Any, Any] = {
-            BernoulliComponents: options.binary,
-            PoissonComponents: options.counts,
-        }
-        parts = {"components": mixed_columns(table.columns, kinds, part)}
+        parts = {"components": components_for(data, part or GaussianComponents)}
     recipe = mixture_for(data, num_clusters=options.clusters, **parts)
     return recipe.fit(num_starts=options.starts, **_training(options))
 
@@ -203,8 +226,7 @@ def demo(options: Namespace) -> int:
                 "id_column": None,
                 "ignore": [],
                 **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
-                "binary": [],
-                "counts": [],
+                **dict.fromkeys(("real", "binary", "counts", "categories"), []),
                 "model": "gaussian",
             }
         )
@@ -235,9 +257,8 @@ def _new_folder(path: Path, force: bool) -> Iterator[None]:
 
 
 def _read_data(
-    files: Mapping[str, Path | str | None], id_column: str | None, ignore: Sequence[str]
-) -> tuple[FeatureTable, CrowdData]:
-    table = read_features(Path(str(files["features"])), id_column=id_column, ignore=ignore)
+    files: Mapping[str, Path | str | None], table: FeatureTable, kinds: Mapping[Hashable, str]
+) -> CrowdData:
     tables: dict[str, Any] = {
         name: read_answers(Path(str(files[name])), columns)
         for name, columns in (
@@ -251,7 +272,8 @@ def _read_data(
     }
     if "known" in tables:
         tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
-    return table, as_answered(CrowdData(table.values, item_ids=table.ids, **tables))
+    data = CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
+    return as_answered(data)
 
 
 def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
@@ -260,6 +282,10 @@ def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, 
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         files = {name: settings[name] for name in _FILES}
         id_column, ignore = settings["id_column"], settings["ignore"]
+        kinds = {
+            int(name) if settings["columns"] is None else name: kind
+            for name, kind in settings.get("kinds", {}).items()
+        }
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
@@ -268,7 +294,8 @@ def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, 
     result = load(folder / RESULT)
     if with_features and files["features"] is not None:
         try:
-            _, data = _read_data(files, id_column, ignore)
+            table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
+            data = _read_data(files, table, kinds)
             result = load(folder / RESULT, data=data)
         except ValueError as error:
             warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)

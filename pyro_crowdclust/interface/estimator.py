@@ -7,7 +7,7 @@ unlike in the rest of the library.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -22,14 +22,14 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.minibatches import features_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Stopping
@@ -131,13 +131,16 @@ class CrowdClusterer(
         known: Any | None = None,
         must_link: Any | None = None,
         cannot_link: Any | None = None,
+        kinds: Mapping[Hashable, str] | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
         Parameters
         ----------
         X
-            Numbers of shape ``[item, feature]``; the index of a data frame names the items.
+            Numbers of shape ``[item, feature]``, or a data frame, whose columns may also hold yes
+            and no, counts and categories, and whose index names the items. NaN and empty cells are
+            missing, and are integrated out.
         y
             Ignored.
         pairs
@@ -150,6 +153,8 @@ class CrowdClusterer(
         known, must_link, cannot_link
             Labels of some items, None or -1 for the others, and tables of items that must or cannot
             share a cluster; as for ``CrowdData``.
+        kinds
+            What columns of a data frame hold, where they are not recognized; as for ``CrowdData``.
 
         Raises
         ------
@@ -159,7 +164,7 @@ class CrowdClusterer(
         self._check_parameters()
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
-        features: Any = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        features: Any = self._read(X, reset=True)
         recipe = mixture_for(
             CrowdData(
                 features,
@@ -168,6 +173,7 @@ class CrowdClusterer(
                 known=known,
                 must_link=must_link,
                 cannot_link=cannot_link,
+                kinds=kinds,
             ),
             num_clusters=self.n_clusters,
             components=self.components,
@@ -182,7 +188,7 @@ class CrowdClusterer(
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - self.n_init)
         self.result_ = recipe.fit(num_starts=self.n_init, seed=int(seed), **options)
-        self._read(self.result_)
+        self._tell(self.result_)
         return self
 
     def _check_parameters(self) -> None:
@@ -195,7 +201,7 @@ class CrowdClusterer(
         if self.tol is not None and not (isinstance(self.tol, Real) and self.tol > 0):
             raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
 
-    def _read(self, result: Fitted) -> None:
+    def _tell(self, result: Fitted) -> None:
         self.labels_ = result.assignments
         self.clusters_ = result.clusters
         self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
@@ -209,15 +215,15 @@ class CrowdClusterer(
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, columns in the order of the labels."""
-        X = self._validated(X)
-        return self.result_.predict_proba(X)
+        check_is_fitted(self)
+        return self.result_.predict_proba(self._read(X, reset=False))
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
         """Latent means of new items; without networks their standardized features."""
-        X = self._validated(X)
+        new = self._new_items(X)
         if self.networks is None:
             emission = self.result_.model.emission
-            return emission.latent(torch.tensor(X)).numpy()
+            return emission.latent(new.rows(torch.arange(new.num_items))).numpy()
         return self.result_.transform(X)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
@@ -233,22 +239,44 @@ class CrowdClusterer(
         y
             Ignored.
         """
-        X = self._validated(X)
-        batch = features_batch(X, self.result_.data.num_workers)
+        new = self._new_items(X)
+        batch = dataclasses.replace(full_batch(new), num_workers=self.result_.data.num_workers)
         once, twice = (
             self.result_.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
             for weight in (1.0, 2.0)
         )
         # The bound is linear in the items' weight, and what does not depend on it is global.
-        per_item = (twice - once) / len(X)
+        per_item = (twice - once) / new.num_items
         emission = self.result_.model.emission
         if isinstance(emission, Standardized):
-            per_item -= float(emission.scale.log().sum())
+            seen = ~batch.features.isnan()
+            per_item -= float((seen.double() @ emission.scale.log()).mean())
         return per_item
 
-    def _validated(self, X: ArrayLike) -> Float[np.ndarray, "item feature"]:
+    def _new_items(self, X: ArrayLike) -> CrowdData:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self.result_.new_items(self._read(X, reset=False))
+
+    def _read(self, X: ArrayLike, reset: bool) -> Float[np.ndarray, "item feature"] | pd.DataFrame:
+        """Numbers, or a data frame as it is, after scikit-learn's checks."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if len(X) < 2 and reset:
+                raise ValueError(f"Found array with {len(X)} sample(s), but 2 or more are needed")
+            return X
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @property
     def _n_features_out(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,10 +14,12 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -97,9 +99,9 @@ def mixture_for(
     components
         Makes the components from the numbers of clusters and features: a class, such as
         ``BernoulliComponents`` for rows of 0 and 1 or ``PoissonComponents`` for counts, or a
-        function of your own, which may return ``MixedComponents``. Default:
-        ``GaussianComponents``. Real features count in units of their standard deviation, all
-        others are taken as they are.
+        function of your own, which may return ``MixedComponents``. Default: what suits
+        the columns, see ``components_for``; for real numbers ``GaussianComponents``. Real features
+        count in units of their standard deviation, all others are taken as they are.
     networks
         None for clusters on the features themselves; Gaussian ones are right for up to some fifty
         numbers per item. For images and the like ``DeepBernoulli()`` or ``DeepNormal()``.
@@ -142,7 +144,7 @@ def mixture_for(
     if data.has_answers:
         annotators = (TwoCoin if data.placements is None else SortedPages)(data.num_workers)
     if networks is None:
-        made = (components or GaussianComponents)(num_clusters, math.prod(shape))
+        made = (components or components_for(data))(num_clusters, math.prod(shape))
         model = SemiCrowdsourcedMixture(
             DirichletWeights(num_clusters),
             made,
@@ -164,6 +166,17 @@ def mixture_for(
         annotators,
         supervision,
     )
+    if data.has_gaps:
+        raise ValueError(
+            f"networks take whole rows, but the features lack {count(data.num_missing, 'value')} "
+            "(NaN): fill them in, or leave networks out, and they are integrated out"
+        )
+    if data.columns is not None and data.columns.of_kind("category"):
+        place = data.columns.of_kind("category")[0]
+        raise ValueError(
+            f"networks take numbers, but column {data.columns.labels()[place]!r} holds categories: "
+            "drop it, or leave networks out"
+        )
     networks.check(data)
     term = RecognitionTerm(20.0) if data.has_answers else None
     guide = MessagePassingGuide(model, networks.recognition(shape), recognition_term=term)
@@ -179,6 +192,7 @@ def cluster(
     known: Any | None = None,
     must_link: Any | None = None,
     cannot_link: Any | None = None,
+    kinds: Mapping[Hashable, str] | None = None,
     num_clusters: int = 10,
     components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
@@ -190,7 +204,7 @@ def cluster(
 
     Parameters
     ----------
-    features, pairs, placements, item_ids, known, must_link, cannot_link
+    features, pairs, placements, item_ids, known, must_link, cannot_link, kinds
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
         As for ``mixture_for``.
@@ -228,6 +242,7 @@ def cluster(
         known=known,
         must_link=must_link,
         cannot_link=cannot_link,
+        kinds=kinds,
     )
     recipe = mixture_for(
         data,
@@ -304,20 +319,25 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
     }
 
 
+def _parts(data: CrowdData) -> Iterator[torch.Tensor]:
+    return (features.flatten(1).double() for _, features in data.parts(_ROWS))
+
+
 def _location_and_scale(
     data: CrowdData, is_continuous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and standard deviation of every real feature; 1 in place of a deviation of zero.
 
-    Other features keep their values: the location 0 and the scale 1.
+    Other features keep their values: the location 0 and the scale 1. Missing ones do not count.
 
     Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
     far from zero costs no digits.
     """
-    sums = (features.flatten(1).double().sum(0) for _, features in data.parts(_ROWS))
-    location = torch.stack(list(sums)).sum(0) / data.num_items
-    away = (features.flatten(1).double() - location for _, features in data.parts(_ROWS))
-    variance = torch.stack([part.square().sum(0) for part in away]).sum(0) / data.num_items
+    parts = [(part.nansum(0), (~part.isnan()).sum(0)) for part in _parts(data)]
+    sums, counts = (torch.stack(column).sum(0) for column in zip(*parts, strict=True))
+    location = sums / counts
+    away = [(part - location).square().nansum(0) for part in _parts(data)]
+    variance = torch.stack(away).sum(0) / counts
     scale = variance.sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)

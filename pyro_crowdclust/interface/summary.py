@@ -17,9 +17,9 @@ def has_clusters(result: Fitted) -> bool:
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
-    Of clusters: ``items``, ``clusters``, ``workers`` where there are answers and ``pages`` where
-    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of both
-    ``history``.
+    Of clusters: ``items``, ``clusters``, ``columns`` of a table with what they hold, ``workers``
+    where there are answers and ``pages`` where these are sorted. Of classes: ``items``,
+    ``classes``, ``workers`` and ``confusion``. Of both ``history``.
 
     Examples
     --------
@@ -32,6 +32,8 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """
     if has_clusters(result):
         found = {"items": _item_table(result), "clusters": result.clusters}
+        if result.data.columns is not None:
+            found["columns"] = result.data.columns.table()
         if result.data.has_answers:
             found["workers"] = result.workers
         if result.data.placements is not None:

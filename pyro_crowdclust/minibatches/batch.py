@@ -54,6 +54,8 @@ class Batch:
         Which rows these are of the batch that several processes share, or None.
     pages
         The sorted pages, or None where the batch has none.
+    has_gaps
+        Whether features of the data are missing (NaN).
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -72,6 +74,7 @@ class Batch:
     neighbors: Neighbors | None = None
     part: Part | None = None
     pages: BatchPages | None = None
+    has_gaps: bool = False
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -280,6 +283,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
         part=selection.part,
         pages=pages,
+        has_gaps=data.has_gaps,
     )
 
 

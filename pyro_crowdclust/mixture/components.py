@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import ComponentObservation
 from pyro_crowdclust.distributions.summaries import ComponentSummary
-from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart
+from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart, PartlyObserved
 from pyro_crowdclust.mixture.weights import check_num_clusters
 
 
@@ -91,11 +91,18 @@ class Components(nn.Module, ABC):
         """Statistics of a component in the layout of ``latent_family``."""
         raise NotImplementedError(f"{type(self).__name__} cannot be on latents")
 
+    def family_of_rows(self, has_gaps: bool) -> ExponentialFamily | PartlyObserved:
+        """The family of observed features, of which some may be missing."""
+        return PartlyObserved(self.family) if has_gaps else self.family
+
     def given(
-        self, statistics: Float[Tensor, "cluster size"], assignments: Float[Tensor, "*item cluster"]
+        self,
+        statistics: Float[Tensor, "cluster size"],
+        assignments: Float[Tensor, "*item cluster"],
+        has_gaps: bool = False,
     ) -> ComponentObservation:
-        """``p(x | z)`` of observed features."""
-        family = self.family
+        """``p(x | z)`` of observed features; of those that are not missing where there are gaps."""
+        family = self.family_of_rows(has_gaps)
         return ComponentObservation(family, statistics, assignments, family.observation_size)
 
     def latent(
@@ -107,9 +114,16 @@ class Components(nn.Module, ABC):
         layout = self.latent_statistics(statistics)
         return ComponentObservation(family, layout, assignments, family.observation_size)
 
-    def observe(self, features: Float[Tensor, "item feature"]) -> Tensor:
-        """The value of the site ``x`` that known features are, ``[item, observation]``."""
-        return self.family.observed(features.double())
+    def in_own_order(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        """The features in the order in which the family has them."""
+        return features
+
+    def observe(self, features: Float[Tensor, "item feature"], has_gaps: bool = False) -> Tensor:
+        """The value of the site ``x`` that known features are, ``[item, observation]``.
+
+        Where features have gaps it is the row itself, NaN where they are missing.
+        """
+        return self.family_of_rows(has_gaps).observed(self.in_own_order(features.double()))
 
     def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
         """Inverse of ``observe``, e.g. of simulated items; ``[item, feature]``."""
@@ -146,6 +160,7 @@ def refuse_outside(
     message: str,
 ) -> None:
     """Raise a ``ValueError`` about the first number outside the support, if there is one."""
+    outside = outside & ~features.isnan()
     if outside.any():
         row, column = outside.nonzero()[0].tolist()
         where = column if columns is None else columns[column]

@@ -100,8 +100,8 @@ class MixedComponents(Components):
         locations = [part.summary(eta).location for part, eta in pairs]
         return ComponentSummary(torch.cat(locations, -1), None)
 
-    def observe(self, features: Float[Tensor, "item feature"]) -> Tensor:
-        return self.family.observed(features.double()[:, self._order])
+    def in_own_order(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        return features[:, self._order]
 
     def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
         return self.family.features(observation)[:, self._place]

@@ -47,7 +47,7 @@ def observed_latent(
     """The value of ``x`` where features are the latents; None where there are none, to draw."""
     if batch.features is None:
         return None
-    return components.observe(emission.latent(batch.features))
+    return components.observe(emission.latent(batch.features), batch.has_gaps)
 
 
 def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDistribution:

@@ -15,6 +15,7 @@ from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.plots.partition import plot_partition
 from pyro_crowdclust.plots.style import as_array, new_figure
 from pyro_crowdclust.protocols import FittedModel, part_of
+from pyro_crowdclust.starts.principal_components import without_gaps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -98,11 +99,12 @@ def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list, list]:
 
 
 def _features(fitted: FittedModel) -> Float[np.ndarray, "item feature"]:
-    """Features in the units in which the fit saw them."""
+    """Features in the units in which the fit saw them, medians in their gaps."""
     features = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
     emission = part_of(fitted.model, "emission", Emission)
     if emission is not None and emission.observes_latent:
-        return emission.latent(torch.from_numpy(features.astype(np.float64))).numpy(force=True)
+        features = emission.latent(torch.from_numpy(features.astype(np.float64)))
+        return without_gaps(features).numpy(force=True)
     return features
 
 

@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
+from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.features import in_order
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pages import overlap_of
@@ -44,6 +44,7 @@ from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.supervision.supervision import Supervision
+from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.isolation import own_random_numbers
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
@@ -270,7 +271,8 @@ class Fitted:
         Raises
         ------
         ValueError
-            If columns of the fit are missing, or there are more or fewer numbers per item.
+            If columns of the fit are missing, or there are more or fewer numbers per item; for
+            missing numbers (NaN) if the model does not integrate them out.
         """
         return self._columns_by_size(self._infer(self._feature_batches(features))[0])
 
@@ -286,17 +288,31 @@ class Fitted:
         return latents.numpy()
 
     def _feature_batches(self, features: Any) -> Iterator[Batch]:
-        features = in_order(features, self.data.feature_names)
-        new, shape = CrowdData(features), self.feature_shape
+        # Sites of workers are of those that the fit knows.
+        batches = item_batches(self.new_items(features), PREDICTION_ROWS)
+        num_workers = self.data.num_workers
+        return (dataclasses.replace(batch, num_workers=num_workers) for batch in batches)
+
+    def new_items(self, features: Any) -> CrowdData:
+        """New items, whose columns hold what those of the fit do.
+
+        Raises
+        ------
+        ValueError
+            As ``predict_proba`` does.
+        """
+        shape, columns = self.feature_shape, self.data.columns
+        if columns is None and shape is not None and len(shape) == 1:
+            columns = Columns.of_numbers(shape[0])
+        new = CrowdData(features, kinds=columns)
+        check_gaps(self.model, new)
         found = () if new.features is None else tuple(new.features.shape[1:])
         if shape is not None and found != shape:
             raise ValueError(
                 f"new items have features of shape {list(found)}, but those of "
                 f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
             )
-        # Sites of workers are of those that the fit knows.
-        batches, num_workers = item_batches(new, PREDICTION_ROWS), self.data.num_workers
-        return (dataclasses.replace(batch, num_workers=num_workers) for batch in batches)
+        return new
 
     def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
         """Write the cluster of every item to a parquet file, some thousand items at a time.
@@ -494,6 +510,8 @@ class Fitted:
             location = shift + scale * location
         known = None if names is None else list(names)
         labels: Any = components.column_labels(known)
+        if names is not None:
+            labels = _with_levels(labels, components.summary_features, self.data.columns)
         columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
         return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)
@@ -511,6 +529,20 @@ def _columns(site: str, rate: PosteriorSummary) -> Iterator[tuple[str, Posterior
     entries = [part.reshape(len(part), -1).T for part in rate]
     for number, entry in enumerate(zip(*entries, strict=True)):
         yield f"{site}_{number}", PosteriorSummary(*entry)
+
+
+def _with_levels(
+    labels: list[Hashable], features: Sequence[int], columns: Columns
+) -> list[Hashable]:
+    """Labels in which categories have the names that they have in the table."""
+    found = []
+    for place, label in enumerate(labels):
+        feature = features[place]
+        if columns.kinds[feature] == "category":
+            code = place - features.index(feature)
+            label = f"{columns.labels()[feature]}={columns.levels[feature][code]}"
+        found.append(label)
+    return found
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

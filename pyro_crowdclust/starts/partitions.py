@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.starts.principal_components import MixtureStart
+from pyro_crowdclust.starts.principal_components import MixtureStart, without_gaps
 
 
 def within_class_covariance(
@@ -102,7 +102,7 @@ class LabeledStart:
         nearest = distance.masked_fill(foreign, torch.inf).argmin(1)
         partition = nn.functional.one_hot(nearest, model.num_clusters).double()
         weight = torch.where(known >= 0, 1.0, self.unlabeled_weight).double()
-        observed = model.components.observe(features)
+        observed = model.components.observe(features, data.has_gaps)
         guide.start_at(MixtureStart(observed, weight.unsqueeze(1) * partition, 1.0, known))
 
     def _centers(
@@ -169,7 +169,7 @@ class KMeansStart:
         centers = torch.as_tensor(found.cluster_centers_, dtype=points.dtype)
         near = (-torch.cdist(points, centers) / 2).softmax(-1)
         partition = nn.functional.pad(near, (0, model.num_clusters - number))
-        observed = model.components.observe(features)
+        observed = model.components.observe(features, data.has_gaps)
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 
 
@@ -218,7 +218,7 @@ class PartitionStart:
         """Start the guide's posterior at these assignments."""
         features, _ = _points(model, data)
         partition = self._partition(data.num_items, model.num_clusters)
-        observed = model.components.observe(features)
+        observed = model.components.observe(features, data.has_gaps)
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 
     def _partition(self, num_items: int, num_clusters: int) -> Float[Tensor, "item cluster"]:
@@ -253,5 +253,5 @@ def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:
             "this start is for models whose components are on the features: use "
             "PrincipalComponentStart for a model with networks"
         )
-    features = data.rows(torch.arange(data.num_items)).flatten(1).double()
-    return features, model.components.coordinates(features)
+    features = model.emission.latent(data.rows(torch.arange(data.num_items)))
+    return features, model.components.coordinates(without_gaps(features))

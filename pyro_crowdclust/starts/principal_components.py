@@ -29,7 +29,8 @@ class MixtureStart:
     Attributes
     ----------
     latent
-        Values of the site ``x`` without spread, as ``Components.observe`` returns them.
+        Values of the site ``x`` without spread, as ``Components.observe`` returns them; with gaps,
+        rows of which some entries are NaN.
     responsibilities
         Soft or hard assignments, ``[item, K]``.
     multiplicity
@@ -46,13 +47,40 @@ class MixtureStart:
     def statistics(self, model: Any) -> dict[str, Tensor]:
         """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
         counts = self.responsibilities.sum(0)
-        observed = model.components.family.observation_statistics(self.latent)
         labels = model.supervision.start_statistics(self.responsibilities, self.known)
         return {
             "weights": model.weights.count_statistics(self.multiplicity * counts),
-            "components": self.multiplicity * self.responsibilities.mT @ observed,
+            "components": self.multiplicity * self._of_components(model.components),
             **{name: self.multiplicity * table for name, table in labels.items()},
         }
+
+    def _of_components(self, components: Any) -> Float[Tensor, "cluster size"]:
+        """``sum_n r_nk E[u(x_n)]``; of gaps under the components that what was seen gives."""
+        if not self.latent.isnan().any():
+            observed = components.family.observation_statistics(self.latent)
+            return self.responsibilities.mT @ observed
+        prior = components.prior.natural_parameters
+        counts = torch.zeros_like(prior)
+        # First under the prior, then under the posterior that this leads to.
+        for _ in range(2):
+            mean = components.family.expected_statistics(prior + counts)
+            with torch.enable_grad():
+                mean = mean.detach().requires_grad_()
+                scores = components.family.log_marginals(mean, self.latent)
+                (counts,) = torch.autograd.grad((self.responsibilities * scores).sum(), mean)
+        return counts
+
+
+def without_gaps(features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+    """Features whose gaps hold the median of their column, for distances between items.
+
+    It is a value that somebody has: a code, a count, yes or no.
+    """
+    missing = features.isnan()
+    if not missing.any():
+        return features
+    median = features.nanmedian(0).values.nan_to_num()
+    return torch.where(missing, median, features)
 
 
 @dataclass(frozen=True)
@@ -100,8 +128,8 @@ class PrincipalComponentStart:
         recognition: Any = part_of(guide, "recognition", nn.Module)
         if recognition is None:
             points = model.emission.latent(features)
-            near = model.components.coordinates(points)
-            partition = self._partition_of(model, features, near, generator)
+            near = model.components.coordinates(without_gaps(points))
+            partition = self._partition_of(model, without_gaps(features), near, generator)
         else:
             weight, bias, inverse, mean = _principal_components(
                 features, model.components.dim, self.latent_scale
@@ -110,9 +138,9 @@ class PrincipalComponentStart:
             model.emission.start_at_linear(inverse, mean)
             points = features @ weight.mT + bias
             partition = self._partition_of(model, features, points, generator)
-        observed = model.components.observe(points)
+        observed = model.components.observe(points, data.has_gaps)
         known = None if data.known is None else data.known[chosen]
-        partition = model.supervision.start_partition(partition, points, known)
+        partition = model.supervision.start_partition(partition, without_gaps(points), known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         # A linear recognition network knows a k-means partition of its own latents.
         learner = recognition if self.partition is None or recognition is None else guide

@@ -15,10 +15,12 @@ from pyro.poutine import Trace
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
 
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.inference.enumeration import plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.protocols import SupportsGaps, part_of
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -59,6 +61,16 @@ def check_same_model(model: object, guide: object) -> None:
         raise ValueError(
             "the guide was made for another model than the one that is passed, whose parts it "
             f"would not share: pass guide.model, or make {type(guide).__name__} of the model"
+        )
+
+
+def check_gaps(model: object, data: CrowdData) -> None:
+    """Raise a ``ValueError`` if features are missing and the model does not say what to do then."""
+    if data.has_gaps and not (isinstance(model, SupportsGaps) and model.takes_gaps):
+        raise ValueError(
+            f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
+            f"{type(model).__name__} does not integrate out: fill them in, drop the rows or "
+            "columns, or use components on the features themselves"
         )
 
 
@@ -192,7 +204,8 @@ def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
     model_trace, guide_trace = _traces(model, guide, batch)
     for role, trace in (("guide", guide_trace), ("model", model_trace)):
         for name, site in _sample_sites(trace).items():
-            if not torch.isfinite(site["value"].to_dense()).all():
+            is_given = site["is_observed"]  # perhaps with gaps, which are no fault
+            if not is_given and not torch.isfinite(site["value"].to_dense()).all():
                 return f"the value of site {name!r} in the {role} is not finite"
             if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
                 return f"the log-density of site {name!r} in the {role} is not finite"

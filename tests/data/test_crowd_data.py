@@ -231,8 +231,8 @@ def test_arrays_and_tensors_are_not_copied():
 def test_features_that_are_not_finite(monkeypatch, chunk, convert):
     monkeypatch.setattr(features_module, "_CHUNK_ELEMENTS", chunk)
     array = np.zeros((6, 2))
-    array[3, 1], array[5, 0] = np.nan, -np.inf
-    with pytest.raises(ValueError, match=r"features row 3, column 1 is NaN or infinite \(2 such"):
+    array[3, 1], array[5, 0], array[1, 1] = np.inf, -np.inf, np.nan
+    with pytest.raises(ValueError, match=r"features row 3, column 1 is infinite \(2 such"):
         CrowdData(convert(array))
 
 
@@ -242,15 +242,30 @@ def test_features_that_are_not_finite_deep_inside_an_item():
     with pytest.raises(ValueError, match="row 2, column 0, 1 is"):
         CrowdData(array)
     with pytest.raises(ValueError, match="row 1 is"):
-        CrowdData(np.array([0.0, np.nan]))
+        CrowdData(np.array([0.0, np.inf]))
+
+
+@pytest.mark.parametrize("chunk", [1, 2**20])
+@pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy, pd.DataFrame])
+def test_missing_features_are_counted(monkeypatch, chunk, convert):
+    monkeypatch.setattr(features_module, "_CHUNK_ELEMENTS", chunk)
+    array = np.arange(12.0).reshape(6, 2) / 4
+    array[3, 1] = array[5, 0] = np.nan
+    data = CrowdData(convert(array))
+    assert (data.num_missing, data.has_gaps) == (2, True)
+    assert repr(data) == "CrowdData(6 items, features float64 [2], 2 missing values, no answers)"
+    assert not CrowdData(convert(np.arange(12.0).reshape(6, 2))).has_gaps
+    with pytest.raises(ValueError, match="all features are missing"):
+        CrowdData(np.full((2, 2), np.nan))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "Float64", "Int64"])
-def test_a_missing_feature_names_its_column(dtype):
+def test_every_kind_of_missing_number_is_a_gap(dtype):
     frame = pd.DataFrame({"x": [0, 1], "y": pd.array([2, None], dtype="Int64")})
     frame["y"] = frame["y"].astype(dtype)
-    with pytest.raises(ValueError, match="row 1, column 'y' is NaN"):
-        CrowdData(frame)
+    data = CrowdData(frame)
+    assert data.num_missing == 1
+    np.testing.assert_array_equal(data.features, [[0, 2], [1, np.nan]])
 
 
 @pytest.mark.parametrize(
@@ -261,7 +276,7 @@ def test_a_missing_feature_names_its_column(dtype):
         (np.ones((2, 1), dtype=complex), "not dense real numbers"),
         (torch.ones(2, 1, dtype=torch.complex64), "not dense real numbers"),
         (torch.eye(2).to_sparse(), "not dense real numbers"),
-        (pd.DataFrame({"x": [1, 2], "colour": ["red", "blue"]}), "column 'colour' is not numeric"),
+        (pd.DataFrame({"x": [1, 2], "sets": [{1}, {2}]}), "column 'sets' holds set"),
         (pd.Series([1.0, 2.0]), r"`\.to_frame\(\)`"),
         ([[1.0], [2.0]], "features are a list"),
         (np.zeros((0, 3)), "at least one row"),

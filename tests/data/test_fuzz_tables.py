@@ -210,7 +210,8 @@ def check(data: CrowdData) -> None:
         assert len(data.features) == data.num_items > 0
         rows = data.rows(torch.arange(data.num_items))
         assert rows.is_floating_point()
-        assert rows.isfinite().all()
+        assert not rows.isinf().any()
+        assert rows.isnan().sum() == data.num_missing
     if data.answers is not None:
         answers = data.answers
         for end in (answers.left, answers.right):

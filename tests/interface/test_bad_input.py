@@ -352,8 +352,21 @@ def test_new_items_of_another_shape():
             r"new items have features of shape \[3\], but those of the fit have shape \[4"
         ):
             verb(np.ones((2, 3)))
-    with refuses("features row 1, column 0 is NaN"):
-        result.predict(np.full((2, NUM_FEATURES), [[1.0], [np.nan]]))
+    with refuses("features row 1, column 0 is infinite"):
+        result.predict(np.full((2, NUM_FEATURES), [[1.0], [np.inf]]))
+
+
+def test_missing_features_where_nothing_integrates_them_out():
+    features = crowd().features.copy()
+    features[3, 1] = np.nan
+    message = "1 feature of the data are missing .*, which SemiCrowdsourcedMixture does not"
+    with refuses(message):
+        quiet_fit(*bernoulli_pair(), CrowdData(features))
+    with refuses("which function does not integrate out: fill them in"):
+        quiet_fit(two_sites, guide_of("mean", "scale"), CrowdData(features))
+    result = quiet_fit(*message_passing_pair(), crowd(), epochs=1)
+    with refuses(message):
+        result.predict(features)
 
 
 def test_a_sampler_needs_sizes():

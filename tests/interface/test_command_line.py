@@ -18,6 +18,7 @@ import pytest
 
 from pyro_crowdclust import __version__, load
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.metrics import clustering_accuracy
 
 ROOT = Path(__file__).resolve().parents[2]
 CROWD = ["--items", "60", "--true-clusters", "3", "--workers", "4", "--pages", "2"]
@@ -155,20 +156,50 @@ def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     assert items["class_probability"].between(0.5, 1).all()
     model = load(tmp_path / "out" / "result.safetensors").model
     assert [type(part).__name__ for part in model.components.parts] == [
-        "BernoulliComponents",
-        "PoissonComponents",
         "GaussianComponents",
+        "PoissonComponents",
+        "BernoulliComponents",
     ]
-    assert model.components.columns == [[1], [2], [0]]
+    assert model.components.columns == [[0], [2], [1]]
+    columns = pd.read_csv(tmp_path / "out" / "columns.csv", index_col="column")
+    assert columns["kind"].to_dict() == {"height": "real", "ill": "binary", "visits": "count"}
     # The report finds known labels and links again, too.
     linked = [*words, "--cannot-link", str(tmp_path / "cannot.csv"), "--epochs", "3"]
     assert main([*linked, "--out", str(tmp_path / "linked")]) == 0
     assert main(["report", str(tmp_path / "linked")]) == 0
     assert capsys.readouterr().err == ""
-    for wrong in (["--binary", "age"], ["--binary", "ill", "--counts", "ill"]):
+    for wrong, message in (
+        (["--binary", "il"], "column 'il', which the features have not; did you mean 'ill'?"),
+        (["--binary", "ill", "--counts", "ill"], "'ill' is said to be binary and count: say one"),
+    ):
         files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
         assert main(["fit", *files, *wrong]) == 1
-        assert "name each column once" in only_error(capsys)
+        assert message in only_error(capsys)
+
+
+def test_a_table_as_it_is(tmp_path, capsys):
+    """Texts, yes and no, counts and empty cells, by files alone."""
+    rng, kinds = np.random.default_rng(0), np.arange(90) % 3
+    table = pd.DataFrame(
+        {
+            "height": rng.normal(150 + 20 * kinds, 3).round(1),
+            "town": np.array(["Rome", "Bari", "Lecce"])[kinds],
+            "smokes": np.where(rng.random(90) < 0.1 + 0.4 * kinds, "yes", "no"),
+        }
+    ).mask(rng.random((90, 3)) < 0.1)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    words = ["fit", "--features", str(tmp_path / "people.csv"), "--clusters", "4"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    missing = int(table.isna().sum().sum())
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith(f"CrowdData(90 items, features 1 real, 1 binary, 1 category, {missing} ")
+    items = pd.read_csv(tmp_path / "out" / "items.csv")
+    assert clustering_accuracy(kinds, items["cluster"]) > 0.95
+    table.head(3).to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", str(tmp_path / "out"), "--features", str(tmp_path / "new.csv")]) == 0
+    found = [line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert found == items["cluster"].astype(str).tolist()[:3]
+    assert main(["report", str(tmp_path / "out")]) == 0
 
 
 @pytest.mark.parametrize("model", ["diagonal-gaussian", "binary", "counts", "words"])
@@ -275,7 +306,7 @@ def test_demo_from_simulation_to_page(tmp_path, capsys):
         ),
         (
             ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
-            "column 1 of the features is 2, but Bernoulli components",
+            "column 'a' is said to hold 0 and 1, but holds 3.0: say another kind",
         ),
         (["fit", "--out", "new"], "--model gaussian needs --features FILE"),
         (
@@ -286,8 +317,16 @@ def test_demo_from_simulation_to_page(tmp_path, capsys):
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
             "--model dawid-skene does not use --pairs: choose another --model",
         ),
-        (["fit", "--features", "text.csv", "--out", "new"], "feature column 'b' is not numeric"),
-        (["fit", "--features", "hole.csv", "--out", "new"], "features row 1, column 'b' is NaN"),
+        (["fit", "--features", "text.csv", "--out", "new"], "column 'b' holds numbers written as"),
+        (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates: say"),
+        (
+            ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
+            "kinds name the column 'c', which the features have not",
+        ),
+        (
+            ["fit", "--features", "hole.csv", "--model", "deep-normal", "--out", "new"],
+            r"networks take whole rows, but the features lack 1 value \(NaN\)",
+        ),
         (
             ["fit", "--features", "full/x.csv", "--pairs", "pairs.csv", "--out", "new"],
             "left is 'w', not among the item ids",
@@ -302,7 +341,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
     monkeypatch.chdir(tmp_path)
     files = {
         "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
-        "text.csv": "item,a,b\nu,1,red\n",
+        "text.csv": "item,a,b\nu,1,2\nv,1,3\nw,2,unknown\n",
+        "dates.csv": "item,a,b\nu,1,2020-03-01\nv,2,2021-11-30\n",
         "full/settings.json": "[]",
         "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
         "pairs.csv": "left,right,worker,label\nw,v,x,1\n",

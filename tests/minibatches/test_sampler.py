@@ -383,8 +383,10 @@ def test_features_batch():
     assert batch.features.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert (batch.num_items, batch.num_workers, batch.num_pairs) == (3, 5, 0)
     assert batch.item_weight.tolist() == [1.0] * 3
-    with pytest.raises(ValueError, match="row 1, column 0 is NaN"):
-        features_batch(np.array([[0.0], [np.nan]]))
+    with pytest.raises(ValueError, match="row 1, column 0 is infinite"):
+        features_batch(np.array([[0.0], [np.inf]]))
+    assert not batch.has_gaps
+    assert features_batch(np.array([[0.0], [np.nan]])).has_gaps
 
 
 def test_moving_a_batch_changes_the_dtype_of_features_only():

@@ -1,0 +1,390 @@
+"""What the columns of a table hold: told from their values, kept, and applied to new tables.
+
+A table becomes numbers: 1 and 0 for yes and no, the codes 0, 1, ... of categories, and NaN where a
+cell is empty. What was decided stays with the data, so that a table of new items is read likewise.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import did_you_mean
+
+KINDS = ("real", "count", "binary", "category")
+
+# A column of whole numbers counts something if they begin at 0 and vary as counts do: by no less
+# than a Poisson's, and not by so much more that it would take dozens of clusters to tell.
+_COUNT_DISPERSION = 0.9, 20.0
+# More texts than this, and more than half of the rows, are names and not categories.
+_MOST_NAMES = 10
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+_SAMPLE = 50
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns, what each holds, and the values that its codes stand for.
+
+    Attributes
+    ----------
+    names
+        Names of the columns; None where they are told by their order.
+    kinds
+        Of each column ``"real"``, ``"count"``, ``"binary"`` (yes or no) or ``"category"``.
+    levels
+        The value of every code of a column, in order; None of columns that hold numbers.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame(
+    ...     {"age": [31.5, 52, None], "smokes": [True, False, True], "town": ["Rome", "Bari", None]}
+    ... )
+    >>> columns = Columns.of(frame)
+    >>> columns.kinds
+    ('real', 'binary', 'binary')
+    >>> columns.encode(frame)
+    array([[31.5,  1. ,  1. ],
+           [52. ,  0. ,  0. ],
+           [ nan,  1. ,  nan]])
+    """
+
+    names: pd.Index | None
+    kinds: tuple[str, ...]
+    levels: tuple[pd.Index | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, kinds: Mapping[Hashable, str] | None = None) -> Columns:
+        """Columns of a data frame, recognized where ``kinds`` does not say what they hold.
+
+        Raises
+        ------
+        ValueError
+            For a name that occurs twice, or none at all; for a kind that there is not, or that the
+            values do not have; for dates, texts that are names rather than categories, empty
+            columns and what is no number and no text.
+        """
+        names, kinds = _names(frame), dict(kinds or {})
+        labels = frame.columns.tolist()
+        for name, kind in kinds.items():
+            if name not in labels:
+                raise ValueError(
+                    f"kinds name the column {show(name)}, which the features have not"
+                    f"{did_you_mean(name, labels)}"
+                )
+            if kind not in KINDS:
+                raise ValueError(
+                    f"kinds say that column {show(name)} holds {show(kind)}, but must say one of "
+                    f"{', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+                )
+        read = [
+            _recognized(name, frame.iloc[:, place], kinds.get(name))
+            for place, name in enumerate(labels)
+        ]
+        return cls(names, tuple(kind for kind, _ in read), tuple(levels for _, levels in read))
+
+    @classmethod
+    def of_numbers(cls, count: int) -> Columns:
+        """So many columns of real numbers, told by their order."""
+        return cls(None, ("real",) * count, (None,) * count)
+
+    def matched(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The columns of these names, in this order; all columns where there are no names.
+
+        Raises
+        ------
+        ValueError
+            Naming the columns that are missing.
+        """
+        own = _names(frame)
+        if self.names is None or own is None:
+            return frame
+        missing = self.names.difference(own, sort=False).tolist()
+        if missing:
+            hint = did_you_mean(missing[0], own.difference(self.names, sort=False))
+            raise ValueError(
+                f"the features lack {count(len(missing), 'column')} that the fit was on: "
+                f"{', '.join(map(show, missing[:5]))}{', ...' * (len(missing) > 5)}; they have "
+                f"{', '.join(map(show, own[:8]))}{', ...' * (len(own) > 8)}{hint}"
+            )
+        return frame[self.names.tolist()]
+
+    def encode(self, frame: pd.DataFrame) -> Float[np.ndarray, "row column"]:
+        """The table as numbers, NaN where a cell is empty.
+
+        Raises
+        ------
+        ValueError
+            For another number of columns, and for cells that are no numbers where those of the fit
+            were.
+
+        Warns
+        -----
+        UserWarning
+            Where a cell holds a category that there was not: it is taken for empty.
+        """
+        frame = self.matched(frame)
+        if frame.shape[1] != len(self):
+            raise ValueError(
+                f"the table has {count(frame.shape[1], 'column')}, but those of the fit were "
+                f"{len(self)}: pass the same columns"
+            )
+        if all(kind == "real" for kind in self.kinds) and _is_plain(frame):
+            return frame.to_numpy()  # in its own precision
+        encoded = np.empty(frame.shape, dtype=np.float64)
+        for place, levels in enumerate(self.levels):
+            column = frame.iloc[:, place]
+            if levels is None:
+                encoded[:, place] = _numbers(column)
+                present = encoded[~np.isnan(encoded[:, place]), place]
+                _check_numbers(show(column.name), self.kinds[place], present)
+            else:
+                encoded[:, place] = _codes(column, levels)
+        return encoded
+
+    def table(self) -> pd.DataFrame:
+        """One row per column: its kind, and what its codes stand for.
+
+        Examples
+        --------
+        >>> towns = pd.DataFrame({"town": ["Rome", "Bari", "Rome", "Lecce"]})
+        >>> Columns.of(towns).table().loc["town"].tolist()
+        ['category', 'Bari, Lecce, Rome']
+        """
+        levels = ["" if own is None else ", ".join(map(str, own)) for own in self.levels]
+        index = pd.RangeIndex(len(self)) if self.names is None else self.names
+        return pd.DataFrame({"kind": self.kinds, "levels": levels}, index.rename("column"))
+
+    def labels(self) -> list[Hashable]:
+        """Names of the columns, or their positions."""
+        return list(range(len(self))) if self.names is None else self.names.tolist()
+
+    def of_kind(self, kind: str) -> list[int]:
+        """Positions of the columns of a kind."""
+        return [place for place, own in enumerate(self.kinds) if own == kind]
+
+    def __str__(self) -> str:
+        found = [(kind, len(self.of_kind(kind))) for kind in KINDS]
+        return ", ".join(f"{number} {kind}" for kind, number in found if number)
+
+
+def _names(frame: pd.DataFrame) -> pd.Index | None:
+    """Names of the columns; None where they are no texts, as of a table without names."""
+    names = pd.Index(frame.columns.tolist(), tupleize_cols=False)
+    if not all(isinstance(name, str) for name in names):
+        return None
+    if names.has_duplicates:
+        name = show(names[int(names.duplicated().argmax())])
+        raise ValueError(f"features have two columns {name}: rename or drop one")
+    return names
+
+
+def _recognized(
+    name: Hashable, column: pd.Series, wanted: str | None
+) -> tuple[str, pd.Index | None]:
+    """The kind of a column and the values of its codes."""
+    label, dtype, present = show(name), column.dtype, column.dropna()
+    if not len(present) and len(column):
+        raise ValueError(f"feature column {label} is empty: drop it")
+    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+        raise ValueError(_of_dates(label))
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _of_levels(label, pd.Index(dtype.categories), wanted)
+    if pd.api.types.is_bool_dtype(dtype):
+        return _of_levels(label, pd.Index([False, True]), wanted)
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        values = present.to_numpy(np.float64)
+        kind = wanted or _kind_of_numbers(values, column)
+        if kind == "category":
+            return kind, _sorted_levels(present)
+        _check_numbers(label, kind, values)
+        return kind, None
+    if not _is_text(present):
+        raise ValueError(
+            f"feature column {label} holds {type(present.iloc[0]).__name__} (dtype {dtype}): "
+            "encode it as numbers or texts, or drop it"
+        )
+    texts = present.astype(str)
+    if texts.iloc[:_SAMPLE].str.fullmatch(_DATE).all():
+        raise ValueError(_of_dates(label))
+    levels = _sorted_levels(present)
+    if wanted is None:
+        _refuse_names(label, levels, texts)
+    return _of_levels(label, levels, wanted)
+
+
+def _of_dates(label: str) -> str:
+    return (
+        f"feature column {label} holds dates: say what counts about them as a number, such as an "
+        "age in years or a month, or drop it"
+    )
+
+
+def _is_text(present: pd.Series) -> bool:
+    return all(isinstance(value, str | bool | np.bool_) for value in present)
+
+
+def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
+    as_numbers = pd.to_numeric(texts.str.replace(",", ".", regex=False), errors="coerce")
+    share = float(as_numbers.notna().mean())
+    if share > 0.5:
+        odd = texts[as_numbers.isna()]
+        example = show(texts.iloc[0] if odd.empty else odd.iloc[0])
+        raise ValueError(
+            f"feature column {label} holds numbers written as texts, and {example} among them: "
+            "make it numbers, or say that it is a category (kinds)"
+        )
+    if len(levels) > max(_MOST_NAMES, len(texts) / 2):
+        raise ValueError(
+            f"feature column {label} holds {len(levels)} different texts in {len(texts)} rows, "
+            "which looks like names: drop it, or make it the ids of the items"
+        )
+
+
+def _sorted_levels(present: pd.Series) -> pd.Index:
+    levels = pd.Index(present.unique(), tupleize_cols=False)
+    try:
+        return levels.sort_values()
+    except TypeError:  # texts beside True and False
+        return pd.Index(sorted(levels, key=str), tupleize_cols=False)
+
+
+def _of_levels(label: str, levels: pd.Index, wanted: str | None) -> tuple[str, pd.Index]:
+    kind = wanted or ("binary" if len(levels) == 2 else "category")
+    if kind not in ("binary", "category"):
+        raise ValueError(
+            f"feature column {label} is said to be {kind}, but holds no numbers (such as "
+            f"{show(levels[0])}): make it numbers, or leave it out of kinds"
+        )
+    if kind == "binary" and len(levels) > 2:
+        raise ValueError(
+            f"feature column {label} is said to be binary, but holds {len(levels)} different "
+            "values: say that it is a category"
+        )
+    return kind, levels
+
+
+def _kind_of_numbers(values: Float[np.ndarray, " row"], column: pd.Series) -> str:
+    distinct = np.unique(values[:_SAMPLE])
+    if not np.isin(distinct, np.arange(1e6)).all():
+        return "real"
+    if np.isin(values, (0, 1)).all():
+        return "binary" if (values == 0).any() and (values == 1).any() else "real"
+    # Measurements that happen to be whole are floating point; counts with gaps are, too.
+    may_count = pd.api.types.is_integer_dtype(column.dtype) or bool(column.isna().any())
+    if not may_count or values.min() != 0 or (values != values.round()).any():
+        return "real"
+    low, high = _COUNT_DISPERSION
+    return "count" if low <= values.var() / values.mean() <= high else "real"
+
+
+def _check_numbers(label: str, kind: str, values: Float[np.ndarray, " row"]) -> None:
+    if np.isinf(values).any():
+        raise ValueError(
+            f"feature column {label} holds infinite numbers: fill in, leave empty or drop"
+        )
+    odd = {
+        "real": np.zeros(len(values), dtype=bool),
+        "binary": (values != 0) & (values != 1),
+        "count": (values < 0) | (values != values.round()),
+    }[kind]
+    if odd.any():
+        needs = {"binary": "0 and 1", "count": "counts 0, 1, 2, ..."}[kind]
+        raise ValueError(
+            f"feature column {label} is said to hold {needs}, but holds "
+            f"{show(values[int(odd.argmax())])}: say another kind"
+        )
+
+
+def _is_plain(frame: pd.DataFrame) -> bool:
+    """Whether all columns are numbers of NumPy, which makes an array of one dtype of them."""
+    dtypes = frame.dtypes
+    return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes)
+
+
+def _numbers(column: pd.Series) -> Float[np.ndarray, " row"]:
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        values = pd.to_numeric(column, errors="coerce")
+        odd = (values.isna() & column.notna()).to_numpy()
+        if odd.any() or not len(column):
+            row = int(odd.argmax())
+            raise ValueError(
+                f"features row {row} (index {show(column.index[row])}): {column.name} is "
+                f"{show(column.iloc[row])}, no number, which those of the fit were"
+            )
+        column = values
+    return column.to_numpy(np.float64, na_value=np.nan)
+
+
+def _codes(column: pd.Series, levels: pd.Index) -> Float[np.ndarray, " row"]:
+    codes = levels.get_indexer(pd.Index(column.astype(object), tupleize_cols=False))
+    unknown = (codes < 0) & column.notna().to_numpy()
+    if unknown.any():
+        row = int(unknown.argmax())
+        known = ", ".join(map(show, levels[:5])) + ", ..." * (len(levels) > 5)
+        warnings.warn(
+            f"column {show(column.name)} holds {show(column.iloc[row])}, which no item of the fit "
+            f"had ({known}): {count(int(unknown.sum()), 'such cell')} taken for empty"
+            f"{did_you_mean(column.iloc[row], levels)}",
+            UserWarning,
+            stacklevel=4,
+        )
+    return np.where(codes < 0, np.nan, codes)
+
+
+def columns_of_array(features: Any, kinds: Mapping[Hashable, str] | None) -> Columns | None:
+    """What the columns of an array hold: real numbers (None), unless all are 0 or 1.
+
+    Parameters
+    ----------
+    features
+        An array or tensor, a row per item.
+    kinds
+        What some columns hold, by position.
+
+    Examples
+    --------
+    >>> columns_of_array(np.array([[0.0, 1.0], [1.0, 1.0]]), None).kinds
+    ('binary', 'real')
+    >>> columns_of_array(np.array([[0.0, 2.0], [1.0, 1.0]]), {1: "count"}).kinds
+    ('real', 'count')
+    """
+    if features.ndim != 2:
+        if kinds:
+            raise ValueError(
+                "kinds are of the columns of a table, but items have features of shape "
+                f"{list(features.shape[1:])}: leave kinds out"
+            )
+        return None
+    if not kinds:
+        if not (_zeros_and_ones(features[:_SAMPLE]) and _zeros_and_ones(features)):
+            return None
+        varies = (features == 0).any(0) & (features == 1).any(0)
+        found = ("binary" if both else "real" for both in varies.tolist())
+        return Columns(None, tuple(found), (None,) * len(varies))
+    every = dict.fromkeys(range(features.shape[1]), "real") | dict(kinds)
+    if "category" in every.values():
+        column = list(every.values()).index("category")
+        raise ValueError(
+            f"kinds say that column {column} of an array is a category: pass a data frame, which "
+            "keeps what its codes stand for"
+        )
+    values = features.double().numpy(force=True) if isinstance(features, Tensor) else features
+    return Columns.of(pd.DataFrame(values), every)
+
+
+def _zeros_and_ones(features: Any) -> bool:
+    """Whether all features that are not missing are 0 or 1."""
+    return bool(((features == 0) | (features == 1) | (features != features)).all())

@@ -1,0 +1,147 @@
+"""What columns hold is told from their values, kept, and applied to new tables."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import Columns
+
+NAN = np.nan
+
+
+def kind_of(values, **options) -> str:
+    return Columns.of(pd.DataFrame({"x": values}), **options).kinds[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1.5, 2.25, -3.0], "real"),
+        ([1.5, None, -3.0], "real"),
+        ([14.0, 15.0, 0.0, 2.0], "real"),  # measured, and whole by chance
+        ([14, 15, 13, 20], "real"),  # counts begin at 0
+        ([2000, 0, 90_000, 1200], "real"),  # sums of money
+        ([-1, 0, 1, 2], "real"),
+        ([0, 1, 3, 0, 2, 7], "count"),
+        ([0, 1, None, 0, 2, 7], "count"),  # which pandas keeps as floating point
+        (pd.array([0, 1, None, 0, 2, 7], dtype="Int64"), "count"),
+        ([2, 2, 2, 2, 2, 2, 2, 0], "real"),  # varies less than counts do
+        ([0, 1, 1, 0], "binary"),
+        ([0.0, 1.0, None], "binary"),
+        ([1, 1, 1], "real"),  # says nothing
+        ([True, False, True], "binary"),
+        ([True, False, None], "binary"),
+        (pd.array([True, None, False], dtype="boolean"), "binary"),
+        (["yes", "no", None, "yes"], "binary"),
+        (pd.array(["yes", "no", None], dtype="string"), "binary"),
+        (["red", "green", "blue", "red"], "category"),
+        (["red"] * 3, "category"),
+        (pd.Categorical(["b", "a", "b"], categories=["b", "a"]), "binary"),
+        (pd.Categorical([1, 3, 2, None]), "category"),
+    ],
+    ids=str,
+)
+def test_kinds_are_recognized(values, kind):
+    assert kind_of(values) == kind
+
+
+def test_everything_becomes_numbers():
+    frame = pd.DataFrame(
+        {
+            "real": [1.5, NAN, 3.0],
+            "flag": pd.array([True, None, False], dtype="boolean"),
+            "text": ["no", "yes", None],
+            "kind": pd.Categorical(["low", "high", "mid"], ["low", "mid", "high"]),
+            "number": [7, 9, 7],
+        }
+    )
+    columns = Columns.of(frame, {"number": "category"})
+    expected = [[1.5, 1, 0, 0, 0], [NAN, NAN, 1, 2, 1], [3, 0, NAN, 1, 0]]
+    np.testing.assert_array_equal(columns.encode(frame), expected)
+    # In another order, beside other columns, and as plain objects.
+    moved = frame.astype(object)[frame.columns[::-1]].assign(note="x")
+    np.testing.assert_array_equal(columns.encode(moved), expected)
+    assert columns.table().loc["kind"].tolist() == ["category", "low, mid, high"]
+    assert str(columns) == "1 real, 2 binary, 2 category"
+
+
+def test_numbers_keep_their_precision():
+    frame = pd.DataFrame({"x": np.array([1.5, 2.5], dtype=np.float32)})
+    assert CrowdData(frame).features.dtype == np.float32
+
+
+def test_what_a_column_holds_can_be_said():
+    values = [0, 1, 3, 0, 2, 7]
+    for kind in ("real", "count", "category"):
+        assert kind_of(values, kinds={"x": kind}) == kind
+    assert kind_of(["a", "b"], kinds={"x": "category"}) == "category"
+    assert kind_of([f"name {i}" for i in range(30)], kinds={"x": "category"}) == "category"
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "message"),
+    [
+        (pd.to_datetime(["2020-01-01", "2021-05-06"]), {}, "column 'x' holds dates: say what"),
+        (pd.to_timedelta([1, 2], unit="D"), {}, "column 'x' holds dates"),
+        (["2020-01-01", "2021-05-06 10:00"], {}, "column 'x' holds dates"),
+        (["3/4/99", "12/11/01"], {}, "column 'x' holds dates"),
+        ([datetime.date(2020, 1, 1), None], {}, r"column 'x' holds date \(dtype object\)"),
+        ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 rows, which looks like"),
+        (["1.5", "2", "unknown"], {}, "numbers written as texts, and 'unknown' among them"),
+        (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: make it numbers"),
+        ([None, None], {}, "column 'x' is empty: drop it"),
+        ([1 + 2j, 1.0], {}, "column 'x' holds complex"),
+        ([1.0, np.inf], {}, "column 'x' holds infinite numbers"),
+        ([1, 2], {"y": "real"}, "kinds name the column 'y', which the features have not"),
+        ([1, 2], {"x": "number"}, "column 'x' holds 'number', but must say one of real, count"),
+        ([1, 2], {"x": "reel"}, "did you mean 'real'"),
+        ([1, 2], {"x": "binary"}, "said to hold 0 and 1, but holds 2.0: say another kind"),
+        ([1, -2], {"x": "count"}, "said to hold counts 0, 1, 2, ..., but holds -2.0"),
+        (["a", "b"], {"x": "count"}, "said to be count, but holds no numbers .such as 'a'."),
+        (["a", "b", "c"], {"x": "binary"}, "said to be binary, but holds 3 different values"),
+    ],
+)
+def test_what_cannot_be_read(values, kinds, message):
+    with pytest.raises(ValueError, match=message):
+        Columns.of(pd.DataFrame({"x": values}), kinds)
+
+
+def test_new_tables():
+    columns = CrowdData(pd.DataFrame({"a": [0.5, 1.5], "town": ["Rome", "Bari"]})).columns
+    with pytest.warns(UserWarning, match=r"'town' holds 'Roma', which .*: 1 such cell .* 'Rome'"):
+        found = columns.encode(pd.DataFrame({"a": [1.0], "town": ["Roma"]}))
+    np.testing.assert_array_equal(found, [[1.0, NAN]])
+    with pytest.raises(ValueError, match="features row 0 .index 0.: a is 'x', no number"):
+        columns.encode(pd.DataFrame({"a": ["x"], "town": ["Rome"]}))
+    with pytest.raises(ValueError, match="lack 1 column .*: 'town'"):
+        columns.encode(pd.DataFrame({"a": [1.0]}))
+    with pytest.raises(ValueError, match="fit was on a table with categories .*pass a data frame"):
+        CrowdData(np.ones((1, 2)), kinds=columns)
+    flags = Columns.of(pd.DataFrame({"x": [0, 1]}))
+    with pytest.raises(ValueError, match="said to hold 0 and 1, but holds 2"):
+        flags.encode(pd.DataFrame({"x": [2]}))
+
+
+def short(values) -> torch.Tensor:
+    return torch.tensor(values).bfloat16()
+
+
+@pytest.mark.parametrize("convert", [np.asarray, torch.tensor, short])
+def test_arrays_are_real_unless_all_are_zeros_and_ones(convert):
+    assert CrowdData(convert([[0.0, 1.0], [1.0, 1.0]])).columns.kinds == ("binary", "real")
+    assert CrowdData(convert([[0.0, NAN], [1.0, 1.0]])).columns.kinds == ("binary", "real")
+    assert CrowdData(convert([[0.0, 1.0], [1.0, 3.0]])).columns is None
+    said = CrowdData(convert([[0.0, 1.0], [1.0, 3.0]]), kinds={1: "count"})
+    assert said.columns.kinds == ("real", "count")
+    with pytest.raises(ValueError, match="column 1 of an array is a category: pass a data frame"):
+        CrowdData(convert([[0.0, 1.0], [1.0, 3.0]]), kinds={1: "category"})
+    with pytest.raises(ValueError, match=r"items have features of shape \[1, 2\]: leave kinds out"):
+        CrowdData(np.ones((2, 1, 2)), kinds={0: "real"})
+    with pytest.raises(ValueError, match="kinds are given without features"):
+        CrowdData(None, item_ids=[1], kinds={0: "real"})
