@@ -50,15 +50,21 @@ autosummary_generate = True
 suppress_warnings = ["ref.python"]
 
 
+def mathml(latex: str, display: str) -> str:
+    """A formula as browsers draw it."""
+    # The converter takes the sign of a distribution for a letter.
+    return convert(latex, display=display).replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+
+
 def formula(self: Any, node: nodes.math) -> None:
     """Write a formula within a line."""
-    self.body.append(convert(node.astext()))
+    self.body.append(mathml(node.astext(), "inline"))
     raise nodes.SkipNode
 
 
 def displayed_formula(self: Any, node: nodes.math_block) -> None:
     """Write a formula of its own."""
-    self.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 
