@@ -63,6 +63,7 @@ $(DOCS_INSTALLED): $(INSTALLED)
 
 # The pages, with every warning an error. The examples in them are tests like any others.
 docs: $(DOCS_INSTALLED)
+	rm -rf docs/api
 	$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "open docs/_build/index.html"
 

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -43,6 +44,7 @@ from pyro_crowdclust.plots import (
     plot_contingency,
     plot_history,
     plot_latent,
+    plot_partition,
     plot_worker_weights,
     plot_workers,
 )
@@ -110,10 +112,12 @@ def draw(
     """Write the pictures; returns their paths."""
     best = results[0]
     tsne = TSNE(2, init="pca", perplexity=min(30, len(labels) / 4), random_state=0)
+    plane = PCA(2, svd_solver="full").fit_transform(best.data.features)
     pictures = {
         "history": plot_history(results),
         "latent": plot_latent(best, true_labels=labels),
         "latent_tsne": plot_latent(best, true_labels=labels, projection=tsne),
+        "partition": plot_partition(plane, labels),
         "samples": plot_cluster_samples(best, (8, 8), at_least=0.002),
         "worker_weights": plot_worker_weights(best, truth=truth),
         "workers": plot_workers(best),

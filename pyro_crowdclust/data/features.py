@@ -118,7 +118,8 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
     number = missing = 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
-        chunk = np.asarray(torch.as_tensor(features[start : start + step]).cpu())
+        part = features[start : start + step]
+        chunk = part.cpu().numpy() if isinstance(part, Tensor) else part
         finite = np.isfinite(chunk)
         if finite.all():
             continue
