@@ -36,9 +36,12 @@ class ConjugateGuide(nn.Module):
         self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
+        if "owners" in self.posteriors:
+            # All components at once would step past each other; ``OwnershipMoves`` solves for them.
+            self.posteriors["owners"].requires_grad_(False)
 
     def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Run the global sites: weights, components, the workers' rates, and supervision's own."""
+        """Run the global sites: weights, components, the workers' rates, and all others."""
         weights, theta = sample_sites(
             {name: self.posteriors[name] for name in _OF_MIXTURE}
         ).values()
@@ -47,16 +50,22 @@ class ConjugateGuide(nn.Module):
             with FullPlate("workers", self.model.annotators.num_workers):
                 for name in self.model.annotators.priors():
                     rates[name] = pyro.sample(name, self.posteriors[name].distribution())
-        supervision = self.model.supervision
-        labels = sample_sites({name: self.posteriors[name] for name in supervision.priors()})
+        labels = sample_sites(
+            {
+                name: posterior
+                for name, posterior in self.posteriors.items()
+                if name not in (*_OF_MIXTURE, *rates)
+            }
+        )
         return weights, theta, rates, labels
 
     def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """The values of the same sites, outside of Pyro."""
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         weights, theta = (means.pop(name) for name in _OF_MIXTURE)
-        labels = {name: means.pop(name) for name in self.model.supervision.priors()}
-        return weights, theta, means, labels
+        workers = {} if self.model.annotators is None else self.model.annotators.priors()
+        rates = {name: means.pop(name) for name in workers}
+        return weights, theta, rates, means
 
     @torch.no_grad()
     def start_at(self, start: SiteStatistics) -> None:

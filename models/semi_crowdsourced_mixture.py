@@ -32,6 +32,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
     Components,
+    Ownership,
     Weights,
     check_features,
     check_parts,
@@ -70,6 +71,10 @@ class SemiCrowdsourcedMixture(nn.Module):
         without answers are computed with z summed out, several times faster than with a site for
         every z and to the same bound. Single precision is twice as fast again, and good enough for
         standardized features. None: z is a site, for guides that have one.
+    ownership
+        Clusters own components: an ``Ownership`` of as many components as there are; z is then the
+        component of an item, and answers say which components are one cluster. None: every
+        component is a cluster.
 
     Raises
     ------
@@ -99,6 +104,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         annotators: PairAnnotators | None = None,
         supervision: Supervision | None = None,
         sum_out_assignments: torch.dtype | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         super().__init__()
         self.weights = weights
@@ -106,6 +112,12 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.emission = as_emission(emission)
         self.annotators = annotators
         self.supervision = Supervision() if supervision is None else supervision
+        self.ownership = ownership
+        if ownership is not None and ownership.num_components != weights.num_clusters:
+            raise ValueError(
+                f"the ownership is of {ownership.num_components} components, but there are "
+                f"{weights.num_clusters}: give both the same number"
+            )
         self.sum_out_assignments = sum_out_assignments
         sums_out = sum_out_assignments is not None
         check_parts(weights, components, self.supervision, self.emission, sums_out)
@@ -122,7 +134,10 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return mixture_priors(self)
+        return mixture_priors(self) | self._owners()
+
+    def _owners(self) -> dict[str, ConjugatePrior]:
+        return {} if self.ownership is None else self.ownership.priors()
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the mixture's sites under the names that diagnostics give them."""
@@ -170,7 +185,9 @@ class SemiCrowdsourcedMixture(nn.Module):
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)
             self.supervision.item_sites(z, labels, batch)
         self.supervision.joint_sites(z, batch)
-        sample_answers(self.annotators, z, batch)
+        owners = labels.get("owners")
+        together = None if owners is None else self.ownership.together(owners)
+        sample_answers(self.annotators, z, batch, together)
         return z
 
 

@@ -98,6 +98,17 @@ class Emission(nn.Module):
         """l and s with ``o_j = l_j + s_j x_j``, if ``observes_latent``."""
         raise NotImplementedError
 
+    def latent_size(self, num_features: int) -> int:
+        """Number of coordinates that ``latent`` has, if ``observes_latent``."""
+        return num_features
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        """``log p(o) - log p(x)`` of items whose ``latent`` is x, if ``observes_latent``.
+
+        For coordinates that can be inverted this is the logarithm of their Jacobian.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not observe latents")
+
     def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
         """Raise a ``ValueError`` if features lie outside the emission's support.
 
@@ -252,10 +263,26 @@ class Identity(Emission):
         """Inverse of ``latent``, for one row of numbers per item."""
         return latent
 
-    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
-        """l and s with ``o_j = l_j + s_j x_j``."""
+    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
+        """l and s with ``o_j = l_j + s_j x_j``; None where x is not o in other units."""
         zeros = torch.zeros(num_features, dtype=torch.float64)
         return zeros, zeros + 1
+
+    def in_feature_units(
+        self, location: Float[Tensor, "cluster column"], columns: list[int]
+    ) -> Float[Tensor, "cluster column"]:
+        """What a summary of components says, in the units of the features.
+
+        ``columns`` is the feature that each column tells of.
+        """
+        units = self.units(max(columns) + 1)
+        if units is None:
+            return self.features(location)
+        shift, scale = (part[columns].to(location) for part in units)
+        return shift + scale * location
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        return torch.zeros(len(features), dtype=torch.float64, device=features.device)
 
 
 @described
@@ -264,7 +291,7 @@ class Standardized(Identity):
 
     The priors of components expect latents near the origin with covariances near the identity;
     this takes features there that are not. The ELBO is that of x, hence larger by ``sum_j log
-    scale_j`` an item than in the features' own units.
+    scale_j`` an item than in the features' own units, minus ``log_volume``.
 
     Parameters
     ----------
@@ -298,8 +325,12 @@ class Standardized(Identity):
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
         return self.location + self.scale * latent
 
-    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
+    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
         return self.location, self.scale
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        seen = ~features.flatten(1).isnan()
+        return super().log_volume(features) - seen.double() @ self.scale.log()
 
 
 __all__ = [

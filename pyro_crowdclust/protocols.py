@@ -481,6 +481,14 @@ class FittedModel(Protocol):
         """The guide's own number of every cluster, from the largest on; None: as they are."""
 
     @property
+    def component_probabilities(self) -> Float[Tensor, "item component"]:
+        """q(z_i) of every training item, of components and in the guide's own order."""
+
+    @property
+    def owners(self) -> Float[np.ndarray, "component cluster"] | None:
+        """q(c) of every component, where clusters own components; None where each is one."""
+
+    @property
     def assignments(self) -> Int[np.ndarray, " item"]:
         """The most probable cluster of every training item."""
 

@@ -26,6 +26,7 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     MixedComponents,
     MultinomialComponents,
+    Ownership,
     PitmanYorWeights,
     PoissonComponents,
     StickBreakingWeights,
@@ -105,6 +106,9 @@ def _field(**options: bool) -> dict:
 SUPERVISION = {
     "nobody": Supervision(dict, lambda features, clusters: CrowdData(features)),
     "two-coin workers": Supervision(lambda: {"annotators": TwoCoin(WORKERS)}, _answered),
+    "workers and owners": Supervision(
+        lambda: {"annotators": TwoCoin(WORKERS), "ownership": Ownership(CLUSTERS)}, _answered
+    ),
     "class table": Supervision(lambda: {"supervision": ClassTable(CLUSTERS, 2)}, _labelled),
     "field of labels": Supervision(_field, _labelled),
     "field of labels and links": Supervision(lambda: _field(repel_labels=True), _linked),

@@ -74,6 +74,16 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("clusters_in_use", "minutes"),
         },
     ),
+    "benchmarks/any_table.py": (
+        [
+            *("--tables", "iris", "wine", "--crowds", "none", "pairs", "--seeds", "1"),
+            *("--items", "30"),
+        ],
+        {
+            *("share_at_or_above_best", "mean_gap", "worst_gap", "share_not_below_without_answers"),
+            *("item_ece", "median_seconds", "cells", "settings", "unseen"),
+        },
+    ),
     "benchmarks/dp_dlgmm_step.py": (
         ["--steps", "1", "--items", "300", "--clusters", "3"],
         {

@@ -25,6 +25,9 @@ class PairCoupling:
         w of every answer.
     num_items
         The first ``num_items`` rows of the assignments may be ends of pairs.
+    together
+        B of ``Ownership``, under which messages are ``sum_j w_ij B E[z_j]``; by default the
+        identity.
     """
 
     def __init__(
@@ -33,8 +36,10 @@ class PairCoupling:
         right: Int[Tensor, " pair"],
         weight: Float[Tensor, " pair"],
         num_items: int,
+        together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
         self.num_items = num_items
+        self._together = None if together is None else together.to(weight.dtype)
         self._left, self._right, self._weight = left, right, weight
         self._dense: Tensor | None = None
         if num_items <= _DENSE_LIMIT:
@@ -45,6 +50,8 @@ class PairCoupling:
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
+        if self._together is not None:
+            assignments = assignments[: self.num_items] @ self._together
         if self._dense is not None:
             return self._dense @ assignments[: self.num_items]
         weight = self._weight.unsqueeze(-1)

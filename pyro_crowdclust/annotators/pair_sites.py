@@ -18,8 +18,12 @@ def sample_answers(
     annotators: PairAnnotators | SortedPages | None,
     z: Float[Tensor, "*enumerated item cluster"],
     batch: Batch,
+    together: Float[Tensor, "cluster cluster"] | None = None,
 ) -> None:
-    """Run the sites of the workers' rates, if there are any, and those of every pair or page."""
+    """Run the sites of the workers' rates, if there are any, and those of every pair or page.
+
+    ``together`` is as of ``SameCluster``.
+    """
     if annotators is None:
         return
     with FullPlate("workers", annotators.num_workers):
@@ -27,7 +31,7 @@ def sample_answers(
             name: pyro.sample(name, prior.distribution())
             for name, prior in annotators.priors().items()
         }
-    sites = sites_of(annotators)
+    sites = sites_of(annotators, together)
     if sites.in_batch(batch):
         sites.sample(z, rates, batch)
 

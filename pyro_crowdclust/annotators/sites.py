@@ -76,16 +76,40 @@ def summarize_workers(
     return None if annotators is None else sites_of(annotators).summarize(sites, interval)
 
 
-def sites_of(annotators: PairAnnotators | SortedPages) -> AnswerSites:
-    """The verbs of an annotator model: of sorted pages, or of pairs, one's own included."""
-    return PageSites(annotators) if isinstance(annotators, SortedPages) else PairSites(annotators)
+def sites_of(
+    annotators: PairAnnotators | SortedPages,
+    together: Float[Tensor, "component component"] | None = None,
+) -> AnswerSites:
+    """The verbs of an annotator model: of sorted pages, or of pairs, one's own included.
+
+    Parameters
+    ----------
+    annotators
+        The model.
+    together
+        Which components share a cluster, where clusters own components (``Ownership``).
+
+    Raises
+    ------
+    ValueError
+        If clusters are to own components under sorted pages.
+    """
+    if not isinstance(annotators, SortedPages):
+        return PairSites(annotators, together)
+    if together is not None:
+        raise ValueError(
+            "clusters own components under answers about pairs: pass data.as_pairs() and an "
+            "annotator model of pairs, or leave the ownership out"
+        )
+    return PageSites(annotators)
 
 
 class PairSites:
     """The verbs of ``TwoCoin`` and of any model with its verbs."""
 
-    def __init__(self, annotators: PairAnnotators) -> None:
+    def __init__(self, annotators: PairAnnotators, together: Tensor | None = None) -> None:
         self._annotators = annotators
+        self._together = together
 
     def check(self, data: CrowdData) -> None:
         if data.placements is not None:
@@ -100,20 +124,24 @@ class PairSites:
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-            same = pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+            same = pyro.sample("same", self._same(z, batch))
             answer = self._annotators.answer(same, rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-            pyro.sample("same", SameCluster(z, batch.left, batch.right, batch.num_paired))
+            pyro.sample("same", self._same(z, batch))
+
+    def _same(self, z: Tensor, batch: Batch) -> SameCluster:
+        return SameCluster(z, batch.left, batch.right, batch.num_paired, self._together)
 
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PairCoupling:
         ratio = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
-        return PairCoupling(batch.left, batch.right, weight, batch.num_paired)
+        ends = batch.left, batch.right
+        return PairCoupling(*ends, weight, batch.num_paired, self._together)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         weight = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)

@@ -1,8 +1,10 @@
 """What may happen after an epoch: merging and dropping clusters, moving rates, decaying steps."""
 
 from pyro_crowdclust.callbacks.drop_moves import DropMoves
+from pyro_crowdclust.callbacks.learned_prior import LearnedPrior
 from pyro_crowdclust.callbacks.linear_decay import LinearDecay
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
+from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
 from pyro_crowdclust.callbacks.structural_moves import Judge, MovableGuide, StructuralMoves
 from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
@@ -10,9 +12,11 @@ from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 __all__ = [
     "DropMoves",
     "Judge",
+    "LearnedPrior",
     "LinearDecay",
     "MergeMoves",
     "MovableGuide",
+    "OwnershipMoves",
     "RateMoves",
     "StructuralMoves",
     "WholeElbo",

@@ -163,7 +163,8 @@ def weight_draws(result: FittedModel, num_draws: int, seed: int | None = None) -
     if "weights" not in variables:
         raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
     values = _array(variables["weights"].values)
-    return values if result.cluster_order is None else values[:, result.cluster_order]
+    order = _order_of_components(result)
+    return values if order is None else values[:, order]
 
 
 def _check(fits: list[FittedModel], num_draws: int) -> None:
@@ -246,9 +247,15 @@ def _chain(
         if log_likelihood:
             likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
             groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
-    if result.cluster_order is not None:
-        _reorder(groups, result.cluster_order)
+    order = _order_of_components(result)
+    if order is not None:
+        _reorder(groups, order)
     return groups
+
+
+def _order_of_components(result: FittedModel) -> Int[np.ndarray, " cluster"] | None:
+    """The guide's own number of every cluster; None where clusters own components, as these are."""
+    return result.cluster_order if result.owners is None else None
 
 
 def _reorder(groups: _Groups, order: Int[np.ndarray, " cluster"]) -> None:

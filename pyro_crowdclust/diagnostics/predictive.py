@@ -31,17 +31,17 @@ def same_cluster_draws(
     assert given is not None  # there are answers to ask about
     left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
-    z = _assignment_draws(result, items, num_draws)
+    z = _assignment_draws(torch.tensor(result.probabilities)[items], num_draws)
     left, right = rows.split(len(answers))
     return (z[:, left] == z[:, right]).double()
 
 
 def _assignment_draws(
-    result: FittedModel, items: Int[Tensor, " item"], num_draws: int
+    probabilities: Float[Tensor, "item cluster"], num_draws: int
 ) -> Int[Tensor, "draw item"]:
     """``z_i ~ q(z_i)``."""
-    cumulative = torch.tensor(result.probabilities)[items].cumsum(1)
-    uniform = torch.rand(len(items), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
+    cumulative = probabilities.cumsum(1)
+    uniform = torch.rand(len(probabilities), num_draws, dtype=cumulative.dtype) * cumulative[:, -1:]
     return torch.searchsorted(cumulative, uniform).mT
 
 
@@ -74,9 +74,8 @@ def replicated_features(
     if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
-    z = _assignment_draws(result, items, draws.num_draws)
-    if result.cluster_order is not None:  # the model knows the clusters as the guide does
-        z = torch.from_numpy(result.cluster_order)[z]
+    # Of components, by the guide's own numbers, as the model knows them.
+    z = _assignment_draws(result.component_probabilities[items], draws.num_draws)
     z = z.to(support.device)
     rows = []
     for draw in range(draws.num_draws):

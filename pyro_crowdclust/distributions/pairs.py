@@ -28,16 +28,17 @@ def agreement(
     assignments: Float[Tensor, "paired cluster"],
     left: Int[Tensor, " pair"],
     right: Int[Tensor, " pair"],
+    together: Float[Tensor, "cluster cluster"] | None = None,
 ) -> Float[Tensor, " pair"]:
-    """``<z_i, z_j>`` of every pair of rows: the probability that both share a cluster."""
+    """``z_i^T B z_j`` of every pair of rows: the probability that both share a cluster.
+
+    B is ``together``, by default the identity.
+    """
+    others = assignments if together is None else assignments @ together.to(assignments)
     count = assignments.shape[0]
     if count <= _MATRIX_LIMIT:
-        return (
-            (assignments @ assignments.mT)
-            .flatten()
-            .index_select(0, pair_places(left, right, count))
-        )
-    return (assignments.index_select(0, left) * assignments.index_select(0, right)).sum(-1)
+        return (assignments @ others.mT).flatten().index_select(0, pair_places(left, right, count))
+    return (assignments.index_select(0, left) * others.index_select(0, right)).sum(-1)
 
 
 class SameCluster(StatisticValued):
@@ -58,6 +59,8 @@ class SameCluster(StatisticValued):
         The ends of every pair, as rows of the assignments, shape ``[pair]``.
     num_paired
         Only the first ``num_paired`` items occur in pairs.
+    together
+        B of ``Ownership``: which components share a cluster; by default each is one of its own.
     """
 
     is_deterministic = True
@@ -68,8 +71,10 @@ class SameCluster(StatisticValued):
         left: Int[Tensor, " pair"],
         right: Int[Tensor, " pair"],
         num_paired: int,
+        together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
         self._assignments = assignments
+        self._together = together
         self._ends = left, right
         self._num_paired = num_paired
         super().__init__(left.shape, torch.Size())
@@ -88,7 +93,7 @@ class SameCluster(StatisticValued):
             return (left == right).to(torch.get_default_dtype())
         if assignments.is_sparse:
             assignments = assignments.to_dense()
-        return agreement(assignments[: self._num_paired], *self._ends)
+        return agreement(assignments[: self._num_paired], *self._ends, self._together)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
         return torch.zeros_like(value)

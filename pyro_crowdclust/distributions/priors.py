@@ -59,6 +59,21 @@ class ConjugatePrior(nn.Module):
         # The prior is fixed, so its normalizer is computed once and not in every step.
         self.register_buffer("log_normalizer", family.log_normalizer(eta))
 
+    @torch.no_grad()
+    def set_natural_parameters(self, natural_parameters: Float[Tensor, "*plate size"]) -> None:
+        """Another prior of the same family, such as one that was learned.
+
+        Raises
+        ------
+        ValueError
+            If the parameters lie outside the family's domain.
+        """
+        eta = natural_parameters.expand_as(self.natural_parameters)
+        if not bool(self.family.in_domain(eta).all()):
+            raise ValueError(f"natural parameters outside the domain of {self.family}")
+        self.natural_parameters.copy_(eta)
+        self.log_normalizer.copy_(self.family.log_normalizer(eta))
+
     def distribution(self) -> Conjugate:
         """The statistic-valued Pyro distribution of the site."""
         return Conjugate(self.family, self.natural_parameters, self.log_normalizer)

@@ -80,6 +80,16 @@ class ExponentialFamily(ABC):
     ) -> Float[Tensor, "*batch size"]:
         """``E[t(theta)]``, which is the gradient of ``log Z``."""
 
+    def natural_of_mean(
+        self, statistics: Float[Tensor, "*batch size"]
+    ) -> Float[Tensor, "*batch size"]:
+        """Natural parameters whose ``E[t(theta)]`` these statistics are.
+
+        The inverse of ``expected_statistics``. At an average of means it maximizes ``sum_k
+        E_k[log p(theta_k | eta)]``: the prior that suits many posteriors best.
+        """
+        raise NotImplementedError(f"{self} does not know its natural parameters from its mean")
+
     @abstractmethod
     def sufficient_statistics(self, value: Any) -> Float[Tensor, "*batch size"]:
         """``t(theta)`` of a value, in the form that ``sample`` returns."""

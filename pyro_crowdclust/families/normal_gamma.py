@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.gamma_shape import multivariate_shape
 
 
 class NormalGammaParameters(NamedTuple):
@@ -94,6 +95,15 @@ class NormalGamma(ExponentialFamily):
         log_precision = torch.digamma(shape) - rate.log()
         third = -(1 / concentration + linear * location) / 2
         return torch.cat([linear, -precision / 2, third, log_precision / 2], -1)
+
+    def natural_of_mean(self, statistics: Tensor) -> Tensor:
+        # In every dimension as for one with a full covariance, of which a = nu / 2 and b = S / 2.
+        linear, quadratic, third, fourth = statistics.chunk(4, -1)
+        precision = -2 * quadratic
+        location = linear / precision
+        concentration = 1 / (-2 * third - linear * location)
+        shape = multivariate_shape(precision.log() - 2 * fourth, 1)
+        return self.natural(location, concentration, shape, shape / precision)
 
     def sufficient_statistics(self, value: IndependentNormals) -> Tensor:
         mean, precision = value

@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.gamma_shape import multivariate_shape
 from pyro_crowdclust.families.gaps import gaussian_log_marginals
 from pyro_crowdclust.families.gaussian import Gaussian, GaussianParameters, Moments
 
@@ -160,6 +161,18 @@ class NormalInverseWishart(ExponentialFamily):
 
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
         return self._expected_statistics(self._factored(natural_parameters))
+
+    def natural_of_mean(self, statistics: Tensor) -> Tensor:
+        # With A = nu S^{-1} = E[Lambda]: m = A^{-1} E[Lambda mu], kappa of what E[mu^T Lambda mu]
+        # is above m^T A m, and nu of what E[log|Lambda|] is below log|A|.
+        linear, quadratic, third, fourth = self._unpack(statistics)
+        cholesky = torch.linalg.cholesky(-(quadratic + quadratic.mT))
+        location = torch.cholesky_solve(linear.unsqueeze(-1), cholesky).squeeze(-1)
+        concentration = self.dim / (-2 * third - (linear * location).sum(-1))
+        log_determinant = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        degrees = 2 * multivariate_shape(log_determinant - 2 * fourth, self.dim)
+        scale = degrees[..., None, None] * torch.cholesky_inverse(cholesky)
+        return self.natural(location, concentration, scale, degrees)
 
     def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
         factored = self._factored(natural_parameters)

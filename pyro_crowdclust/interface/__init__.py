@@ -12,34 +12,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyro_crowdclust.interface.choice import Choice, Form, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.estimator import CrowdClusterer
-    from pyro_crowdclust.interface.mixtures import Recipe, cluster, mixture_for
+    from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
+    from pyro_crowdclust.interface.recipe import Recipe
 
 __all__ = [
+    "Choice",
     "CrowdClusterer",
     "DeepBernoulli",
     "DeepNormal",
+    "Form",
     "Networks",
     "Recipe",
     "average_annotator_models",
+    "choice_for",
     "cluster",
     "infer_classes",
     "mixture_for",
+    "recipe_for",
 ]
 
 # Loaded when they are first asked for, so that the command line can say how it is used at once.
 _HOMES = {
+    "Choice": "choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",
+    "Form": "choice",
     "Networks": "networks",
-    "Recipe": "mixtures",
+    "Recipe": "recipe",
     "average_annotator_models": "class_labels",
+    "choice_for": "choice",
     "cluster": "mixtures",
     "infer_classes": "class_labels",
     "mixture_for": "mixtures",
+    "recipe_for": "mixtures",
 }
 
 

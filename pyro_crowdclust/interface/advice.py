@@ -7,14 +7,19 @@ from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
 _HEARD = 1.0
+# Features show what the crowd sees if held-out answers gain so many nats each over their shares.
+_SHOWN = 0.01
 
 
 def advice(result: Fitted) -> list[str]:
     """Sentences about settings that this fit suggests to change; none if there is nothing to say.
 
-    - Every cluster has items: the bound on their number may be too low.
-    - Most answers come from workers who count for next to nothing. A crowd that knows what it
-      was asked does not look like that; clusters much coarser or finer than its idea of "same" do.
+    - Clusters collapsed: all items are in one, though the crowd often said "different".
+    - More clusters are needed: the largest number of components that was allowed is the best, or
+      every cluster has items.
+    - The crowd guesses: most answers come from workers who count for next to nothing.
+    - The features do not show what the crowd sees: workers agree with each other, but their answers
+      about items that the fit did not hear of are predicted no better than by their shares.
     - The ELBO was still rising when the epochs were used up.
 
     Examples
@@ -22,27 +27,49 @@ def advice(result: Fitted) -> list[str]:
     >>> import numpy as np
     >>> from pyro_crowdclust.interface import cluster
     >>> features = np.random.default_rng(0).normal([[0.0], [9.0]], size=(2, 50)).reshape(-1, 1)
-    >>> advice(cluster(features, num_clusters=5, progress=False))
+    >>> advice(cluster(features, progress=False))
     []
-    >>> advice(cluster(features, num_clusters=2, progress=False))
-    ['all 2 clusters hold items: there may be more, so raise their number']
     """
     found = []
     if isinstance(result.guide, SupportsMixture):
-        assigned = result.clusters["assigned_items"]
-        if len(assigned) > 1 and (assigned > 0).all():
-            found.append(
-                f"all {len(assigned)} clusters hold items: there may be more, so raise their number"
-            )
-    if result.data.has_answers and _unheard_share(result) > 0.5:
-        found.append(
-            "most answers come from workers who seem to guess: clusters may be much coarser than "
-            'what the workers call "same" (raise their number) or finer, or features may not show '
-            "what the workers see"
-        )
+        found += _of_clusters(result)
+    if result.data.has_answers and not found:
+        found += _of_answers(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
+
+
+def _of_clusters(result: Fitted) -> list[str]:
+    """Whether there are too few."""
+    assigned, answers = result.clusters["assigned_items"], result.data.answers
+    if (assigned > 0).sum() == 1 and answers is not None and answers.label.mean() < 0.8:
+        return [
+            'all items are in one cluster, though the crowd often said "different": clusters '
+            "collapsed; try more starts, or other features"
+        ]
+    number = len(assigned)
+    # Where the number was chosen, larger ones were tried unless it is the largest.
+    is_bound = result.chosen is None or number == result.chosen.table["components"].max()
+    if number == 1 or not is_bound or not (assigned > 0).all():
+        return []
+    return [f"all {number} clusters hold items: there may be more, so raise their number"]
+
+
+def _of_answers(result: Fitted) -> list[str]:
+    """Whether the crowd guesses, or sees what the features do not show."""
+    if _unheard_share(result) > 0.5:
+        return [
+            "most answers come from workers who seem to guess: their answers agree neither with "
+            "each other nor with the features; look at the question that they were asked"
+        ]
+    chosen = result.chosen
+    if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
+        return []
+    return [
+        "the features do not show what the crowd sees: answers about items that it was not asked "
+        "about before cannot be predicted; clusters of these items are guesses"
+    ]
 
 
 def _unheard_share(result: Fitted) -> float:

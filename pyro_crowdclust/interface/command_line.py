@@ -26,6 +26,7 @@ _COMMANDS = {
     "demo": "Simulate a crowd, fit it, write the page, and compare with the truth.",
 }
 MODELS = (
+    "choose",
     "gaussian",
     "diagonal-gaussian",
     "binary",
@@ -120,19 +121,19 @@ def _add_features(parser: argparse.ArgumentParser, required: bool) -> None:
     )
 
 
-def _add_training(parser: argparse.ArgumentParser, clusters: int) -> None:
+def _add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clusters",
         type=_count(1),
-        default=clusters,
         metavar="K",
-        help=f"upper bound on the number of clusters (default {clusters})",
+        help="upper bound on the number of clusters (default: as the data need, or 10 with a "
+        "--model that is not chosen)",
     )
     parser.add_argument(
         "--epochs", type=_count(1), help="passes over the data (default: as the data need)"
     )
     parser.add_argument(
-        "--starts", type=_count(1), default=1, help="fits to choose the best of (default 1)"
+        "--starts", type=_count(1), default=3, help="fits to choose the best of (default 3)"
     )
     parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same answer")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
@@ -179,12 +180,13 @@ def _add_fit(parsers: Any) -> None:
     parser.add_argument(
         "--model",
         choices=MODELS,
-        default="gaussian",
-        help="gaussian: on the features themselves, for tables (what columns hold is "
-        "recognized); diagonal-gaussian: the same for hundreds of columns; binary: all columns are "
-        "0 or 1; counts: all are counts; words: counts of words in texts; deep-normal: with "
-        "networks, for many real features; deep-bernoulli: with networks, for pixels in [0, 1]; "
-        "dawid-skene: the class of every item from --labels alone (default gaussian)",
+        default="choose",
+        help="choose: Gaussian clusters of the kind that suits the table best, where all columns "
+        "are real, else as gaussian; gaussian: on the features themselves, for tables (what "
+        "columns hold is recognized); diagonal-gaussian: the same for hundreds of columns; binary: all "
+        "columns are 0 or 1; counts: all are counts; words: counts of words in texts; deep-normal: "
+        "with networks, for many real features; deep-bernoulli: with networks, for pixels in "
+        "[0, 1]; dawid-skene: the class of every item from --labels alone (default choose)",
     )
     for name, text in (
         ("real", "real numbers"),
@@ -204,7 +206,7 @@ def _add_fit(parsers: Any) -> None:
         "--hidden", type=_count(1), nargs="+", default=[128, 128], help="hidden layers of networks"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
-    _add_training(parser, clusters=10)
+    _add_training(parser)
 
 
 def _add_predict(parsers: Any) -> None:
@@ -243,7 +245,7 @@ def _add_demo(parsers: Any) -> None:
         help="where to write (default ./pyro-crowdclust-demo)",
     )
     _add_crowd(parser)
-    _add_training(parser, clusters=10)
+    _add_training(parser)
 
 
 def _add_crowd(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.csv_files import write_csv
-from pyro_crowdclust.interface.mixtures import as_answered, mixture_for
+from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (
     FeatureTable,
@@ -39,6 +39,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.simulation import simulate_pages
 
 MODELS = {
+    "choose": GaussianComponents,
     "gaussian": GaussianComponents,
     "diagonal-gaussian": DiagonalGaussianComponents,
     "binary": None,
@@ -133,7 +134,7 @@ def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
                 raise ValueError(f"column '{name}' is said to be {kinds[name]} and {kind}: say one")
     # A model of one kind of columns is of all that no option names.
     of_all = {"binary": "binary", "counts": "count"}.get(options.model)
-    if of_all is None and options.model not in ("gaussian", "diagonal-gaussian"):
+    if of_all is None and options.model not in ("choose", "gaussian", "diagonal-gaussian"):
         of_all = "real"
     if of_all is not None and table.values.ndim == 2:
         every = range(table.values.shape[1]) if table.columns is None else table.columns
@@ -144,13 +145,15 @@ def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
 def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
     part: Any = MODELS[options.model]
     parts: dict[str, Any]
-    if options.model in _NETWORKS:
+    if options.model == "choose":
+        parts = {}
+    elif options.model in _NETWORKS:
         parts = {"networks": part(options.dim, tuple(options.hidden))}
     elif options.model == "words":
         parts = {"components": MultinomialComponents}
     else:
         parts = {"components": components_for(data, part or GaussianComponents)}
-    recipe = mixture_for(data, num_clusters=options.clusters, **parts)
+    recipe = recipe_for(data, num_clusters=options.clusters, **parts)
     return recipe.fit(num_starts=options.starts, **_training(options))
 
 
@@ -227,7 +230,7 @@ def demo(options: Namespace) -> int:
                 "ignore": [],
                 **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
                 **dict.fromkeys(("real", "binary", "counts", "categories"), []),
-                "model": "gaussian",
+                "model": "choose",
             }
         )
     )
@@ -272,8 +275,7 @@ def _read_data(
     }
     if "known" in tables:
         tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
-    data = CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
-    return as_answered(data)
+    return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
 
 
 def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
@@ -318,6 +320,8 @@ def _summary(result: Fitted, folder: Path) -> str:
             f"most reliable worker {accuracy.idxmax()} (accuracy {accuracy.max():.2f}), "
             f"least {accuracy.idxmin()} ({accuracy.min():.2f})"
         )
+    if result.chosen is not None:
+        lines.append(f"model: {result.chosen.winner}; {result.chosen.reason}")
     lines += [f"advice: {sentence}" for sentence in advice(result)]
     names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))
     return "\n".join([*lines, f"{folder}: {names}"])

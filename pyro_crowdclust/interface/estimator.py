@@ -26,8 +26,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.interface.mixtures import mixture_for
+from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
@@ -43,13 +42,14 @@ class CrowdClusterer(
     Parameters
     ----------
     n_clusters
-        An upper bound on the number of clusters; those that are not needed stay empty.
+        An upper bound on the number of clusters; those that are not needed stay empty. None
+        leaves it to the data, or stands for 10 where the model is given.
     components
         A class or function that makes the components from the numbers of clusters and features,
-        such as ``PoissonComponents`` for counts; see ``mixture_for``. None for Gaussian clusters on
-        the features themselves, each in units of its standard deviation.
+        such as ``PoissonComponents`` for counts; see ``mixture_for``. None leaves the choice to
+        ``choice_for``: Gaussian clusters on real features, of which kind the data say.
     networks
-        None for clusters on the features themselves: right for tables. ``DeepNormal()`` for many
+        None for clusters on tables. ``DeepNormal()`` for many
         real features, ``DeepBernoulli()`` for pixels in [0, 1].
     n_init
         Number of starts; the fit with the largest ELBO is kept.
@@ -102,11 +102,11 @@ class CrowdClusterer(
 
     def __init__(
         self,
-        n_clusters: int = 10,
+        n_clusters: int | None = None,
         *,
         components: Callable[[int, int], Components] | None = None,
         networks: Networks | None = None,
-        n_init: int = 1,
+        n_init: int = 3,
         max_iter: int | None = None,
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -165,7 +165,7 @@ class CrowdClusterer(
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
         features: Any = self._read(X, reset=True)
-        recipe = mixture_for(
+        recipe = recipe_for(
             CrowdData(
                 features,
                 pairs,
@@ -194,7 +194,7 @@ class CrowdClusterer(
     def _check_parameters(self) -> None:
         for name, least in (("n_clusters", 1), ("n_init", 1), ("max_iter", 1)):
             value = getattr(self, name)
-            if name == "max_iter" and value is None:
+            if name in ("n_clusters", "max_iter") and value is None:
                 continue
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name} is {value!r}, but must be an integer of at least {least}")
@@ -219,7 +219,7 @@ class CrowdClusterer(
         return self.result_.predict_proba(self._read(X, reset=False))
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
-        """Latent means of new items; without networks their standardized features."""
+        """Latent means of new items; without networks the coordinates that clusters are on."""
         new = self._new_items(X)
         if self.networks is None:
             emission = self.result_.model.emission
@@ -248,9 +248,8 @@ class CrowdClusterer(
         # The bound is linear in the items' weight, and what does not depend on it is global.
         per_item = (twice - once) / new.num_items
         emission = self.result_.model.emission
-        if isinstance(emission, Standardized):
-            seen = ~batch.features.isnan()
-            per_item -= float((seen.double() @ emission.scale.log()).mean())
+        if emission.observes_latent:
+            per_item += float(emission.log_volume(batch.features).mean())
         return per_item
 
     def _new_items(self, X: ArrayLike) -> CrowdData:

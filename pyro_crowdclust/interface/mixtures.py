@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,65 +18,18 @@ from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.interface.choice import Choice, choice_for
 from pyro_crowdclust.interface.columns import components_for
+from pyro_crowdclust.interface.coordinates import location_and_scale
 from pyro_crowdclust.interface.networks import Networks
+from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
 from pyro_crowdclust.training import Stopping, robbins_monro
 
-# A plain mixture takes all data in one step while what its components observe (of Gaussians first
-# and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
-FULL_BATCH_NUMBERS = 20_000_000
-
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
 _SMALL_PAGE = 3
-
-# Scales of features are measured on this many rows at a time.
-_ROWS = 4096
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that ``fit`` needs, ready to look at or change before it is called.
-
-    Attributes
-    ----------
-    model, guide, data
-        The first three arguments of ``fit``.
-    options
-        Its others.
-    """
-
-    model: SemiCrowdsourcedMixture
-    guide: MessagePassingGuide
-    data: CrowdData
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
-        """Fit; of several starts keep the one with the largest ELBO.
-
-        Parameters
-        ----------
-        num_starts
-            How many fits, with seeds from ``seed`` on.
-        seed
-            As of ``fit``.
-        changes
-            Options of ``fit`` in place of the recipe's.
-
-        Raises
-        ------
-        ValueError
-            As ``fit`` does, and for a number of starts below 1.
-        """
-        if num_starts < 1:
-            raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
-        parts, options = (self.model, self.guide, self.data), self.options | changes
-        if num_starts == 1:  # without rivals the ELBO of all data need not be computed
-            return fit(*parts, seed=seed, **options)
-        return fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[0]
 
 
 def mixture_for(
@@ -137,7 +89,7 @@ def mixture_for(
     >>> np.bincount(result.assignments).tolist()
     [40, 40]
     """
-    shape = _feature_shape(data)
+    shape = feature_shape(data)
     supervision = supervision or _supervision_of(data, num_clusters)
     data = as_answered(data)
     annotators = None
@@ -148,7 +100,7 @@ def mixture_for(
         model = SemiCrowdsourcedMixture(
             DirichletWeights(num_clusters),
             made,
-            Standardized(*_location_and_scale(data, made.is_continuous)),
+            Standardized(*location_and_scale(data, made.is_continuous)),
             annotators,
             supervision,
             sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
@@ -193,25 +145,25 @@ def cluster(
     must_link: Any | None = None,
     cannot_link: Any | None = None,
     kinds: Mapping[Hashable, str] | None = None,
-    num_clusters: int = 10,
+    num_clusters: int | None = None,
     components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
     supervision: Supervision | None = None,
     n_clusters: int | None = None,
     **options: Any,
 ) -> Fitted:
-    """Cluster items by features and answers: ``mixture_for(CrowdData(...), ...).fit(...)``.
+    """Cluster items by features and answers: ``recipe_for(CrowdData(...), ...).fit(...)``.
 
     Parameters
     ----------
     features, pairs, placements, item_ids, known, must_link, cannot_link, kinds
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
-        As for ``mixture_for``.
+        As for ``recipe_for``.
     n_clusters
         What scikit-learn calls ``num_clusters``.
     options
-        As for ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
+        As for ``Choice.fit`` or ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
 
     Raises
     ------
@@ -244,7 +196,7 @@ def cluster(
         cannot_link=cannot_link,
         kinds=kinds,
     )
-    recipe = mixture_for(
+    recipe = recipe_for(
         data,
         num_clusters=num_clusters,
         components=components,
@@ -263,6 +215,11 @@ def _check_options(options: Iterable[str]) -> None:
             raise TypeError(f"cluster() has no argument {name!r}{did_you_mean(name, known)}")
 
 
+def _is_real(data: CrowdData) -> bool:
+    """Whether all features are real numbers, and all are there."""
+    return not data.has_gaps and (data.columns is None or {*data.columns.kinds} == {"real"})
+
+
 def as_answered(data: CrowdData) -> CrowdData:
     """The data with pages of pairs that people sorted into groups as placements.
 
@@ -275,16 +232,37 @@ def as_answered(data: CrowdData) -> CrowdData:
     return data.as_placements() if is_large and data.is_sorted else data
 
 
-def _feature_shape(data: CrowdData) -> tuple[int, ...]:
-    if data.features is None:
-        raise ValueError(
-            "the data have no features to cluster by: pass features; class labels alone are for "
-            "label aggregation"
-        )
-    shape = tuple(data.features.shape[1:])
-    if not shape:
-        raise ValueError("features have no second axis: pass a column, features[:, None]")
-    return shape
+def recipe_for(
+    data: CrowdData,
+    *,
+    num_clusters: int | None = None,
+    components: Callable[[int, int], Components] | None = None,
+    networks: Networks | None = None,
+    supervision: Supervision | None = None,
+) -> Choice | Recipe:
+    """What to fit: a ``Choice`` of the model, or the ``Recipe`` of the one that is asked for.
+
+    Parameters
+    ----------
+    data
+        Items with features, and what people said of them, if anything.
+    num_clusters
+        An upper bound on the number of clusters. Default: chosen with the model, or 10.
+    components, networks, supervision
+        As for ``mixture_for``. With any of them, with known labels, links or placements, and where
+        columns are not real or have gaps, there is nothing to choose.
+    """
+    is_fixed = any(part is not None for part in (components, networks, supervision))
+    others = data.known, data.links, data.placements
+    if not is_fixed and all(part is None for part in others) and _is_real(data):
+        return choice_for(data, num_clusters=num_clusters)
+    return mixture_for(
+        data,
+        num_clusters=10 if num_clusters is None else num_clusters,
+        components=components,
+        networks=networks,
+        supervision=supervision,
+    )
 
 
 def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
@@ -317,31 +295,3 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
         "dtype": torch.get_default_dtype(),  # in which the networks were made
         "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.has_answers else [],
     }
-
-
-def _parts(data: CrowdData) -> Iterator[torch.Tensor]:
-    return (features.flatten(1).double() for _, features in data.parts(_ROWS))
-
-
-def _location_and_scale(
-    data: CrowdData, is_continuous: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation of every real feature; 1 in place of a deviation of zero.
-
-    Other features keep their values: the location 0 and the scale 1. Missing ones do not count.
-
-    Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
-    far from zero costs no digits.
-    """
-    parts = [(part.nansum(0), (~part.isnan()).sum(0)) for part in _parts(data)]
-    sums, counts = (torch.stack(column).sum(0) for column in zip(*parts, strict=True))
-    location = sums / counts
-    away = [(part - location).square().nansum(0) for part in _parts(data)]
-    variance = torch.stack(away).sum(0) / counts
-    scale = variance.sqrt()
-    # What is left of a constant feature by rounding is no spread.
-    constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
-    return (
-        torch.where(is_continuous, location, 0.0),
-        torch.where(constant | ~is_continuous, 1.0, scale),
-    )

@@ -17,6 +17,7 @@ from pyro_crowdclust.mixture.discrete import (
 )
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.mixture.mixed import MixedComponents
+from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
     describe_mixture,
     emitted,
@@ -44,6 +45,7 @@ __all__ = [
     "MixedComponents",
     "MixtureSummary",
     "MultinomialComponents",
+    "Ownership",
     "PitmanYorWeights",
     "PoissonComponents",
     "SoftmaxRegression",

@@ -69,6 +69,8 @@ def check_features(components: Components, emission: Emission, data: CrowdData) 
     if not shape:
         raise ValueError("features have no second axis: pass a column, features[:, None]")
     given = math.prod(shape)
+    if emission.observes_latent:
+        given = emission.latent_size(given)
     if emission.observes_latent and given != size:
         raise ValueError(
             f"the components have dimension {size}, but every item has {given} features, which "

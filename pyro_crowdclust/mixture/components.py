@@ -87,6 +87,14 @@ class Components(nn.Module, ABC):
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         """Means of the features of every component under a posterior."""
 
+    def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"] | None:
+        """Natural parameters of the prior that has these means of t(theta).
+
+        For ``LearnedPrior``, which brings the mean over components. None, the default, where the
+        prior is to stay as it is.
+        """
+        return None
+
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         """Statistics of a component in the layout of ``latent_family``."""
         raise NotImplementedError(f"{type(self).__name__} cannot be on latents")

@@ -30,6 +30,14 @@ def check_dimensions(dim: int) -> None:
         raise ValueError(f"dim is {dim}, but a Gaussian needs at least one feature")
 
 
+# A learned prior expects no component to be narrower than this in any direction, as a variance in
+# units of that of all data: columns of few values would otherwise have infinite densities.
+NARROWEST = 1e-3
+# And the prior counts as so many items at most. Components that it counts more for share one
+# covariance anyway, and could no longer move it.
+MOST_DEGREES = 1000.0
+
+
 @described
 class GaussianComponents(Components):
     """``x | z=k ~ N(mu_k, Sigma_k)``, ``(mu_k, Sigma_k) ~ NIW(m, kappa, S, nu)``; eq. 5.
@@ -77,6 +85,14 @@ class GaussianComponents(Components):
         super().__init__(num_clusters, family, eta)
         self.dim = dim
         self.latent_family = family
+
+    def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
+        eta = self.family.natural_of_mean(statistics)
+        location, concentration, scale, degrees = self.family.standard(eta)
+        variances, axes = torch.linalg.eigh(scale / degrees)
+        degrees = degrees.clamp_max(MOST_DEGREES + self.dim)
+        scale = degrees * (axes * variances.clamp_min(NARROWEST)) @ axes.mT
+        return self.family.natural(location, concentration, scale, degrees)
 
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         return statistics
@@ -171,6 +187,15 @@ class DiagonalGaussianComponents(Components):
         super().__init__(num_clusters, family, eta)
         self.dim = dim
         self.latent_family = NormalInverseWishart(dim)
+
+    def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
+        location, concentration, shape, rate = self.family.standard(
+            self.family.natural_of_mean(statistics)
+        )
+        variance = (rate / shape).clamp_min(NARROWEST)
+        shape = shape.clamp_max(MOST_DEGREES / 2)
+        rate = shape * variance
+        return self.family.natural(location, concentration, shape, rate)
 
     def latent_statistics(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         return self.family.full(statistics)

@@ -34,20 +34,29 @@ def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
 
     Returns
     -------
-    ``log pi``, ``t(theta)`` of the components, and the values of the supervision's sites by name.
+    ``log pi``, ``t(theta)`` of the components, and the values of all other sites but the workers'.
     """
-    mixture = {"weights": model.weights.prior, "components": model.components.prior}
-    labels = sample_sites(mixture | model.supervision.priors())
+    workers = {} if model.annotators is None else model.annotators.priors()
+    sites = {name: prior for name, prior in model.priors().items() if name not in workers}
+    labels = sample_sites(sites)
     return model.weights.log_weights(labels.pop("weights")), labels.pop("components"), labels
 
 
 def observed_latent(
     components: Components, emission: Emission, batch: Batch
 ) -> Float[Tensor, "item observation"] | None:
-    """The value of ``x`` where features are the latents; None where there are none, to draw."""
+    """The value of ``x`` where features are the latents; None where there are none, to draw.
+
+    The full data, which serve every step, keep theirs.
+    """
     if batch.features is None:
         return None
-    return components.observe(emission.latent(batch.features), batch.has_gaps)
+    key = emission, components
+
+    def observed() -> Tensor:
+        return components.observe(emission.latent(batch.features), batch.has_gaps)
+
+    return batch.once(key, observed)
 
 
 def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDistribution:
@@ -87,7 +96,10 @@ def in_feature_units(
     if not emission.observes_latent:
         return {**draws}
     site = draws["components"]
-    value = components.in_units(site.value, *emission.units(components.num_features))
+    units = emission.units(components.num_features)
+    if units is None:
+        return draws
+    value = components.in_units(site.value, *units)
     return {**draws, "components": dataclasses.replace(site, value=value)}
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pyro
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
 from pyro_crowdclust.data.columns import Columns
@@ -40,6 +40,7 @@ from pyro_crowdclust.protocols import (
     SupportsWorkers,
     part_of,
 )
+from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.text import as_html, three_lines
@@ -77,6 +78,8 @@ class Fitted:
         The fit's own, with what they have noted; none of a loaded fit.
     feature_shape
         Shape of the features of one item.
+    chosen
+        How the model was chosen, where it was.
     """
 
     model: Any
@@ -92,6 +95,7 @@ class Fitted:
     device: Any
     feature_shape: tuple[int, ...] | None = None
     callbacks: tuple[Any, ...] = ()
+    chosen: Chosen | None = None
 
     def __repr__(self) -> str:
         return three_lines(self)
@@ -229,8 +233,9 @@ class Fitted:
         if not isinstance(self.guide, SupportsMixture) or has_names:
             return None
         if isinstance(self.data.features, StoredFeatures):
-            return np.argsort(-self.guide.mixture().weights.numpy(force=True), kind="stable")
-        q = self._training_items[0].numpy()
+            weights = self._guide_clusters(self.guide.mixture().weights.double().cpu())
+            return np.argsort(-weights.numpy(), kind="stable")
+        q = self._guide_clusters(self._training_items[0]).numpy()
         assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
         return np.lexsort([-q.sum(0), -assigned])
 
@@ -238,15 +243,41 @@ class Fitted:
         """A table with one row per cluster of the guide, in the order of the clusters."""
         return of_clusters if self.cluster_order is None else of_clusters[self.cluster_order]
 
-    def _columns_by_size(self, assignments: Tensor) -> Float[np.ndarray, "item cluster"]:
-        """q(z) in the guide's order, in the order of the clusters."""
-        array = assignments.numpy()
-        return array if self.cluster_order is None else array[:, self.cluster_order]
-
     @cached_property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
-        """q(z_i = k) of every training item, with the answers about it."""
-        return _read_only(self._columns_by_size(self._training_items[0]))
+        """Probabilities of the clusters of every training item, with the answers about it.
+
+        ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``.
+        """
+        return _read_only(self._of_clusters(self._training_items[0]))
+
+    @property
+    def component_probabilities(self) -> Float[Tensor, "item component"]:
+        """q(z_i) of every training item, of components and in the guide's own order."""
+        return self._training_items[0]
+
+    @cached_property
+    def owners(self) -> Float[np.ndarray, "component cluster"] | None:
+        """q(c) of every component, where clusters own components; None where each is one."""
+        owners = self._owners
+        return None if owners is None else _read_only(self._by_size(owners.mT.numpy()).T)
+
+    @cached_property
+    def _owners(self) -> Float[Tensor, "component cluster"] | None:
+        """The same, with the clusters in the guide's order."""
+        posteriors = part_of(self.guide, "posteriors", nn.ModuleDict)
+        if posteriors is None or "owners" not in posteriors:
+            return None
+        return posteriors["owners"].mean().cpu()
+
+    def _guide_clusters(self, assignments: Tensor) -> Tensor:
+        """Probabilities of clusters from those of components, in the guide's order."""
+        return assignments if self._owners is None else assignments @ self._owners
+
+    def _of_clusters(self, assignments: Tensor) -> Float[np.ndarray, "item cluster"]:
+        """Probabilities of clusters from those of components, in the order of the clusters."""
+        array = self._guide_clusters(assignments).numpy()
+        return array if self.cluster_order is None else array[:, self.cluster_order]
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -260,7 +291,7 @@ class Fitted:
         return None if latents is None else _read_only(latents.numpy())
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
-        """q(z = k) of new items, from their features alone.
+        """Probabilities of the clusters of new items, from their features alone.
 
         Parameters
         ----------
@@ -274,7 +305,7 @@ class Fitted:
             If columns of the fit are missing, or there are more or fewer numbers per item; for
             missing numbers (NaN) if the model does not integrate them out.
         """
-        return self._columns_by_size(self._infer(self._feature_batches(features))[0])
+        return self._of_clusters(self._infer(self._feature_batches(features))[0])
 
     def predict(self, features: Any) -> Int[np.ndarray, " item"]:
         """The most probable cluster of new items."""
@@ -338,7 +369,7 @@ class Fitted:
 
     def _new_parts(self, features: Any) -> Iterator[tuple[pd.Index, np.ndarray]]:
         for batch in self._feature_batches(features):
-            q = self._columns_by_size(self._infer(iter([batch]))[0])
+            q = self._of_clusters(self._infer(iter([batch]))[0])
             yield pd.Index(batch.items.numpy()), q
 
     def _training_parts(self) -> Iterator[tuple[pd.Index, np.ndarray]]:
@@ -353,12 +384,15 @@ class Fitted:
                 first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
                 assignments[items[first:last] - batch.items[0]] = heard[first:last]
             ids = self.data.item_ids[batch.items.numpy()]
-            yield ids, self._columns_by_size(assignments)
+            yield ids, self._of_clusters(assignments)
 
     def same_cluster_probability(
         self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
     ) -> float | Float[np.ndarray, " pair"]:
         """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
+
+        Where clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
+        probability that components k and l are one cluster.
 
         Parameters
         ----------
@@ -371,8 +405,13 @@ class Fitted:
         if len(lefts) != len(rights):
             raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
         i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
-        same = (self.probabilities[i] * self.probabilities[j]).sum(1)
-        same = np.where(i == j, 1.0, same)
+        items = self._training_items[0].numpy()
+        of_right = items[j]
+        if self.owners is not None:
+            together = self.owners @ self.owners.T
+            np.fill_diagonal(together, 1.0)
+            of_right = of_right @ together
+        same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
         return float(same[0]) if single else same
 
     @cached_property
@@ -477,8 +516,8 @@ class Fitted:
     @cached_property
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first."""
-        mixture = self._guide(SupportsMixture, "mixture").mixture()
-        weights = self._by_size(mixture.weights.numpy(force=True))
+        of_components = self._guide(SupportsMixture, "mixture").mixture().weights.double().cpu()
+        weights = self._by_size(self._guide_clusters(of_components).numpy())
         expected = self.probabilities.sum(0)
         assigned = np.bincount(self.assignments, minlength=len(weights))
         return pd.DataFrame(
@@ -496,22 +535,27 @@ class Fitted:
         """One row per cluster: means of its features, in their own units and under their names.
 
         Of categorical columns the probability of every category, of count vectors of a multinomial
-        the shares. Where components are on latents, the columns are the latent dimensions.
+        the shares. Where components are on latents, the columns are the latent dimensions. A
+        cluster that owns several components is described by their mean, weighted.
         """
-        location = self._guide(SupportsMixture, "mixture").mixture().location
+        summary = self._guide(SupportsMixture, "mixture").mixture()
+        location = summary.location.double().cpu()
         components = part_of(self.model, "components", Components)
         if components is None:
             raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
         emission, names = part_of(self.model, "emission", Emission), None
         if emission is not None and emission.observes_latent:
             names = self.data.feature_names
-            of_columns = components.summary_features
-            shift, scale = (part[of_columns] for part in emission.units(components.num_features))
-            location = shift + scale * location
+            location = emission.in_feature_units(location, components.summary_features)
         known = None if names is None else list(names)
         labels: Any = components.column_labels(known)
         if names is not None:
             labels = _with_levels(labels, components.summary_features, self.data.columns)
+        elif len(labels) != location.shape[1]:  # of directions, not of columns
+            labels = range(location.shape[1])
+        if self._owners is not None:
+            share = summary.weights.double().cpu().unsqueeze(1) * self._owners
+            location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
         columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
         return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)

@@ -24,6 +24,7 @@ from pyro_crowdclust.files.checks import (
 from pyro_crowdclust.files.description import build
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 from pyro_crowdclust.training.checks import check_callable, check_sites
@@ -164,12 +165,7 @@ def _result(
             model=model,
             guide=guide,
             data=known if data is None else data,
-            history=pd.DataFrame(
-                {
-                    name: pd.Series(column["values"], dtype=column["dtype"])
-                    for name, column in content["history"].items()
-                }
-            ),
+            history=_table(content["history"]),
             stop_reason=content["stop_reason"],
             seconds=content["seconds"],
             seed=content["seed"],
@@ -178,6 +174,7 @@ def _result(
             dtype=content["dtype"],
             device=device,
             feature_shape=content["feature_shape"],
+            chosen=_chosen(content.get("chosen")),
         )
     # What the result would compute from the features, it is told.
     result.__dict__["elbo"] = content["elbo"]
@@ -185,6 +182,16 @@ def _result(
         result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
         result.__dict__["cluster_order"] = content["cluster_order"]
     return result
+
+
+def _table(columns: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {name: pd.Series(part["values"], dtype=part["dtype"]) for name, part in columns.items()}
+    )
+
+
+def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
+    return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
 
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust.files.description import NotDescribable, build, describe
 from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import elbo_fields
@@ -57,6 +58,7 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "stop_reason": result.stop_reason,
         "seconds": result.seconds,
         "seed": result.seed,
+        "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
         "dtype": result.dtype,
     }
 
@@ -77,6 +79,12 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
         return None, f"its parts are not those that it was constructed with: {error}"
     # As a text of its own it is built only where it is needed.
     return {"text": json.dumps(description), "tensors": tensors}, ""
+
+
+def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
+    """How the model was chosen, as plain values."""
+    fields = {"reason": chosen.reason, "chance": chosen.chance}
+    return fields | {"table": columns_of(chosen.table)}
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Where training begins."""
 
+from pyro_crowdclust.starts.answers import AnswersStart, TrustingStart, groups_by_answers
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.partitions import (
     KMeansStart,
@@ -14,12 +15,15 @@ from pyro_crowdclust.starts.principal_components import (
 )
 
 __all__ = [
+    "AnswersStart",
     "KMeansStart",
     "LabeledStart",
     "MixtureStart",
     "NeighborPartition",
     "PartitionStart",
     "PrincipalComponentStart",
+    "TrustingStart",
     "default_start",
+    "groups_by_answers",
     "within_class_covariance",
 ]

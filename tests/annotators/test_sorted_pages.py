@@ -331,7 +331,8 @@ def test_amortized_assignments_learn_from_pages():
 
 def test_the_short_form_takes_sorted_pages_for_what_they_are():
     data, truth, *_ = crowd_of(0)
-    result = cluster(data.features, data.as_pairs().pairs, num_clusters=6, progress=False)
+    parts = {"num_clusters": 6, "components": GaussianComponents}
+    result = cluster(data.features, data.as_pairs().pairs, **parts, progress=False)
     assert isinstance(result.model.annotators, SortedPages)
     assert result.data.placements is not None
     assert clustering_report(truth, result.assignments)["accuracy"] == 1

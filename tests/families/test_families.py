@@ -3,7 +3,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
 import torch
 from torch import Tensor
 
@@ -23,6 +26,7 @@ from pyro_crowdclust.families import (
     ProductFamily,
     softmax_without_denormals,
 )
+from pyro_crowdclust.families.gamma_shape import multivariate_shape
 
 from ..oracles import (
     expected_observation_statistics,
@@ -461,3 +465,29 @@ def test_design_and_fold(family):
         design @ family.fold(statistics).mT,
         family.observation_statistics(observed) @ statistics.mT,
     )
+
+
+@pytest.mark.parametrize("family", [NormalInverseWishart(3), NormalGamma(2)], ids=str)
+def test_natural_parameters_come_back_from_their_mean(family):
+    eta = random_natural(family, 7)
+    same(family.natural_of_mean(family.expected_statistics(eta)), eta, tolerance=1e-6)
+
+
+def test_a_family_that_cannot_go_back_says_so():
+    with pytest.raises(NotImplementedError, match="from its mean"):
+        Categorical(3).natural_of_mean(torch.ones(3) / 3)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 30])
+@pytest.mark.parametrize("excess", [1e-3, 0.5, 20.0, 1e4])
+def test_the_shape_is_the_root_that_bisection_finds(dim, excess):
+    shape = (dim - 1) / 2 + excess
+    halves = np.arange(dim) / 2
+
+    def gap(a):
+        return dim * np.log(a) - scipy.special.digamma(a - halves).sum()
+
+    found = multivariate_shape(torch.tensor(gap(shape), dtype=torch.float64), dim)
+    low, high = (dim - 1) / 2 + excess / 2, (dim - 1) / 2 + 2 * excess
+    root = scipy.optimize.brentq(lambda a: gap(a) - gap(shape), low, high, xtol=1e-12)
+    assert found.item() == pytest.approx(root, rel=1e-6)

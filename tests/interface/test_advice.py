@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_crowdclust.interface import cluster
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import choice_for, cluster
 from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.simulation import simulate_pairs
 
 FINE = np.arange(120) % 12  # twelve kinds, in two far groups of six
@@ -15,18 +19,43 @@ FEATURES = 30.0 * (FINE % 2)[:, None] + np.random.default_rng(0).normal(size=(12
 PAIRS = simulate_pairs(FINE, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
 
 
+def fixed(features, pairs=None, **options):
+    """A fit without a choice."""
+    return cluster(features, pairs, components=GaussianComponents, progress=False, **options)
+
+
 def test_nothing_to_say_of_a_good_fit():
     coarse = simulate_pairs(FINE % 2, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=0)
     assert advice(cluster(FEATURES, coarse, num_clusters=6, progress=False)) == []
 
 
-def test_clusters_coarser_than_what_workers_were_asked():
+def test_clusters_that_collapsed():
     (sentence,) = advice(cluster(FEATURES[:, :1], PAIRS, num_clusters=1, progress=False))
-    assert sentence.startswith("most answers come from workers who seem to guess")
+    assert sentence.startswith("all items are in one cluster")
+
+
+def test_a_crowd_that_guesses():
+    guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=300, seed=0)
+    (sentence,) = advice(fixed(FEATURES, guesses, num_clusters=4))
+    assert "seem to guess" in sentence
+
+
+def test_features_that_do_not_show_what_the_crowd_sees():
+    kinds = np.random.default_rng(1).integers(0, 2, 120)
+    seen = simulate_pairs(kinds, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
+    noise = np.random.default_rng(0).normal(size=(120, 2))
+    choice = dataclasses.replace(choice_for(CrowdData(noise, seen)), sizes=(2, 4), first_size=4)
+    sentences = advice(choice.fit(progress=False))
+    assert any("do not show what the crowd sees" in sentence for sentence in sentences)
+
+
+def test_more_clusters_are_needed():
+    (sentence,) = advice(fixed(FEATURES, num_clusters=2))
+    assert sentence == "all 2 clusters hold items: there may be more, so raise their number"
 
 
 def test_training_that_was_cut_short():
-    result = cluster(FEATURES, num_clusters=6, epochs=10, step_size=0.02, progress=False)
+    result = fixed(FEATURES, num_clusters=6, epochs=10, step_size=0.02)
     assert advice(result) == ["the ELBO was still rising at the end: train for more epochs"]
 
 
@@ -35,7 +64,8 @@ def test_only_a_budget_cuts_training_short(stop_reason):
     class Result:
         history = pd.DataFrame({"elbo": np.arange(20.0)})
         clusters = pd.DataFrame({"assigned_items": [5, 0]})
-        data = cluster(FEATURES, num_clusters=2, epochs=1, progress=False).data
+        data = CrowdData(FEATURES)
+        chosen = None
         guide = None
 
     Result.stop_reason = stop_reason

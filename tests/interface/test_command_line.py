@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import __version__, load
+from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import clustering_accuracy
 
@@ -42,7 +44,8 @@ def fitted(crowd, tmp_path_factory):
 
 def fit_words(crowd: Path, folder: Path) -> list[str]:
     files = ["--features", str(crowd / "features.csv"), "--pairs", str(crowd / "answers.csv")]
-    return ["fit", *files, "--clusters", "6", "--out", str(folder), "--quiet"]
+    options = ["--clusters", "6", "--model", "gaussian", "--starts", "1", "--quiet"]
+    return ["fit", *files, "--out", str(folder), *options]
 
 
 def only_error(capsys) -> str:
@@ -219,7 +222,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypa
     def train(*_, **__):
         raise AssertionError("trained")
 
-    monkeypatch.setattr("pyro_crowdclust.interface.mixtures.fit", train)
+    monkeypatch.setattr("pyro_crowdclust.interface.recipe.fit", train)
     words = fit_words(crowd, Path("/proc/nowhere"))
     assert main(words) == 1
     assert "/proc/nowhere" in only_error(capsys)
@@ -286,9 +289,22 @@ def test_sorted_pages_from_a_file(crowd, tmp_path):
     assert main(["report", str(out)]) == 0
 
 
-def test_demo_from_simulation_to_page(tmp_path, capsys):
+def few_candidates(monkeypatch):
+    """A choice between two models instead of ten."""
+
+    def choice(data, num_clusters):
+        found = choice_for(data, num_clusters=num_clusters)
+        return dataclasses.replace(
+            found, forms=found.forms[:2], sizes=(num_clusters,), first_size=num_clusters
+        )
+
+    monkeypatch.setattr("pyro_crowdclust.interface.mixtures.choice_for", choice)
+
+
+def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
+    few_candidates(monkeypatch)
     words = ["demo", "--out", str(tmp_path / "demo"), *CROWD, "--epochs", "20", "--quiet"]
-    assert main(words) == 0
+    assert main([*words, "--clusters", "6"]) == 0
     assert "accuracy against the truth" in capsys.readouterr().out
     assert (tmp_path / "demo" / "fit" / "report.html").exists()
 
@@ -308,10 +324,10 @@ def test_demo_from_simulation_to_page(tmp_path, capsys):
             ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
             "column 'a' is said to hold 0 and 1, but holds 3.0: say another kind",
         ),
-        (["fit", "--out", "new"], "--model gaussian needs --features FILE"),
+        (["fit", "--out", "new"], "--model choose needs --features FILE"),
         (
             ["fit", "--features", "full/x.csv", "--labels", "l.csv", "--out", "new"],
-            "--model gaussian does not use --labels: --model dawid-skene does",
+            "--model choose does not use --labels: --model dawid-skene does",
         ),
         (
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],

@@ -52,22 +52,24 @@ def test_plain_mixture_is_the_long_hand_one_on_standardized_features():
 @pytest.mark.parametrize(("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (1.0, 1e6), (1e-3, -50.0)])
 def test_units_of_the_features_do_not_matter(scale, shift):
     features = two_groups()
-    before = cluster(features, PAIRS, num_clusters=4, progress=False)
-    after = cluster(scale * features + shift, PAIRS, num_clusters=4, progress=False)
-    np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-6)
+    before = cluster(features, PAIRS, num_clusters=2, num_starts=1, progress=False)
+    moved = scale * features + shift
+    after = cluster(moved, PAIRS, num_clusters=2, num_starts=1, progress=False)
+    np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-5)
 
 
 def test_a_constant_feature_says_nothing():
     features = two_groups()
     constant = np.column_stack([features, np.full(len(features), 0.1)])
-    with_it = cluster(constant, num_clusters=2, progress=False)
-    without = cluster(features, num_clusters=2, progress=False)
+    with_it = cluster(constant, num_clusters=2, num_starts=1, progress=False)
+    without = cluster(features, num_clusters=2, num_starts=1, progress=False)
     assert np.array_equal(with_it.assignments, without.assignments)
 
 
 @pytest.mark.parametrize("num_clusters", [1, 60])
 def test_any_number_of_clusters(num_clusters):
-    result = cluster(two_groups(), num_clusters=num_clusters, epochs=3, progress=False)
+    parts = {"components": GaussianComponents, "num_clusters": num_clusters}
+    result = cluster(two_groups(), **parts, epochs=3, progress=False)
     assert result.probabilities.shape == (40, num_clusters)
 
 
@@ -184,7 +186,8 @@ def test_answers_and_links_go_together():
 
 
 def test_the_number_of_clusters_has_two_names():
-    result = cluster(two_groups(), n_clusters=3, epochs=2, progress=False)
+    parts = {"components": GaussianComponents, "epochs": 2, "progress": False}
+    result = cluster(two_groups(), n_clusters=3, **parts)
     assert result.probabilities.shape == (40, 3)
 
 
@@ -254,7 +257,7 @@ def test_bad_input_is_refused():
         mixture_for(CrowdData(two_groups()), components=GaussianComponents, networks=DeepNormal())
     with refuses("num_starts is 0, but must be at least 1"):
         mixture_for(CrowdData(two_groups())).fit(num_starts=0)
-    with refuses("num_clusters is 0, but a mixture needs at least 1"):
+    with refuses("num_clusters is 0, but must be at least 1"):
         cluster(two_groups(), num_clusters=0)
     with refuses(r"DeepNormal takes one row of numbers per item, but .*\[2, 2\]: .*\[item, 4\]"):
         mixture_for(CrowdData(np.ones((3, 2, 2))), networks=DeepNormal())

@@ -1,0 +1,64 @@
+"""Learn the prior of the components from the components: empirical Bayes, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pyro_crowdclust.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class LearnedPrior:
+    """A callback of ``fit``: after an epoch, the prior of the components is what suits them best.
+
+    The bound depends on the prior's eta by ``sum_k <eta, E_q[t(theta_k)]> - log Z(eta)``, which is
+    largest where the mean of t under the prior is the mean over components: type II maximum
+    likelihood (MacKay 1992), one step in closed form. Components without items equal the prior at
+    the best q, whatever it is, and take no part. A single component teaches nothing about others.
+
+    A prior that expects components as wide as all data empties most of them once there are many
+    features. One that is learned is as wide as clusters are, and where all have about one
+    covariance it gets so many degrees that they share it.
+
+    Components whose kind does not say how (``Components.learned_prior``) keep their prior.
+
+    Attributes
+    ----------
+    first_epoch
+        Learn nothing before the end of this epoch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.interface import mixture_for
+    >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0)) / 10
+    >>> x[::2] += 5
+    >>> recipe = mixture_for(CrowdData(x), num_clusters=2)
+    >>> result = recipe.fit(callbacks=[LearnedPrior()], progress=False)
+    >>> prior = result.model.components.prior
+    >>> bool(prior.family.standard(prior.natural_parameters).concentration[0] < 0.1)
+    True
+    """
+
+    first_epoch: int = 2
+
+    @torch.no_grad()
+    def __call__(self, trainer: Trainer) -> None:
+        """Give the model the prior, and move its components by the difference."""
+        if trainer.history[-1]["epoch"] < self.first_epoch:
+            return
+        model, posteriors = trainer.model, trainer.guide.posteriors
+        prior, components = model.components.prior, posteriors["components"]
+        weights = posteriors["weights"].natural_parameters
+        held = model.weights.posterior_counts(weights) >= 1
+        if int(held.sum()) < 2:
+            return
+        learned = model.components.learned_prior(components.mean()[held].mean(0))
+        if learned is None:
+            return
+        change = learned - prior.natural_parameters
+        prior.set_natural_parameters(learned)
+        components.set_natural_parameters(components.natural_parameters + change)

@@ -1,0 +1,30 @@
+"""Moves of components between clusters: which of them the answers call one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pyro_crowdclust.inference.owners import move_owners
+from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class OwnershipMoves:
+    """A callback of ``fit``: after an epoch, components move to where the answers put them.
+
+    For a model with an ``Ownership``. Natural steps move every q(c_k) given all others at once,
+    which can neither join nor part groups of components; this solves for them together.
+    """
+
+    @torch.no_grad()
+    def __call__(self, trainer: Trainer) -> None:
+        """Move, if there are answers; the epoch's history row counts clusters in use."""
+        if trainer.data.answers is None:
+            return
+        guide = trainer.guide
+        move_owners(guide, answered_batch(trainer.data).to(trainer.device, trainer.dtype))
+        weights = guide.mixture().weights @ guide.posteriors["owners"].mean()
+        trainer.history[-1]["clusters_in_use"] = int((weights >= 0.01).sum())

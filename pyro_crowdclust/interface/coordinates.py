@@ -1,0 +1,115 @@
+"""Coordinates of real features that a plain mixture may be on, measured on the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.preprocessing import PowerTransformer
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.transforms import PowerTransformed, Projected
+
+# Powers and directions are measured on at most this many items, scales on all.
+_SAMPLE = 5000
+# Scales of features are measured on this many rows at a time.
+_ROWS = 4096
+# A dimension that is left out has at least this variance, where the first direction has 1.
+_SMALLEST_RESIDUAL = 1e-6
+
+
+def standardized(data: CrowdData) -> Standardized:
+    """Every feature in units of its standard deviation."""
+    return Standardized(*location_and_scale(data, _all_continuous(data)))
+
+
+def in_common_units(data: CrowdData) -> Standardized:
+    """All features in the same units, as pixels and words are: more spread counts more."""
+    location, scale = location_and_scale(data, _all_continuous(data))
+    # Features that never vary were given a scale of 1.
+    varies = _sample(data).std(0) > 0
+    common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
+    return Standardized(location, common.expand_as(scale).clone())
+
+
+def power_transformed(data: CrowdData) -> PowerTransformed:
+    """Every feature under the power that makes it most like a normal one (Yeo and Johnson 2000)."""
+    sample = _sample(data)
+    # The transform bends at one unit from the origin. It is to bend most of the numbers, and not to
+    # depend on where the feature has its zero.
+    origin, median = torch.from_numpy(np.quantile(sample.numpy(), [0.05, 0.5], axis=0))
+    spread = sample.std(0)
+    unit = torch.where(median > origin, median - origin, spread) / 5
+    unit = torch.where(spread > 0, unit, torch.ones_like(unit))
+    powers = torch.ones(sample.shape[1], dtype=torch.float64)
+    varies = np.flatnonzero(spread.numpy() > 0)
+    for column in varies:
+        # A column whose likelihood has no maximum keeps its values.
+        with np.errstate(all="ignore"):
+            found = PowerTransformer(standardize=False).fit(
+                ((sample[:, [column]] - origin[column]) / unit[column]).numpy()
+            )
+        power = float(found.lambdas_[0])
+        if np.isfinite(power) and abs(power) < 10:
+            powers[column] = power
+    zero, one = torch.zeros_like(unit), torch.ones_like(unit)
+    bent = PowerTransformed(powers, zero, one, origin, unit).latent(sample)
+    scale = bent.std(0)
+    scale = torch.where(scale > 1e-12, scale, one)
+    return PowerTransformed(powers, bent.mean(0), scale, origin, unit)
+
+
+def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projected:
+    """The first principal directions of features in other coordinates."""
+    points = inner.latent(_sample(data))
+    mean = points.mean(0)
+    _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
+    variances = deviations.square() / max(len(points) - 1, 1)
+    left = points.shape[1] - num_directions
+    residual = float(variances[num_directions:].sum()) / max(left, 1)
+    first = float(variances[0].sqrt())
+    smallest = _SMALLEST_RESIDUAL * first**2
+    return Projected(inner, mean, directions[:num_directions], first, max(residual, smallest))
+
+
+def _all_continuous(data: CrowdData) -> torch.Tensor:
+    return torch.ones(math.prod(data.features.shape[1:]), dtype=torch.bool)
+
+
+def _sample(data: CrowdData) -> Float[Tensor, "item feature"]:
+    rows = random_items(data, _SAMPLE, torch.Generator().manual_seed(0))
+    return data.rows(rows).flatten(1).double()
+
+
+def location_and_scale(
+    data: CrowdData, is_continuous: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of every real feature; 1 in place of a deviation of zero.
+
+    Other features keep their values: the location 0 and the scale 1. Missing ones do not count.
+
+    Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
+    far from zero costs no digits.
+    """
+    parts = [(part.nansum(0), (~part.isnan()).sum(0)) for part in _parts(data)]
+    sums, counts = (torch.stack(column).sum(0) for column in zip(*parts, strict=True))
+    location = sums / counts
+    away = [(part - location).square().nansum(0) for part in _parts(data)]
+    variance = torch.stack(away).sum(0) / counts
+    scale = variance.sqrt()
+    # What is left of a constant feature by rounding is no spread.
+    constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
+    return (
+        torch.where(is_continuous, location, 0.0),
+        torch.where(constant | ~is_continuous, 1.0, scale),
+    )
+
+
+def _parts(data: CrowdData) -> Iterator[torch.Tensor]:
+    return (features.flatten(1).double() for _, features in data.parts(_ROWS))

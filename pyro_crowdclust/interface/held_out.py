@@ -1,0 +1,106 @@
+"""Answers about items whose answers are kept out of a fit: what a user wants to know beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.pair_answers import Answers
+
+# The rates of a worker, as the table of workers names them.
+RATES = "sensitivity", "specificity"
+
+
+def part_of(
+    data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
+) -> CrowdData:
+    """Some of the items, and of the answers those between them.
+
+    Workers keep their codes, also those whose answers are all left out.
+
+    Parameters
+    ----------
+    data
+        All items and answers.
+    items
+        Positions of the items to keep, sorted.
+    answers
+        Which answers may stay; default all.
+    """
+    part = object.__new__(CrowdData)
+    part.__dict__.update(data.__dict__)
+    part.__dict__.update(features=data.rows(items), item_ids=data.item_ids[items.numpy()])
+    if data.answers is not None:
+        place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
+        left, right = place[data.answers.left], place[data.answers.right]
+        kept = (left >= 0) & (right >= 0)
+        kept = kept if answers is None else kept & answers
+        worker, label, page = data.answers.worker, data.answers.label, data.answers.page
+        page = None if page is None else page[kept]
+        found = Answers(left[kept], right[kept], worker[kept], label[kept], page)
+        part.__dict__.update(answers=found if bool(kept.any()) else None, _pairs_index=None)
+    return part
+
+
+@dataclass(frozen=True)
+class Split:
+    """Data without the answers about some items, and those answers.
+
+    Attributes
+    ----------
+    data
+        All items; answers between items that are not held out.
+    held_out
+        The other answers.
+    block
+        The held-out item that each of them is about (one of the two), for errors by item.
+    """
+
+    data: CrowdData
+    held_out: Answers
+    block: Int[Tensor, " pair"]
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows the share of "same" among the answers of the fit."""
+        answers = self.data.answers
+        share = float((answers.label.sum() + 1) / (len(answers.label) + 2))
+        right = torch.where(self.held_out.label == 1, share, 1 - share)
+        return float(right.log().mean())
+
+    def log_probability(self, result: Fitted) -> Float[np.ndarray, " pair"]:
+        """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
+
+        With s the probability that both items share a cluster, ``p(L = 1) = s E[alpha_m] + (1 - s)
+        (1 - E[beta_m])``.
+        """
+        ids = result.data.item_ids
+        left, right = (ids[end.numpy()] for end in (self.held_out.left, self.held_out.right))
+        same = np.clip(result.same_cluster_probability(left, right), 0, 1)
+        rates = result.workers.iloc[self.held_out.worker.numpy()]
+        sensitivity, specificity = (rates[name].to_numpy() for name in RATES)
+        yes = same * sensitivity + (1 - same) * (1 - specificity)
+        return np.log(np.where(self.held_out.label.numpy() == 1, yes, 1 - yes))
+
+
+def split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:
+    """Hold out the answers about a share of the answered items; None if too few are left.
+
+    An answer is held out if at least one of its items is. Both parts must have 20 answers.
+    """
+    answers = data.answers
+    asked = torch.zeros(data.num_items, dtype=torch.bool)
+    asked[answers.left] = asked[answers.right] = True
+    chosen = asked & (torch.rand(data.num_items, generator=generator) < share)
+    of_left, of_right = chosen[answers.left], chosen[answers.right]
+    out = of_left | of_right
+    if int(out.sum()) < 20 or int((~out).sum()) < 20:
+        return None
+    held = Answers(*(p[out] for p in (answers.left, answers.right, answers.worker, answers.label)))
+    block = torch.where(of_left, answers.left, answers.right)[out]
+    return Split(part_of(data, torch.arange(data.num_items), ~out), held, block)

@@ -1,0 +1,70 @@
+"""All that ``fit`` needs, ready to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.restarts import fit_restarts
+
+# A plain mixture takes all data in one step while what its components observe (of Gaussians first
+# and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
+FULL_BATCH_NUMBERS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that ``fit`` needs, ready to look at or change before it is called.
+
+    Attributes
+    ----------
+    model, guide, data
+        The first three arguments of ``fit``.
+    options
+        Its others.
+    """
+
+    model: SemiCrowdsourcedMixture
+    guide: MessagePassingGuide
+    data: CrowdData
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
+        """Fit; of several starts keep the one with the largest ELBO.
+
+        Parameters
+        ----------
+        num_starts
+            How many fits, with seeds from ``seed`` on.
+        seed
+            As of ``fit``.
+        changes
+            Options of ``fit`` in place of the recipe's.
+
+        Raises
+        ------
+        ValueError
+            As ``fit`` does, and for a number of starts below 1.
+        """
+        if num_starts < 1:
+            raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
+        parts, options = (self.model, self.guide, self.data), self.options | changes
+        if num_starts == 1:  # without rivals the ELBO of all data need not be computed
+            return fit(*parts, seed=seed, **options)
+        return fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[0]
+
+
+def feature_shape(data: CrowdData) -> tuple[int, ...]:
+    """Shape of the features of an item; a ``ValueError`` where no mixture could be on them."""
+    if data.features is None:
+        raise ValueError(
+            "the data have no features to cluster by: pass features; class labels alone are for "
+            "label aggregation"
+        )
+    shape = tuple(data.features.shape[1:])
+    if not shape:
+        raise ValueError("features have no second axis: pass a column, features[:, None]")
+    return shape

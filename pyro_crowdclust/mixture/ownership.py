@@ -1,0 +1,80 @@
+"""Clusters that own components: what people call one kind is often several Gaussians.
+
+    c_k ~ Cat(a for c_k = k, (1 - a) / (K - 1) for all others)
+    items i, j are the same if c_zi = c_zj
+
+so that with ``B_kl = [c_k = c_l]`` the agreement of two items is ``z_i^T B z_j``: answers act on
+clusters, features on components. With one component in every cluster, c_k = k, B is the identity
+and the model the one without ownership.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families.categorical import Categorical
+from pyro_crowdclust.files.description import described
+
+
+@described
+class Ownership(nn.Module):
+    """The site ``owners``: which cluster every component belongs to.
+
+    There are as many clusters as components, and the name of a cluster is that of a component:
+    one that nobody says anything about is a cluster of its own. What answers say of c depends on
+    all components together, so that q(c) is no matter of steps: the callback ``OwnershipMoves``
+    solves for it after every epoch.
+
+    Parameters
+    ----------
+    num_components
+        K.
+    own
+        a, the probability that a component is in the cluster of its name, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        For fewer than two components, or a probability outside of (0, 1).
+
+    Examples
+    --------
+    >>> ownership = Ownership(3)
+    >>> owners = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    >>> ownership.together(owners)
+    tensor([[1., 1., 0.],
+            [1., 1., 0.],
+            [0., 0., 1.]])
+    """
+
+    def __init__(self, num_components: int, own: float = 0.8) -> None:
+        super().__init__()
+        if num_components < 2:
+            raise ValueError(
+                f"num_components is {num_components}, but clusters that own components need at "
+                "least 2: leave the ownership out"
+            )
+        if not 0 < own < 1:
+            raise ValueError(f"own is {own}, but must be in (0, 1)")
+        self.num_components = num_components
+        size = num_components, num_components
+        eta = torch.full(size, math.log((1 - own) / (num_components - 1)), dtype=torch.float64)
+        eta.fill_diagonal_(math.log(own))
+        self.prior = ConjugatePrior(Categorical(num_components), eta, num_components)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The site, by name."""
+        return {"owners": self.prior}
+
+    @staticmethod
+    def together(
+        owners: Float[Tensor, "component cluster"],
+    ) -> Float[Tensor, "component component"]:
+        """B, from c or its mean: ``<c_k, c_l>`` off the diagonal, and 1 on it."""
+        same = owners @ owners.mT
+        return same + (1 - same.diag()).diag()

@@ -1,0 +1,45 @@
+"""How a model was chosen: what stays with the result of the choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The candidates that were tried, and why the one that was fitted is the one.
+
+    Attributes
+    ----------
+    table
+        One row per candidate, in the order in which they were tried: ``features`` (the coordinates
+        that its components are on), ``covariance``, ``components`` (their number), ``elbo`` (nats
+        an item, in the users' units, so that rows can be compared), ``held_out`` (mean
+        log-probability of answers about items whose answers were kept out of the fit, in nats; NaN
+        without answers), ``clusters`` in use, ``seconds``, and whether it was ``chosen``.
+    reason
+        A sentence.
+    chance
+        ``held_out`` of who knows of the answers how many are "same", and no more; None without.
+    """
+
+    table: pd.DataFrame
+    reason: str
+    chance: float | None = None
+
+    @property
+    def winner(self) -> str:
+        """The chosen candidate, in words."""
+        (row,) = self.table[self.table["chosen"]].itertuples()
+        return f"{row.features}, {row.covariance} covariances, {row.components} components"
+
+    @property
+    def held_out(self) -> float:
+        """Mean log-probability of a held-out answer under the chosen candidate."""
+        return float(self.table.loc[self.table["chosen"], "held_out"].iloc[0])
+
+    def __str__(self) -> str:
+        """The table and the sentence."""
+        return f"{self.table.to_string(index=False)}\n{self.reason}"

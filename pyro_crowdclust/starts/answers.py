@@ -1,0 +1,173 @@
+"""Starts that trust people first: workers count as reliable until clusters are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.annotators.pairs import TwoCoin
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.inference.owners import join, move_owners
+from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.starts.partitions import LabeledStart
+from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
+
+
+def groups_by_answers(
+    answers: Answers, num_workers: int, *, trust: tuple[float, float] = (3.0, 1.0), rounds: int = 5
+) -> tuple[Int[Tensor, " answered"], Int[Tensor, " answered"]]:
+    """What the answers alone say of the items that they are about: who is with whom.
+
+    A partition with a large ``sum_ij w_ij [same]`` (``join``), and the workers' rates given it, in
+    turns: ``w = E[log p(L | same) - log p(L | different)]`` under a posterior of the rates.
+
+    Parameters
+    ----------
+    answers
+        The answers. All pairs of items that they are about form a matrix.
+    num_workers
+        M.
+    trust
+        Pseudo-counts of right and wrong answers that every worker begins with.
+    rounds
+        How often both are computed.
+
+    Returns
+    -------
+    items, groups
+        Positions of the items that have answers, and the group of each.
+
+    Examples
+    --------
+    >>> import torch
+    >>> label, worker = torch.tensor([1.0, 0.0, 0.0]), torch.zeros(3).long()
+    >>> left, right = torch.tensor([4, 4, 5]), torch.tensor([5, 9, 9])
+    >>> groups_by_answers(Answers(left, right, worker, label), 1)
+    (tensor([4, 5, 9]), tensor([0, 0, 2]))
+    """
+    ends = torch.stack([answers.left, answers.right])
+    items, (left, right) = ends.unique(return_inverse=True)
+    annotators = TwoCoin(num_workers, trust, trust)
+    rates = {name: prior.natural_parameters for name, prior in annotators.priors().items()}
+    label, worker = answers.label.double(), answers.worker
+    groups = torch.arange(len(items))
+    for _ in range(rounds):
+        statistics = {
+            name: prior.family.expected_statistics(rates[name])
+            for name, prior in annotators.priors().items()
+        }
+        weight = annotators.log_likelihood_ratio(statistics, worker, label)
+        gain = torch.zeros(len(items), len(items), dtype=torch.float64)
+        gain.index_put_((left, right), weight, accumulate=True)
+        groups = join(gain + gain.mT)
+        same = (groups[left] == groups[right]).double()
+        rates = _rates_given(annotators, same, worker, label)
+    return items, groups
+
+
+def _rates_given(
+    annotators: TwoCoin, same: Tensor, worker: Tensor, label: Tensor
+) -> dict[str, Tensor]:
+    """Natural parameters of the workers' rates where it is known which pairs are the same."""
+    right = {"sensitivity": same * label, "specificity": (1 - same) * (1 - label)}
+    wrong = {"sensitivity": same * (1 - label), "specificity": (1 - same) * label}
+    return {
+        name: prior.natural_parameters.index_add(
+            0, worker, torch.stack([right[name], wrong[name]], 1)
+        )
+        for name, prior in annotators.priors().items()
+    }
+
+
+@dataclass(frozen=True)
+class TrustingStart:
+    """A start from the features, after which workers count as reliable.
+
+    Where workers begin as guessing, a first partition that is finer or coarser than what they call
+    the same teaches that they guess, and nobody is heard again. Here they begin with more right
+    answers than wrong ones, and where clusters own components, which of these are one is found
+    under that trust before the first step.
+
+    Attributes
+    ----------
+    start
+        The start of weights and components.
+    trust
+        Right and wrong answers that every worker begins with.
+    """
+
+    start: Callable[..., None] = field(default_factory=PrincipalComponentStart)
+    trust: tuple[float, float] = (6.0, 2.0)
+
+    @torch.no_grad()
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posteriors."""
+        self.start(model, guide, data, generator)
+        if model.annotators is None or data.answers is None:
+            return
+        trusted = TwoCoin(data.num_workers, self.trust, self.trust)
+        for name, prior in trusted.priors().items():
+            guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
+        if "owners" in guide.posteriors:
+            move_owners(guide, answered_batch(data).to(None, torch.float64))
+
+
+@dataclass(frozen=True)
+class AnswersStart:
+    """A start from the answers: k-means inside every group of items that people keep together.
+
+    Items without an answer join the nearest center and count little (``LabeledStart``). It is
+    right where features alone lead elsewhere than people, or nowhere.
+
+    Attributes
+    ----------
+    smallest
+        Groups of fewer items start no cluster.
+    most_items
+        Only the items with the most answers are grouped, as many as this: the time is cubic.
+    """
+
+    smallest: int = 3
+    most_items: int = 1000
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posteriors, those of the workers trusted.
+
+        Raises
+        ------
+        ValueError
+            If the data have no answers, or none that keep as many items together.
+        """
+        if data.answers is None:
+            raise ValueError("the data have no answers to start from: use another start")
+        known = self._known(data, model.num_clusters)
+        labelled = object.__new__(CrowdData)
+        labelled.__dict__.update(data.__dict__ | {"known": known, "known_ids": known.unique()[1:]})
+        TrustingStart(LabeledStart())(model, guide, labelled, generator)
+
+    def _known(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
+        """The group of every item that is in a large one, from 0 on, and -1 for all others."""
+        answers = data.answers
+        counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
+        asked = counts >= counts.sort(descending=True).values[: self.most_items][-1].clamp_min(1)
+        kept = asked[answers.left] & asked[answers.right]
+        parts = (answers.left, answers.right, answers.worker, answers.label)
+        items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), data.num_workers)
+        sizes = torch.bincount(groups)
+        large = (sizes >= self.smallest).nonzero().squeeze(1)
+        if not len(large):
+            raise ValueError(
+                f"no {self.smallest} items are kept together by the answers: use another start"
+            )
+        large = large[sizes[large].argsort(descending=True, stable=True)][:num_clusters]
+        code = torch.full((len(sizes),), -1).scatter(0, large, torch.arange(len(large)))
+        return torch.full((data.num_items,), -1).scatter(0, items, code[groups])
+
+
+__all__ = ["AnswersStart", "TrustingStart", "groups_by_answers"]

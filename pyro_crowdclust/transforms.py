@@ -1,0 +1,177 @@
+"""Observed features in other coordinates: transformed towards normal ones, or projected.
+
+They stand where an emission stands, for plain mixtures. Each says what its coordinates cost,
+``log_volume``: what to add to a log-density of the coordinates to have one of the features. ELBOs
+of different coordinates can be compared by it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.files.description import described
+
+
+@described
+class PowerTransformed(Standardized):
+    """``x_j = (psi((o_j - a_j) / u_j; p_j) - location_j) / scale_j``: columns made symmetric.
+
+    psi is the transform of Yeo and Johnson 2000, a power of ``1 + o`` for positive and of ``1 - o``
+    for negative numbers, the identity at p = 1 and a logarithm at p = 0 (of positive ones):
+
+        psi(o; p) = ((1 + o)^p - 1) / p               o >= 0
+        psi(o; p) = -((1 - o)^(2 - p) - 1) / (2 - p)  o < 0
+
+    Parameters
+    ----------
+    powers
+        p of every feature.
+    location, scale
+        Of the transformed features.
+    origin, unit
+        a and u: where, and over which length, the transform bends; 0 and 1 by default.
+
+    Examples
+    --------
+    >>> one = torch.ones(1)
+    >>> emission = PowerTransformed(0 * one, 0 * one, one)
+    >>> emission.latent(torch.tensor([[math.e - 1]])).round(decimals=6)
+    tensor([[1.]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        powers: Float[Tensor, " feature"],
+        location: Float[Tensor, " feature"],
+        scale: Float[Tensor, " feature"],
+        origin: Float[Tensor, " feature"] | None = None,
+        unit: Float[Tensor, " feature"] | None = None,
+    ) -> None:
+        super().__init__(location, scale)
+        origin = torch.zeros_like(self.scale) if origin is None else origin.double()
+        unit = torch.ones_like(self.scale) if unit is None else unit.double()
+        self.register_buffer("powers", powers.double())
+        self.register_buffer("origin", origin)
+        self.register_buffer("unit", unit)
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item feature"]:
+        return super().latent(yeo_johnson(self._units(features), self.powers))
+
+    def _units(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item feature"]:
+        """What psi is of."""
+        return (features.flatten(1).double() - self.origin) / self.unit
+
+    def features(self, latent: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+        bent = inverse_yeo_johnson(super().features(latent), self.powers)
+        return self.origin + self.unit * bent
+
+    def units(self, num_features: int) -> None:
+        return None
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        own = self._units(features)
+        # d psi / d o = (1 + |o|)^(p - 1) for positive o and ^(1 - p) for negative.
+        slope = torch.where(own < 0, 1 - self.powers, self.powers - 1) * own.abs().log1p()
+        return super().log_volume(features) + (slope - self.unit.log()).sum(1)
+
+
+def yeo_johnson(
+    x: Float[Tensor, "*batch"], power: Float[Tensor, "*batch"]
+) -> Float[Tensor, "*batch"]:
+    """psi of ``PowerTransformed``.
+
+    Examples
+    --------
+    >>> yeo_johnson(torch.tensor([-3.0, 3.0]), torch.tensor(1.0))
+    tensor([-3.,  3.])
+    """
+    power = torch.where(x < 0, 2 - power, power)
+    log = x.abs().log1p()
+    # expm1(p l) / p, which is l at p = 0.
+    safe = torch.where(power == 0, 1.0, power)
+    return x.sign() * torch.where(power == 0, log, torch.expm1(power * log) / safe)
+
+
+def inverse_yeo_johnson(
+    y: Float[Tensor, "*batch"], power: Float[Tensor, "*batch"]
+) -> Float[Tensor, "*batch"]:
+    """The x of ``yeo_johnson(x, power) = y``; the nearest end of its range where there is none."""
+    power = torch.where(y < 0, 2 - power, power)
+    safe = torch.where(power == 0, 1.0, power)
+    lowest = torch.finfo(y.dtype).eps - 1
+    log = torch.where(power == 0, y.abs(), torch.log1p((safe * y.abs()).clamp_min(lowest)) / safe)
+    return y.sign() * torch.expm1(log)
+
+
+@described
+class Projected(Identity):
+    """``x = (W (f(o) - m)) / s`` with orthonormal rows of W: the components are on r directions.
+
+    What the directions leave out is noise, the same for all components, so that the features have
+    a density: ``log p(o) = log p(x) - r log s + log N(rest; 0, v I) + log|df / do|``, where the
+    rest has D - r dimensions. With the principal directions of f(o) this is a mixture of
+    probabilistic principal components (Tipping and Bishop 1999) that share their directions.
+
+    Parameters
+    ----------
+    inner
+        f: ``Standardized`` or ``PowerTransformed``, what the directions are of.
+    mean
+        m, of f(o).
+    directions
+        W, one row for each.
+    scale
+        s: what the projections are divided by, so that priors for standardized features suit them.
+    residual
+        v, variance of every dimension that is left out.
+
+    Examples
+    --------
+    >>> emission = Projected(Identity(), torch.zeros(2), torch.tensor([[0.6, 0.8]]), 1.0, 0.01)
+    >>> emission.latent(torch.tensor([[3.0, 4.0]])).round(decimals=6)
+    tensor([[5.]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        inner: Identity,
+        mean: Float[Tensor, " feature"],
+        directions: Float[Tensor, "direction feature"],
+        scale: float,
+        residual: float,
+    ) -> None:
+        super().__init__()
+        if not (scale > 0 and residual > 0):
+            raise ValueError(f"scale {scale} and residual {residual} must be above zero")
+        self.inner, self.scale, self.residual = inner, scale, residual
+        self.register_buffer("mean", mean.double())
+        self.register_buffer("directions", directions.double())
+
+    def latent_size(self, num_features: int) -> int:
+        return self.directions.shape[0]
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item direction"]:
+        return (self.inner.latent(features) - self.mean) @ self.directions.mT / self.scale
+
+    def features(self, latent: Float[Tensor, "item direction"]) -> Float[Tensor, "item feature"]:
+        """The features on the plane of the directions."""
+        return self.inner.features(self.mean + self.scale * latent @ self.directions)
+
+    def units(self, num_features: int) -> None:
+        return None
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        centered = self.inner.latent(features) - self.mean
+        directions, left = self.directions.shape[0], centered.shape[1] - self.directions.shape[0]
+        rest = centered.square().sum(1) - (centered @ self.directions.mT).square().sum(1)
+        normal = -(rest / self.residual + left * math.log(2 * math.pi * self.residual)) / 2
+        volume = self.inner.log_volume(features) - directions * math.log(self.scale)
+        return volume + normal
+
+
+__all__ = ["PowerTransformed", "Projected", "inverse_yeo_johnson", "yeo_johnson"]

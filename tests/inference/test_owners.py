@@ -1,0 +1,72 @@
+"""Which components are one cluster: against all partitions there are."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from pyro_crowdclust.inference.owners import best_owners, join, owners_objective
+from pyro_crowdclust.mixture import Ownership
+
+
+def random_gain(size: int, seed: int, spread: float = 3.0) -> torch.Tensor:
+    half = torch.randn(size, size, generator=torch.Generator().manual_seed(seed)).double()
+    return spread * (half + half.mT).fill_diagonal_(0)
+
+
+def gained(gain: torch.Tensor, group: torch.Tensor) -> float:
+    same = group == group.unsqueeze(1)
+    return float((gain * same).triu(1).sum())
+
+
+def best_gain(gain: torch.Tensor) -> float:
+    partitions = itertools.product(range(len(gain)), repeat=len(gain))
+    return max(gained(gain, torch.tensor(groups)) for groups in partitions)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_joining_is_as_good_as_the_best_of_all_partitions_or_nearly(seed):
+    gain = random_gain(5, seed)
+    assert gained(gain, join(gain)) > 0.9 * best_gain(gain)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_component_gains_by_moving_alone(seed):
+    gain = random_gain(12, seed)
+    group = join(gain)
+    reached = gained(gain, group)
+    for one, other in itertools.product(range(12), repeat=2):
+        moved = group.clone()
+        moved[one] = other
+        assert gained(gain, moved) <= reached + 1e-9
+
+
+def test_a_clear_partition_is_found_and_named_by_its_own():
+    kinds = torch.tensor([0, 1, 0, 2, 1, 0])
+    gain = torch.where(kinds == kinds.unsqueeze(1), 2.0, -1.0)
+    assert join(gain).tolist() == [0, 1, 0, 3, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_owners_are_stationary(seed):
+    gain, prior = random_gain(5, seed, 0.5), Ownership(5).prior.natural_parameters
+    logits = best_owners(gain, prior, torch.eye(5).double(), sweeps=500)
+    owners = logits.softmax(1)
+    torch.testing.assert_close((prior + gain @ owners).softmax(1), owners, atol=1e-5, rtol=1e-4)
+    at_best = owners_objective(logits, gain, prior)
+    noise = torch.randn(5, 5, generator=torch.Generator().manual_seed(seed)).double()
+    assert owners_objective(logits + 0.1 * noise, gain, prior) < at_best
+
+
+def test_the_objective_is_the_bound():
+    """Summed over all owners: the answers, the prior, and minus log q."""
+    gain, prior = random_gain(3, 0), Ownership(3).prior.natural_parameters
+    logits = torch.randn(3, 3, generator=torch.Generator().manual_seed(1)).double()
+    q, expected = logits.log_softmax(1), 0.0
+    for groups in itertools.product(range(3), repeat=3):
+        log_q = sum(q[k, c] for k, c in enumerate(groups))
+        log_p = gained(gain, torch.tensor(groups)) + sum(prior[k, c] for k, c in enumerate(groups))
+        expected += float(log_q.exp() * (log_p - log_q))
+    assert owners_objective(logits, gain, prior) == pytest.approx(expected)

@@ -1,0 +1,243 @@
+"""The choice of a model: what is tried, what decides, and what is left of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
+from pyro_crowdclust.interface.choice import Choice, Trial
+from pyro_crowdclust.interface.held_out import part_of, split
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import PoissonComponents
+from pyro_crowdclust.simulation import simulate_pairs
+
+
+def two_rings(num_items: int = 240) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    ring = np.arange(num_items) % 2
+    angle = rng.uniform(0, 2 * np.pi, num_items)
+    radius = 1 + 2 * ring + 0.15 * rng.normal(size=num_items)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1), ring
+
+
+def answered(features: np.ndarray, kinds: np.ndarray, number: int = 120) -> CrowdData:
+    rates = [0.9] * 3
+    return CrowdData(features, simulate_pairs(kinds, rates, rates, pairs_per_worker=number, seed=0))
+
+
+def small(data: CrowdData, *sizes: int, forms: int = 2) -> Choice:
+    choice = choice_for(data)
+    return dataclasses.replace(
+        choice, forms=choice.forms[:forms], sizes=sizes, first_size=sizes[0], num_splits=1
+    )
+
+
+@pytest.fixture(scope="module")
+def rings():
+    features, ring = two_rings()
+    return small(answered(features, ring), 3, 8, 16).fit(progress=False), ring
+
+
+def test_answers_choose_the_components_that_clusters_own(rings):
+    result, ring = rings
+    table = result.chosen.table
+    assert table["chosen"].sum() == 1
+    assert clustering_accuracy(ring, result.assignments) > 0.9
+    best = table.loc[table["chosen"], "held_out"].item()
+    assert best > result.chosen.chance
+    assert best > table.loc[table["components"] == 3, "held_out"].max()
+    assert "held-out" in result.chosen.reason
+    assert result.chosen.winner in str(result.chosen.winner)
+    assert result.chosen.reason in str(result.chosen)
+
+
+def test_the_choice_is_saved_with_the_result(rings, tmp_path):
+    result, _ = rings
+    result.save(tmp_path / "rings.safetensors")
+    chosen = load(tmp_path / "rings.safetensors").chosen
+    pd.testing.assert_frame_equal(chosen.table, result.chosen.table)
+    assert (chosen.reason, chosen.chance) == (result.chosen.reason, result.chosen.chance)
+
+
+def test_a_loaded_result_knows_its_clusters(rings, tmp_path):
+    result, _ = rings
+    result.save(tmp_path / "rings.safetensors")
+    loaded = load(tmp_path / "rings.safetensors")
+    np.testing.assert_allclose(loaded.probabilities, result.probabilities)
+    assert loaded.same_cluster_probability(0, 2) == result.same_cluster_probability(0, 2)
+
+
+def test_without_answers_the_elbo_chooses():
+    features = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]], 30, axis=0)
+    features += np.random.default_rng(0).normal(size=(90, 2))
+    recipe, chosen = small(CrowdData(features), 5, 4, 3, 2).run(progress=False)
+    table = chosen.table
+    assert table["held_out"].isna().all()
+    assert chosen.chance is None
+    assert table["elbo"].idxmax() == table.index[table["chosen"]][0]
+    assert recipe.model.num_clusters == 3
+
+
+def test_elbos_are_in_the_units_of_the_features():
+    """A hundred times larger units cost the logarithm of a hundred for every column and item."""
+    features, _ = two_rings(60)
+    elbos = []
+    for unit in (1.0, 100.0):
+        _, chosen = small(CrowdData(unit * features), 3, forms=4).run(progress=False)
+        elbos.append(chosen.table["elbo"].to_numpy())
+    np.testing.assert_allclose(elbos[0] - elbos[1], 2 * np.log(100.0), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_choice"),
+    [
+        ({}, True),
+        ({"num_clusters": 4}, True),
+        ({"components": PoissonComponents}, False),
+    ],
+)
+def test_what_the_user_says_is_fixed(options, is_choice):
+    data = CrowdData(np.arange(20.0).reshape(10, 2))
+    assert isinstance(recipe_for(data, **options), Choice) == is_choice
+
+
+def test_known_labels_leave_nothing_to_choose():
+    data = CrowdData(np.eye(4), known=[0, 1, None, None])
+    assert not isinstance(recipe_for(data), Choice)
+
+
+def test_the_bound_on_clusters_is_kept():
+    features, _ = two_rings(60)
+    choice = choice_for(CrowdData(features), num_clusters=4)
+    assert (max(choice.sizes), choice.first_size) == (4, 4)
+    _, chosen = choice.run(progress=False)
+    assert chosen.table["components"].max() == 4
+    with pytest.raises(ValueError, match="num_clusters is 0"):
+        choice_for(CrowdData(features), num_clusters=0)
+
+
+def test_many_columns_are_projected():
+    wide = CrowdData(np.random.default_rng(0).normal(size=(60, 90)))
+    names = [form.features for form in choice_for(wide).forms]
+    assert all("directions" in name for name in names)
+    recipe = choice_for(wide).forms[0].recipe(wide, 3)
+    assert recipe.model.components.num_features == 10
+
+
+def test_data_that_are_too_many_are_tried_in_part():
+    features, ring = two_rings(240)
+    data = answered(features, ring, 20)
+    seen = []
+
+    def note(recipe_data):
+        seen.append(recipe_data.num_items)
+        return standard(recipe_data)
+
+    choice = small(data, 3, forms=1)
+    standard = choice.forms[0].emission
+    form = dataclasses.replace(choice.forms[0], emission=note)
+    recipe, _ = dataclasses.replace(choice, forms=(form,), max_items=100).run(progress=False)
+    assert seen == [100, 240]
+    assert recipe.data is data
+
+
+def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
+    from pyro_crowdclust.interface import choice as module
+
+    features, _ = two_rings(60)
+    tried = module._Search.try_out
+
+    def press_control_c(self, *arguments):
+        if len(self.trials) == 1:
+            raise KeyboardInterrupt
+        return tried(self, *arguments)
+
+    monkeypatch.setattr(module._Search, "try_out", press_control_c)
+    result = small(CrowdData(features), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert len(result.chosen.table) == 1
+
+
+def test_several_starts_keep_the_best():
+    features, _ = two_rings(60)
+    choice = small(CrowdData(features), 8, forms=1)
+    one = choice.fit(num_starts=1, progress=False)
+    assert choice.fit(num_starts=3, progress=False).elbo >= one.elbo
+    with pytest.raises(ValueError, match="num_starts is 0"):
+        choice.fit(num_starts=0, progress=False)
+
+
+def test_answers_about_held_out_items_are_kept_out():
+    features, ring = two_rings(60)
+    data = answered(features, ring)
+    one = split(data, 0.25, torch.Generator().manual_seed(0))
+    assert len(one.held_out.label) + one.data.num_pairs == data.num_pairs
+    held = set(one.block.tolist())
+    ends = torch.cat([one.data.answers.left, one.data.answers.right]).tolist()
+    assert held.isdisjoint(ends)
+    assert one.data.num_workers == data.num_workers
+
+
+def test_too_few_answers_cannot_choose():
+    data = CrowdData(np.eye(3), {"left": [0], "right": [1], "worker": [0], "label": [1]})
+    assert split(data, 0.5, torch.Generator().manual_seed(0)) is None
+
+
+def test_a_part_keeps_answers_between_its_items():
+    pairs = {"left": [0, 1, 2], "right": [1, 3, 3], "worker": list("aab"), "label": [1, 0, 1]}
+    part = part_of(CrowdData(np.arange(8.0).reshape(4, 2), pairs), torch.tensor([1, 2, 3]))
+    assert part.answers.left.tolist() == [0, 1]
+    assert part.answers.right.tolist() == [2, 2]
+    assert part.answers.worker.tolist() == [0, 1]
+    assert part.item_ids.tolist() == [1, 2, 3]
+    assert part.num_workers == 2
+
+
+def test_predictions_of_answers_are_the_mixture_of_both_rates(rings):
+    result, _ = rings
+    one = split(result.data, 0.25, torch.Generator().manual_seed(1))
+    ours = one.log_probability(result)
+    workers = result.workers
+    for pair in (0, 7, 30):
+        i, j = int(one.held_out.left[pair]), int(one.held_out.right[pair])
+        same = result.same_cluster_probability(i, j)
+        rates = workers.iloc[int(one.held_out.worker[pair])]
+        yes = same * rates["sensitivity"] + (1 - same) * (1 - rates["specificity"])
+        expected = yes if one.held_out.label[pair] == 1 else 1 - yes
+        assert ours[pair] == pytest.approx(np.log(expected))
+
+
+def test_the_error_of_a_difference_is_that_of_its_items():
+    """Two answers about every item that say the same are one piece of evidence."""
+    form = choice_for(CrowdData(np.eye(3))).forms[0]
+    rng = np.random.default_rng(0)
+    better, worse = (
+        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2), 2, 0.0) for _ in range(2)
+    )
+    from pyro_crowdclust.interface.choice import _Search
+
+    difference = (better.held_out - worse.held_out)[::2]
+    expected = difference.std() / np.sqrt(50)
+    found = _Search.error(better, worse, np.repeat(np.arange(50), 2))
+    assert found == pytest.approx(expected)
+
+
+def test_the_estimator_chooses_too():
+    features = np.repeat([[0.0, 0.0], [9.0, 0.0]], 20, axis=0)
+    features += np.random.default_rng(0).normal(size=(40, 2))
+    fitted = CrowdClusterer(n_clusters=2, n_init=1, random_state=0).fit(features)
+    assert sorted(np.bincount(fitted.labels_).tolist()) == [20, 20]
+    assert fitted.result_.chosen is not None
+
+
+def test_cluster_says_how_it_chose():
+    features = np.repeat([[0.0, 0.0], [9.0, 0.0]], 20, axis=0)
+    features += np.random.default_rng(0).normal(size=(40, 2))
+    result = cluster(features, num_clusters=2, num_starts=1, progress=False)
+    assert result.chosen.reason.startswith("largest ELBO")

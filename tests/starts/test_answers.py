@@ -1,0 +1,98 @@
+"""Starts that trust people: what answers alone say, and that nobody is unheard from the outset."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import OwnershipMoves
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.metrics import adjusted_mutual_information, clustering_accuracy
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.starts import AnswersStart, TrustingStart, groups_by_answers
+
+ITEMS = 150
+
+
+def useless(rates: list[float], asked: int = 60) -> tuple[CrowdData, np.ndarray]:
+    """Features of noise, and answers about some of the items."""
+    kinds = np.arange(ITEMS) % 2
+    pairs = simulate_pairs(kinds, rates, rates, pairs_per_worker=200, items=range(asked), seed=0)
+    return CrowdData(np.random.default_rng(0).normal(size=(ITEMS, 5)), pairs), kinds
+
+
+def model_of(data: CrowdData, num_components: int = 2) -> SemiCrowdsourcedMixture:
+    return SemiCrowdsourcedMixture(
+        DirichletWeights(num_components),
+        GaussianComponents(num_components, 5),
+        Identity(),
+        TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0)),
+        ownership=Ownership(num_components),
+    )
+
+
+@pytest.mark.parametrize("rates", [[0.85] * 5, [0.9, 0.9, 0.9, 0.9, 0.1]])
+def test_answers_alone_find_the_groups(rates):
+    """The last of one crowd says the opposite of what it sees."""
+    data, kinds = useless(rates)
+    items, groups = groups_by_answers(data.answers, data.num_workers)
+    assert items.tolist() == list(range(60))
+    assert adjusted_mutual_information(kinds[:60], groups) > 0.8
+
+
+def test_where_features_say_nothing_answered_items_follow_the_answers():
+    data, kinds = useless([0.9] * 6)
+    model = model_of(data)
+    result = fit(
+        model,
+        MessagePassingGuide(model),
+        data,
+        epochs=30,
+        batch_size=None,
+        step_size=1.0,
+        dtype=torch.float64,
+        initialize=AnswersStart(),
+        callbacks=[OwnershipMoves()],
+        progress=False,
+    )
+    assert clustering_accuracy(kinds[:60], result.assignments[:60]) > 0.95
+    assert result.workers["sensitivity"].min() > 0.8
+
+
+def test_workers_begin_reliable():
+    data, _ = useless([0.9] * 3)
+    model = model_of(data, 4)
+    guide = MessagePassingGuide(model)
+    TrustingStart(trust=(6.0, 2.0))(model, guide, data, torch.Generator().manual_seed(0))
+    standard = guide.posteriors["sensitivity"].standard()
+    assert (standard.successes == 6).all()
+    assert (standard.failures == 2).all()
+
+
+def test_items_with_the_most_answers_are_grouped():
+    data, _ = useless([0.9] * 4)
+    model = model_of(data)
+    guide = MessagePassingGuide(model)
+    AnswersStart(most_items=10)(model, guide, data, torch.Generator().manual_seed(0))
+    weights = guide.posteriors["weights"].standard().concentration - 0.5
+    assert 5 < float(weights.sum()) < 40  # items without a group count little
+
+
+def test_without_answers_there_is_nothing_to_start_from():
+    data = CrowdData(np.eye(5))
+    with pytest.raises(ValueError, match="no answers to start from"):
+        AnswersStart()(None, None, data, torch.Generator())
+
+
+def test_answers_that_keep_nobody_together():
+    pairs = {"left": [0, 1], "right": [1, 2], "worker": [0, 0], "label": [0, 0]}
+    data = CrowdData(np.eye(5), pairs)
+    model = model_of(data)
+    with pytest.raises(ValueError, match="no 3 items are kept together"):
+        AnswersStart()(model, MessagePassingGuide(model), data, torch.Generator())

@@ -1,0 +1,114 @@
+"""Features in other coordinates keep their density."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.files.description import build, describe
+from pyro_crowdclust.transforms import (
+    PowerTransformed,
+    Projected,
+    inverse_yeo_johnson,
+    yeo_johnson,
+)
+
+POWERS = [-1.5, 0.0, 0.4, 1.0, 2.0, 3.5]
+
+
+def tensor(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+EMISSIONS = {
+    "identity": Identity,
+    "standardized": lambda: Standardized(tensor(1.0, -2.0, 0.0), tensor(0.5, 3.0, 1.0)),
+    "powers": lambda: PowerTransformed(
+        tensor(0.0, 0.4, 2.0),
+        tensor(0.1, -0.2, 0.3),
+        tensor(2.0, 0.3, 1.0),
+        tensor(-0.5, 0.2, 0.0),
+        tensor(0.7, 1.0, 3.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_the_transform_is_that_of_scipy(power):
+    x = np.array([-30.0, -2.0, -1e-9, 0.0, 1e-9, 0.3, 5.0, 200.0])
+    ours = yeo_johnson(torch.from_numpy(x), torch.tensor(power))
+    np.testing.assert_allclose(ours, scipy.stats.yeojohnson(x, power), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_the_inverse_returns_what_went_in(power):
+    x = tensor(-30.0, -2.0, 0.0, 0.3, 5.0, 200.0)
+    back = inverse_yeo_johnson(yeo_johnson(x, torch.tensor(power)), torch.tensor(power))
+    torch.testing.assert_close(back, x, rtol=1e-6, atol=1e-9)
+
+
+def test_beyond_its_range_the_inverse_is_far_and_finite():
+    assert inverse_yeo_johnson(tensor(10.0), torch.tensor(-1.0)).isfinite().all()
+
+
+@pytest.mark.parametrize("make", EMISSIONS.values(), ids=EMISSIONS.keys())
+def test_the_volume_is_the_jacobian(make):
+    emission = make()
+    features = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for row in range(6):
+        jacobian = torch.autograd.functional.jacobian(
+            lambda o: emission.latent(o[None])[0], features[row]
+        )
+        expected = torch.linalg.slogdet(jacobian).logabsdet
+        torch.testing.assert_close(emission.log_volume(features)[row], expected)
+
+
+@pytest.mark.parametrize("make", EMISSIONS.values(), ids=EMISSIONS.keys())
+def test_features_come_back(make):
+    emission = make()
+    features = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(emission.features(emission.latent(features)), features)
+
+
+def test_a_projection_has_the_density_of_probabilistic_principal_components():
+    """A Gaussian on the directions and noise on the rest is one Gaussian of all features."""
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.linalg.qr(torch.randn(5, 2, generator=generator).double()).Q.mT
+    mean, scale, residual = torch.randn(5, generator=generator).double(), 1.7, 0.3
+    projected = Projected(Identity(), mean, directions, scale, residual)
+    location, covariance = tensor(0.4, -0.2), torch.tensor([[1.0, 0.3], [0.3, 0.5]]).double()
+    features = torch.randn(4, 5, generator=generator).double()
+    latent = torch.distributions.MultivariateNormal(location, covariance)
+    ours = latent.log_prob(projected.latent(features)) + projected.log_volume(features)
+    rest = torch.eye(5).double() - directions.mT @ directions
+    whole = torch.distributions.MultivariateNormal(
+        mean + scale * location @ directions,
+        scale**2 * directions.mT @ covariance @ directions + residual * rest,
+    )
+    torch.testing.assert_close(ours, whole.log_prob(features))
+    assert projected.latent_size(5) == 2
+    back = projected.latent(projected.features(projected.latent(features)))
+    torch.testing.assert_close(back, projected.latent(features))
+
+
+@pytest.mark.parametrize(("scale", "residual"), [(0.0, 1.0), (1.0, 0.0)])
+def test_a_projection_needs_units(scale, residual):
+    with pytest.raises(ValueError, match="must be above zero"):
+        Projected(Identity(), torch.zeros(2), torch.eye(2)[:1], scale, residual)
+
+
+@pytest.mark.parametrize("name", ["powers", "projected"])
+def test_a_file_can_say_what_they_are(name):
+    inner = EMISSIONS["powers"]()
+    emission = {
+        "powers": inner,
+        "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
+    }[name]
+    tensors: dict[str, torch.Tensor] = {}
+    again = build(describe(emission, tensors), tensors)
+    features = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(again.latent(features), emission.latent(features))
+    torch.testing.assert_close(again.log_volume(features), emission.log_volume(features))
