@@ -248,7 +248,7 @@ class CrowdClusterer(
         # The bound is linear in the items' weight, and what does not depend on it is global.
         per_item = (twice - once) / new.num_items
         emission = self.result_.model.emission
-        if isinstance(emission, Standardized):
+        if isinstance(emission, Standardized) and batch.features is not None:
             seen = ~batch.features.isnan()
             per_item -= float((seen.double() @ emission.scale.log()).mean())
         return per_item
