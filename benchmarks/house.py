@@ -113,12 +113,12 @@ def import_cycles(modules: dict[str, Path]) -> list[list[str]]:
     return [group for group in names if len(group) > 1]
 
 
-def fit_parameters(modules: dict[str, Path]) -> int:
-    """How many arguments ``fit`` has."""
-    tree = ast.parse(modules[f"{PACKAGE}.fit"].read_text(encoding="utf-8"))
-    (fit,) = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "fit"
-    ]
+def fit_parameters(sources: dict[str, str]) -> int:
+    """How many arguments ``fit`` has, in whatever file beside the rooms it is."""
+    at_top = (source for name, source in sources.items() if room_of(name) == name)
+    nodes = [node for source in at_top for node in ast.parse(source).body]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    (fit,) = [function for function in functions if function.name == "fit"]
     return len(fit.args.posonlyargs + fit.args.args + fit.args.kwonlyargs)
 
 
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, int | None]:
     report = {
         "modules_in_root": len(in_root) - 1,
         "public_paths": int((rooms["public"].drop("all") > 0).sum()),
-        "fit_parameters": fit_parameters(modules),
+        "fit_parameters": fit_parameters(sources),
         "import_cycles": len(cycles),
         "type_errors": None if options.skip_types else type_errors(root),
         "lines_of_code": int(rooms.loc["all", "lines"]),

@@ -122,8 +122,8 @@ class PagePosterior(NamedTuple):
     """
 
     state_logits: Float[Tensor, "page state"]
-    homes: Float[Tensor, "page state cluster home"]
-    offered: Float[Tensor, "page state cluster home"]
+    homes: Float[Tensor, "page homed cluster home"]
+    offered: Float[Tensor, "page homed cluster home"]
 
     @property
     def states(self) -> Float[Tensor, "page state"]:
@@ -222,7 +222,7 @@ class PageCoupling:
 
     def _log_homes(
         self, evidence: Float[Tensor, "page cluster home"], seen: Bool[Tensor, "page cluster"]
-    ) -> Float[Tensor, "page state cluster home"]:
+    ) -> Float[Tensor, "page homed cluster home"]:
         """log q(h | s); clusters that are not seen repel none."""
         overlap = self._log_overlap[:, None, None]
         logits = evidence = evidence.unsqueeze(1).expand(-1, len(self._log_overlap), -1, -1)

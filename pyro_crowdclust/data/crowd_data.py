@@ -180,8 +180,7 @@ class CrowdData:
         if kinds is not None and features is None:
             raise ValueError("kinds are given without features; pass features, or leave kinds out")
         if features is not None:
-            read = kinds if isinstance(kinds, Columns) else None
-            given = None if read is not None else kinds
+            read, given = (kinds, None) if isinstance(kinds, Columns) else (None, kinds)
             features, columns, num_missing = read_features(features, given, read)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:

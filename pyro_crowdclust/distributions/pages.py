@@ -118,13 +118,13 @@ class PageHomes(StatisticValued):
         shape = len(log_overlap), num_clusters, int(num_groups.max()) + 1
         super().__init__(state.shape[:1], torch.Size(shape))
 
-    def log_prob(self, value: Float[Tensor, "page state cluster home"]) -> Float[Tensor, " page"]:
+    def log_prob(self, value: Float[Tensor, "page homed cluster home"]) -> Float[Tensor, " page"]:
         log_overlap = self.state.new_tensor(self.log_overlap)
         num_seen = value[:, 0].sum((-2, -1)).round().long()
         log_normalizers = log_home_normalizers(num_seen, self.num_groups, self.log_overlap)
         return (self.state * (overlap_of(value) * log_overlap - log_normalizers)).sum(-1)
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page state cluster home"]:
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page homed cluster home"]:
         """Exact draws: how many clusters each group has, then which."""
         self._one_draw(sample_shape)
         value = self.state.new_zeros(*self.batch_shape, *self.event_shape)
@@ -161,25 +161,25 @@ class HomesAtMean(StatisticValued):
     Parameters
     ----------
     probabilities
-        q(h_sk = g), shape ``[page, state, cluster, home]``.
+        q(h_sk = g), shape ``[page, state with homes, cluster, home]``.
     state
         As of ``PageHomes``.
     """
 
     def __init__(
         self,
-        probabilities: Float[Tensor, "page state cluster home"],
+        probabilities: Float[Tensor, "page homed cluster home"],
         state: Float[Tensor, "page state"],
     ) -> None:
         self.probabilities = probabilities
         self.state = state[:, : probabilities.shape[1]]
         super().__init__(probabilities.shape[:1], probabilities.shape[1:])
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page state cluster home"]:
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page homed cluster home"]:
         self._one_draw(sample_shape)
         return self.probabilities
 
-    def log_prob(self, value: Float[Tensor, "page state cluster home"]) -> Float[Tensor, " page"]:
+    def log_prob(self, value: Float[Tensor, "page homed cluster home"]) -> Float[Tensor, " page"]:
         of_states = torch.special.xlogy(value, self.probabilities).sum((-2, -1))
         return (self.state * of_states).sum(-1)
 
@@ -208,7 +208,7 @@ class AtHome(StatisticValued):
         self,
         assignments: Float[Tensor, "*enumerated item cluster"],
         state: Float[Tensor, "page state"],
-        homes: Float[Tensor, "page state cluster home"],
+        homes: Float[Tensor, "page homed cluster home"],
         row: Int[Tensor, " placement"],
         page: Int[Tensor, " placement"],
         group: Int[Tensor, " placement"],
@@ -234,7 +234,7 @@ class AtHome(StatisticValued):
 
 
 def mean_homes(
-    state: Float[Tensor, "page state"], homes: Float[Tensor, "page state cluster home"]
+    state: Float[Tensor, "page state"], homes: Float[Tensor, "page homed cluster home"]
 ) -> Float[Tensor, "page cluster home"]:
     """``sum_s state_s h_s``: homes in the state that a page is in; zero where that has none."""
     return (state[:, : homes.shape[1], None, None] * homes).sum(1)

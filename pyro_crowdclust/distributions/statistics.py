@@ -27,6 +27,7 @@ from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import ExponentialFamily, Moments
+from pyro_crowdclust.families.partly_observed import PartlyObserved
 
 
 class _StatisticValued(TorchDistribution):
@@ -351,7 +352,7 @@ class ComponentObservation(_StatisticValued):
 
     def __init__(
         self,
-        family: ExponentialFamily,
+        family: ExponentialFamily | PartlyObserved,
         statistics: Float[Tensor, "cluster size"],
         assignments: Float[Tensor, "*batch cluster"],
         observation_size: int,
@@ -371,9 +372,10 @@ class ComponentObservation(_StatisticValued):
         self._one_draw(sample_shape)
         return self.family.sample_observation(self.assignments @ self.statistics)
 
-    def log_prob(self, value: Float[Tensor, "*batch observation"]) -> Float[Tensor, "*batch"]:
+    def log_prob(self, value: Float[Tensor, "*row observation"]) -> Float[Tensor, "*batch"]:
         statistics = self.statistics.to(value.dtype)
         if self.assignments.is_sparse:
+            assert isinstance(self.family, ExponentialFamily)  # latents have no gaps
             rows = Rows.of(self.assignments)
             return rows.total(log_density_of_rows(self.family, statistics, rows, value))
         scores = self.family.log_likelihoods(statistics, value)

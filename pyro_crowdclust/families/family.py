@@ -249,9 +249,9 @@ class ExponentialFamily(ABC):
 
     def inner_product(
         self,
-        natural_parameters: Float[Tensor, "*batch size"],
-        statistics: Float[Tensor, "*batch size"],
-    ) -> Float[Tensor, "*batch"]:
+        natural_parameters: Float[Tensor, "*#batch size"],
+        statistics: Float[Tensor, "*#batch size"],
+    ) -> Float[Tensor, "*result"]:
         """``<eta, t>``."""
         return (natural_parameters * statistics).sum(-1)
 

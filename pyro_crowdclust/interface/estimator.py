@@ -248,7 +248,7 @@ class CrowdClusterer(
         # The bound is linear in the items' weight, and what does not depend on it is global.
         per_item = (twice - once) / new.num_items
         emission = self.result_.model.emission
-        if emission.observes_latent:
+        if emission.observes_latent and batch.features is not None:
             per_item += float(emission.log_volume(batch.features).mean())
         return per_item
 

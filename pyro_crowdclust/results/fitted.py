@@ -549,7 +549,7 @@ class Fitted:
             location = emission.in_feature_units(location, components.summary_features)
         known = None if names is None else list(names)
         labels: Any = components.column_labels(known)
-        if names is not None:
+        if names is not None and self.data.columns is not None:
             labels = _with_levels(labels, components.summary_features, self.data.columns)
         elif len(labels) != location.shape[1]:  # of directions, not of columns
             labels = range(location.shape[1])
@@ -582,9 +582,10 @@ def _with_levels(
     found = []
     for place, label in enumerate(labels):
         feature = features[place]
-        if columns.kinds[feature] == "category":
+        levels = columns.levels[feature]
+        if levels is not None and columns.kinds[feature] == "category":
             code = place - features.index(feature)
-            label = f"{columns.labels()[feature]}={columns.levels[feature][code]}"
+            label = f"{columns.labels()[feature]}={levels[code]}"
         found.append(label)
     return found
 
