@@ -126,7 +126,8 @@ def test_names_of_modules_and_files_lead_somewhere(page):
         wrong += [
             f"{module}.{name}"
             for module, name in zip(names, names[1:], strict=False)
-            if names[0] not in OBJECTS and not _leads_somewhere(module, name)
+            if not (module in OBJECTS and names[0] != "pyro_crowdclust")
+            and not _leads_somewhere(module, name)
         ]
     wrong = sorted(set(wrong))
     assert not wrong, f"{page.relative_to(ROOT)} names {wrong}, which are not there"
