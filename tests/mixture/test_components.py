@@ -366,6 +366,9 @@ def test_variances_have_a_mean_or_else_a_mode():
     ones = torch.ones(2, 1)
     eta = components.family.natural(0 * ones, ones, shape, rate)
     assert components.summary(eta).covariance.flatten().tolist() == [2.0, 4.0]
+    # A point estimate starts at the mode of every variance.
+    variance = 1 / components.point(eta).precision.flatten()
+    assert variance.tolist() == pytest.approx([1.0, 4.0])
 
 
 def test_discrete_components_have_no_latents():

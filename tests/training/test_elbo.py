@@ -138,16 +138,19 @@ def test_a_full_plate_is_a_plate_of_pyro():
     assert ours["scale"] == pyros["scale"]
 
 
-@pytest.mark.parametrize("outer", [1.0, 2.5, torch.tensor(1.0), torch.tensor(2.5)])
-def test_weights_of_a_plate_and_a_scale_around_it_multiply(outer):
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 2.5, torch.tensor(1.0), torch.tensor(2.5)])
+def test_weights_of_a_plate_and_another_scale_multiply(scale, inside):
     weight = torch.tensor([1.0, 2.0, 3.0])
 
     def model():
-        with poutine.scale(scale=outer), FullPlate("items", 3, weight):
+        handlers = [FullPlate("items", 3, weight), poutine.scale(scale=scale)]
+        first, second = handlers if inside else reversed(handlers)
+        with first, second:
             pyro.sample("x", pyro.distributions.Normal(0.0, 1.0))
 
-    scale = poutine.trace(model).get_trace().nodes["x"]["scale"]
-    torch.testing.assert_close(scale, weight * outer)
+    found = poutine.trace(model).get_trace().nodes["x"]["scale"]
+    torch.testing.assert_close(found, weight * scale)
 
 
 def test_a_full_plate_says_which_shape_does_not_fit():
