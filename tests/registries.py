@@ -21,6 +21,7 @@ from pyro_crowdclust.annotators import (
     ConfusionMatrices,
     Habit,
     ItemTrait,
+    SortedPages,
     Truth,
     TwoCoin,
 )
@@ -52,6 +53,7 @@ from pyro_crowdclust.models import (
     TwoWayMixture,
 )
 from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
+from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.starts import (
     KMeansStart,
     LabeledStart,
@@ -169,16 +171,52 @@ def _with_class_table() -> tuple[Any, Any, CrowdData]:
     return model, MessagePassingGuide(model), data
 
 
+def _sorted(data: CrowdData) -> CrowdData:
+    """The items of a crowd, with pages that its workers sorted."""
+    pages = simulate_placements(
+        np.arange(data.num_items) % CLUSTERS,
+        [0.9, 0.8, 0.7, 0.9, 0.6][:WORKERS],
+        pages_per_worker=2,
+        page_size=8,
+        lumped=0.2,
+        seed=0,
+    )
+    return CrowdData(data.features, placements=pages, item_ids=data.item_ids)
+
+
+def _sorted_pages() -> tuple[Any, Any, CrowdData]:
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(CLUSTERS, 1.0),
+        DiagonalGaussianComponents(CLUSTERS, FEATURES),
+        Identity(),
+        SortedPages(WORKERS),
+    )
+    return model, MessagePassingGuide(model), _sorted(crowd())
+
+
+def _sorted_pages_two_way() -> tuple[Any, Any, CrowdData]:
+    model = TwoWayMixture(CLUSTERS, 2, FEATURES, SortedPages(WORKERS))
+    return model, TwoWayGuide(model), _sorted(crowd())
+
+
+def _sorted_pages_deep() -> tuple[Any, Any, CrowdData]:
+    return _deep(SortedPages(WORKERS), _sorted(crowd()))
+
+
 def _deep_latents() -> tuple[Any, Any, CrowdData]:
+    return _deep(TwoCoin(WORKERS), crowd())
+
+
+def _deep(annotators: Any, data: CrowdData) -> tuple[Any, Any, CrowdData]:
     model = DeepLatentMixture(
         DirichletWeights(CLUSTERS, 1.0),
         DiagonalGaussianComponents(CLUSTERS, 2, degrees=3.0),
         NormalEmission(CodedMLP((2, 5, FEATURES), CLUSTERS), FEATURES, num_clusters=CLUSTERS),
-        annotators=TwoCoin(WORKERS),
+        annotators=annotators,
     )
     head = CodedMLP((5, 6, 4), CLUSTERS)
     recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, [2])
-    return model, StructuredGuide(model, recognition, num_draws=2), crowd()
+    return model, StructuredGuide(model, recognition, num_draws=2), data
 
 
 def _two_way() -> tuple[Any, Any, CrowdData]:
@@ -202,6 +240,9 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "class table": _with_class_table,
     "deep latents": _deep_latents,
     "two-way": _two_way,
+    "sorted pages": _sorted_pages,
+    "sorted pages, two-way": _sorted_pages_two_way,
+    "sorted pages, deep latents": _sorted_pages_deep,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
     "latent trait": lambda: _class_labels(
         LatentTrait(ItemTrait(WORKERS)), labelled(features=False)
