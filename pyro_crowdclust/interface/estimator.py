@@ -171,7 +171,9 @@ class CrowdClusterer(
             item_ids = X.index
         features: Any = self._read(X, reset=True)
         if self.ignore_other_items:
-            ids = pd.Index(range(len(features)) if item_ids is None else item_ids, tupleize_cols=False)
+            ids = pd.Index(
+                range(len(features)) if item_ids is None else item_ids, tupleize_cols=False
+            )
             pairs, must_link, cannot_link = (
                 _among(table, ids) for table in (pairs, must_link, cannot_link)
             )
