@@ -217,6 +217,8 @@ class NormalEmission(Emission):
     ) -> None:
         super().__init__()
         self.network = network
+        self.location: Tensor | None
+        self.scale: Tensor | None
         self.register_buffer("location", None if location is None else location.clone())
         self.register_buffer("scale", None if scale is None else scale.clone())
         self.initial_scale = initial_scale

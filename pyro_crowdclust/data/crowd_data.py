@@ -180,9 +180,10 @@ class CrowdData:
         if kinds is not None and features is None:
             raise ValueError("kinds are given without features; pass features, or leave kinds out")
         if features is not None:
-            read = kinds if isinstance(kinds, Columns) else None
-            given = None if read is not None else kinds
-            features, columns, num_missing = read_features(features, given, read)
+            if isinstance(kinds, Columns):
+                features, columns, num_missing = read_features(features, columns=kinds)
+            else:
+                features, columns, num_missing = read_features(features, kinds)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
             item_ids = _ids_in_tables(pairs, labels, placements)

@@ -131,8 +131,9 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
         number += int(bad.sum())
     if first:
         row, *column = first
-        named = columns is not None and columns.names is not None
-        name = show(columns.names[column[0]]) if named else ", ".join(map(str, column))
+        name = ", ".join(map(str, column))
+        if columns is not None and columns.names is not None:
+            name = show(columns.names[column[0]])
         raise ValueError(
             f"features row {row}{', column ' if column else ''}{name} is infinite "
             f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"

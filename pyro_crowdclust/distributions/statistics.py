@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.families import ExponentialFamily, Moments
+from pyro_crowdclust.families import ExponentialFamily, Moments, PartlyObserved
 
 
 class _StatisticValued(TorchDistribution):
@@ -351,7 +351,7 @@ class ComponentObservation(_StatisticValued):
 
     def __init__(
         self,
-        family: ExponentialFamily,
+        family: ExponentialFamily | PartlyObserved,
         statistics: Float[Tensor, "cluster size"],
         assignments: Float[Tensor, "*batch cluster"],
         observation_size: int,
@@ -375,6 +375,7 @@ class ComponentObservation(_StatisticValued):
         statistics = self.statistics.to(value.dtype)
         if self.assignments.is_sparse:
             rows = Rows.of(self.assignments)
+            assert isinstance(self.family, ExponentialFamily)  # rows of latents are whole
             return rows.total(log_density_of_rows(self.family, statistics, rows, value))
         scores = self.family.log_likelihoods(statistics, value)
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import (
+    Gaussian,
     Moments,
     NormalInverseWishart,
     PartlyObserved,
@@ -82,11 +83,17 @@ class LocalConditionals:
             self, log_weights=self.log_weights.detach(), components=self.components.detach()
         )
 
+    @property
+    def _local(self) -> Gaussian:
+        """The family of a latent, which is behind a network and whole."""
+        assert isinstance(self.family, NormalInverseWishart)
+        return self.family.local
+
     def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:
         """``eta_x = E[t(theta)][:2]^T E[z] + r(o)`` (eq. 12)."""
         if self.potential is None:
             return None
-        local = self.family.local
+        local = self._local
         prior = assignments @ self.components[:, : local.size]
         return local.moments(prior + self.potential.natural_parameters())
 
@@ -100,7 +107,7 @@ class LocalConditionals:
         variance = self.potential.precision.reciprocal()
         mean = self.potential.linear * variance
         second = second_moment(mean, variance.diag_embed())
-        statistics = self.family.local.pack(mean, second)
+        statistics = self._local.pack(mean, second)
         return self.log_weights + self.family.log_likelihoods(self.components, statistics)
 
     def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
@@ -123,7 +130,7 @@ class LocalConditionals:
         if self.potential is None or of_items or self._globals_learn or messages.requires_grad:
             return self._last_round_by_autograd(alone, assignments, messages)
         rounds = last_round(
-            self.family.local,
+            self._local,
             self.log_weights,
             self.components,
             self.potential,

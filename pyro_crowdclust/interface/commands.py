@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def _check_files(options: Namespace) -> None:
         raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
 
 
-def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
+def _kinds(options: Namespace, table: FeatureTable) -> dict[Hashable, str]:
     """What the options say that columns hold."""
     named = {
         "real": options.real,
@@ -124,7 +124,7 @@ def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
         "count": options.counts,
         "category": options.categories,
     }
-    kinds: dict[str, str] = {}
+    kinds: dict[Hashable, str] = {}
     for kind, names in named.items():
         for name in names:
             if table.columns is None:
@@ -136,7 +136,7 @@ def _kinds(options: Namespace, table: FeatureTable) -> dict[str, str]:
     if of_all is None and options.model not in ("gaussian", "diagonal-gaussian"):
         of_all = "real"
     if of_all is not None and table.values.ndim == 2:
-        every = range(table.values.shape[1]) if table.columns is None else table.columns
+        every: Sequence[Hashable] = table.columns or range(table.values.shape[1])
         kinds = dict.fromkeys(every, of_all) | kinds
     return kinds
 

@@ -171,9 +171,8 @@ class CrowdClusterer(
             item_ids = X.index
         features: Any = self._read(X, reset=True)
         if self.ignore_other_items:
-            ids = pd.Index(
-                range(len(features)) if item_ids is None else item_ids, tupleize_cols=False
-            )
+            every: Any = range(len(features)) if item_ids is None else item_ids
+            ids = pd.Index(every, tupleize_cols=False)
             pairs, must_link, cannot_link = (
                 _among(table, ids) for table in (pairs, must_link, cannot_link)
             )
@@ -264,7 +263,7 @@ class CrowdClusterer(
         # The bound is linear in the items' weight, and what does not depend on it is global.
         per_item = (twice - once) / new.num_items
         emission = self.result_.model.emission
-        if isinstance(emission, Standardized):
+        if isinstance(emission, Standardized) and batch.features is not None:
             seen = ~batch.features.isnan()
             per_item -= float((seen.double() @ emission.scale.log()).mean())
         return per_item

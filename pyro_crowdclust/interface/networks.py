@@ -91,8 +91,9 @@ class DeepNormal(Networks):
 
     def recognition(self, shape: tuple[int, ...]) -> GaussianRecognition:
         sizes = math.prod(shape), *self.hidden, 2 * self.dim
-        units = {"location": self.location, "scale": self.scale}
-        return GaussianRecognition(SkipMLP(sizes), self.dim, **units)
+        return GaussianRecognition(
+            SkipMLP(sizes), self.dim, location=self.location, scale=self.scale
+        )
 
     def emission(self, shape: tuple[int, ...]) -> Emission:
         if len(shape) != 1:

@@ -165,8 +165,9 @@ def _legend(result: Fitted) -> str:
     grey = sizes < max(0.01 * result.data.num_items, 1)  # as the map has them
     colors = ["#BBBBBB" if small else COLORS[k % len(COLORS)] for k, small in enumerate(grey)]
     entries = "".join(
-        f'<li><span style="background:{colors[k]}"></span>cluster {k}: {size} items</li>'
-        for k, size in sizes[sizes > 0].items()
+        f'<li><span style="background:{color}"></span>cluster {k}: {size} items</li>'
+        for k, (color, size) in enumerate(zip(colors, sizes, strict=True))
+        if size
     )
     return f'<ul class="legend">{entries}</ul>'
 

@@ -158,6 +158,8 @@ class GaussianRecognition(nn.Module):
         scale: Float[Tensor, " feature"] | None = None,
     ) -> None:
         super().__init__()
+        self.location: Tensor | None
+        self.scale: Tensor | None
         self.register_buffer("location", None if location is None else location.clone())
         self.register_buffer("scale", None if scale is None else scale.clone())
         self.network = network

@@ -103,8 +103,8 @@ def _features(fitted: FittedModel) -> Float[np.ndarray, "item feature"]:
     features = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
     emission = part_of(fitted.model, "emission", Emission)
     if emission is not None and emission.observes_latent:
-        features = emission.latent(torch.from_numpy(features.astype(np.float64)))
-        return without_gaps(features).numpy(force=True)
+        latent = emission.latent(torch.from_numpy(features.astype(np.float64)))
+        return without_gaps(latent).numpy(force=True)
     return features
 
 

@@ -510,7 +510,7 @@ class Fitted:
             location = shift + scale * location
         known = None if names is None else list(names)
         labels: Any = components.column_labels(known)
-        if names is not None:
+        if names is not None and self.data.columns is not None:
             labels = _with_levels(labels, components.summary_features, self.data.columns)
         columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
@@ -538,9 +538,10 @@ def _with_levels(
     found = []
     for place, label in enumerate(labels):
         feature = features[place]
-        if columns.kinds[feature] == "category":
+        levels = columns.levels[feature]
+        if columns.kinds[feature] == "category" and levels is not None:
             code = place - features.index(feature)
-            label = f"{columns.labels()[feature]}={columns.levels[feature][code]}"
+            label = f"{columns.labels()[feature]}={levels[code]}"
         found.append(label)
     return found
 
