@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of, summarize_workers
+from pyro_crowdclust.annotators import sites_of, summarize_workers, told_of_items
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     FullPlate,
@@ -250,7 +250,8 @@ class AmortizedGuide(nn.Module):
         }
         # The likelihood is linear in the statistics of the rates: its slopes are expected counts.
         with torch.enable_grad():
-            answer = annotators.answer(same, statistics, batch.worker)
+            asked = told_of_items(annotators, batch)
+            answer = asked.answer(same, statistics, batch.worker)
             likelihood = answer.log_prob(batch.label).sum()
             counts = torch.autograd.grad(likelihood, list(statistics.values()))
         for (name, prior), count in zip(annotators.priors().items(), counts, strict=True):

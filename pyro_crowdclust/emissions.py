@@ -210,6 +210,8 @@ class NormalEmission(Emission):
         Number of features of an item.
     initial_scale
         sigma before training.
+    location, scale
+        Of every feature: f and sigma are of ``(o - location) / scale``. None leaves features alone.
     num_clusters
         Where features depend on the cluster: a sigma for each of so many clusters. ``forward`` is
         then also given ``Rows``, which go on to the network.
@@ -221,9 +223,15 @@ class NormalEmission(Emission):
         num_features: int,
         initial_scale: float = 0.5,
         num_clusters: int | None = None,
+        location: Float[Tensor, " feature"] | None = None,
+        scale: Float[Tensor, " feature"] | None = None,
     ) -> None:
         super().__init__()
         self.network = network
+        self.location: Tensor | None
+        self.scale: Tensor | None
+        self.register_buffer("location", None if location is None else location.clone())
+        self.register_buffer("scale", None if scale is None else scale.clone())
         self.initial_scale = initial_scale
         shape = (num_features,) if num_clusters is None else (num_clusters, num_features)
         self.log_scale = nn.Parameter(torch.empty(shape))
@@ -238,7 +246,11 @@ class NormalEmission(Emission):
         if scale.dim() > 1:
             (rows,) = given
             scale = scale.index_select(0, rows.cluster)
-        return dist.Normal(self.network(latent, *given), scale).to_event(1)
+        mean = self.network(latent, *given)
+        if self.location is not None and self.scale is not None:
+            own = self.scale.to(mean)
+            mean, scale = self.location.to(mean) + own * mean, own * scale
+        return dist.Normal(mean, scale).to_event(1)
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]

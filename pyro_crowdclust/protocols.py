@@ -251,6 +251,14 @@ class PairAnnotators(Protocol):
         """``log p(L | same) - log p(L | different)``, the weight of a message."""
 
 
+@runtime_checkable
+class SupportsItems(Protocol):
+    """Annotators of pairs to whom it matters which two items are asked about: hard ones, say."""
+
+    def about(self, items: Int[Tensor, "pair 2"]) -> PairAnnotators:
+        """The annotators of answers about these pairs of items, by their positions in the data."""
+
+
 class ClassAnnotators(Protocol):
     """Which label a worker gives to an item of which class."""
 

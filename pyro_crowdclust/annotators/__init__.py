@@ -18,7 +18,12 @@ from pyro_crowdclust.annotators.label_sites import (
 )
 from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
 from pyro_crowdclust.annotators.pairs import TwoCoin
-from pyro_crowdclust.annotators.sites import AnswerSites, sites_of, summarize_workers
+from pyro_crowdclust.annotators.sites import (
+    AnswerSites,
+    sites_of,
+    summarize_workers,
+    told_of_items,
+)
 from pyro_crowdclust.annotators.sorted_pages import (
     PAGE_STATES,
     PagePosterior,
@@ -53,4 +58,5 @@ __all__ = [
     "sample_labels",
     "sites_of",
     "summarize_workers",
+    "told_of_items",
 ]

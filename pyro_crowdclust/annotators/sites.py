@@ -30,7 +30,7 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical, PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.pages import BatchPages
-from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.protocols import PairAnnotators, SupportsItems
 
 Rates = Mapping[str, Float[Tensor, "worker size"]]
 WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
@@ -104,6 +104,13 @@ def sites_of(
     return PageSites(annotators)
 
 
+def told_of_items(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
+    """The annotators, told which two items every answer is about, if they want to know."""
+    if isinstance(annotators, SupportsItems):
+        return annotators.about(batch.asked_items)
+    return annotators
+
+
 class PairSites:
     """The verbs of ``TwoCoin`` and of any model with its verbs."""
 
@@ -125,7 +132,7 @@ class PairSites:
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             same = pyro.sample("same", self._same(z, batch))
-            answer = self._annotators.answer(same, rates, batch.worker)
+            answer = told_of_items(self._annotators, batch).answer(same, rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
@@ -138,13 +145,15 @@ class PairSites:
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PairCoupling:
-        ratio = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        annotators = told_of_items(self._annotators, batch)
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
         ends = batch.left, batch.right
         return PairCoupling(*ends, weight, batch.num_paired, self._together)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
-        weight = self._annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        annotators = told_of_items(self._annotators, batch)
+        weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         return answer_gain(assignments, batch.left, batch.right, weight)
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:

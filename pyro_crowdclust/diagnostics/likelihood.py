@@ -291,6 +291,7 @@ def _two_items_with(
         label=given.label[answers] if label is None else label,
         pair_weight=torch.ones(count, dtype=torch.float64),
         num_paired=2,
+        asked=torch.stack([given.left[answers], given.right[answers]], 1),
     )
     return batch.to(result.device, result.dtype)
 

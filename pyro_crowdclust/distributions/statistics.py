@@ -26,8 +26,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.families import ExponentialFamily, Moments
-from pyro_crowdclust.families.partly_observed import PartlyObserved
+from pyro_crowdclust.families import ExponentialFamily, Moments, PartlyObserved
 
 
 class _StatisticValued(TorchDistribution):
@@ -375,8 +374,8 @@ class ComponentObservation(_StatisticValued):
     def log_prob(self, value: Float[Tensor, "*row observation"]) -> Float[Tensor, "*batch"]:
         statistics = self.statistics.to(value.dtype)
         if self.assignments.is_sparse:
-            assert isinstance(self.family, ExponentialFamily)  # latents have no gaps
             rows = Rows.of(self.assignments)
+            assert isinstance(self.family, ExponentialFamily)  # rows of latents are whole
             return rows.total(log_density_of_rows(self.family, statistics, rows, value))
         scores = self.family.log_likelihoods(statistics, value)
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)

@@ -105,9 +105,8 @@ class ProductFamily(ExponentialFamily):
     def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
         parts = self._split(features, "num_features")
         pairs = zip(parts, self.split(statistics), strict=True)
-        return torch.stack([family.log_marginals(own, part) for (family, part), own in pairs]).sum(
-            0
-        )
+        scores = [family.log_marginals(own, part) for (family, part), own in pairs]
+        return torch.stack(scores).sum(0)
 
     def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"] | float:
         parts = self._split(features, "num_features")

@@ -85,7 +85,8 @@ class LocalConditionals:
 
     @property
     def _local(self) -> Gaussian:
-        assert isinstance(self.family, NormalInverseWishart)  # of rows with gaps there are none
+        """The family of a latent, which is behind a network and whole."""
+        assert isinstance(self.family, NormalInverseWishart)
         return self.family.local
 
     def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:

@@ -62,6 +62,9 @@ class CrowdClusterer(
         An integer gives the same fit every time; None, or a ``RandomState``, another each time.
     verbose
         Show a progress bar.
+    ignore_other_items
+        Leave out answers, links and labels about items that are not in X, as cross-validation
+        needs, which fits to a part of the items; else they are an error.
 
     Attributes
     ----------
@@ -111,6 +114,7 @@ class CrowdClusterer(
         tol: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
+        ignore_other_items: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.components = components
@@ -120,6 +124,7 @@ class CrowdClusterer(
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+        self.ignore_other_items = ignore_other_items
 
     def fit(
         self,
@@ -165,6 +170,14 @@ class CrowdClusterer(
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
         features: Any = self._read(X, reset=True)
+        if self.ignore_other_items:
+            every: Any = range(len(features)) if item_ids is None else item_ids
+            ids = pd.Index(every, tupleize_cols=False)
+            pairs, must_link, cannot_link = (
+                _among(table, ids) for table in (pairs, must_link, cannot_link)
+            )
+            if isinstance(known, pd.Series) and not isinstance(known.index, pd.RangeIndex):
+                known = known[known.index.isin(ids)]
         recipe = recipe_for(
             CrowdData(
                 features,
@@ -240,7 +253,9 @@ class CrowdClusterer(
             Ignored.
         """
         new = self._new_items(X)
-        batch = dataclasses.replace(full_batch(new), num_workers=self.result_.data.num_workers)
+        data = self.result_.data
+        unknown = None if data.known is None else torch.full((new.num_items,), -1)
+        batch = dataclasses.replace(full_batch(new), num_workers=data.num_workers, known=unknown)
         once, twice = (
             self.result_.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
             for weight in (1.0, 2.0)
@@ -280,6 +295,16 @@ class CrowdClusterer(
     @property
     def _n_features_out(self) -> int:
         return self.result_.model.components.num_features
+
+
+def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
+    """The rows of a table of pairs that are about two of these items; None if there are none."""
+    if table is None:
+        return None
+    frame = pd.DataFrame(table)
+    if {"left", "right"} <= {*frame.columns}:  # else ``CrowdData`` says what is missing
+        frame = frame[frame["left"].isin(ids) & frame["right"].isin(ids)]
+    return frame if len(frame) else None
 
 
 __all__ = ["CrowdClusterer"]

@@ -111,6 +111,9 @@ def mixture_for(
             "components are on the features themselves, but behind networks they are Gaussian: "
             "pass components or networks, not both"
         )
+    if isinstance(networks, Networks) and networks.standardizes:
+        every = torch.ones(math.prod(shape), dtype=torch.bool)
+        networks = networks.in_units(*_location_and_scale(data, every))
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_clusters),
         GaussianComponents(num_clusters, networks.dim),

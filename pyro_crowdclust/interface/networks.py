@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -29,10 +29,16 @@ class Networks:
         Dimension d of the latents.
     hidden
         Sizes of the hidden layers, from the features to the latents.
+
+    Attributes
+    ----------
+    standardizes
+        Whether the networks are to be told the features' means and deviations (``in_units``).
     """
 
     dim: int = 8
     hidden: tuple[int, ...] = (128, 128)
+    standardizes = False
 
     def decoder(self, num_features: int) -> SkipMLP:
         """The network from latents to features."""
@@ -48,13 +54,23 @@ class Networks:
         """p(o | x) of features of this shape."""
         raise NotImplementedError
 
+    def in_units(self, location: torch.Tensor, scale: torch.Tensor) -> Networks:
+        """The same networks for features of this mean and deviation, if they standardize."""
+        return self
+
     def check(self, data: CrowdData) -> None:
         """Raise or warn where the features do not suit the networks."""
 
 
 @dataclass(frozen=True)
 class DeepNormal(Networks):
-    """Real features: ``o_j ~ N(f_j(x), sigma_j^2)``.
+    """Real features: ``o_j ~ N(l_j + s_j f_j(x), s_j^2 sigma_j^2)``.
+
+    Parameters
+    ----------
+    location, scale
+        l and s of every feature; None for features on the unit scale. ``mixture_for`` sets them to
+        means and standard deviations.
 
     Examples
     --------
@@ -69,23 +85,28 @@ class DeepNormal(Networks):
     )
     """
 
+    location: torch.Tensor | None = field(default=None, compare=False, repr=False)
+    scale: torch.Tensor | None = field(default=None, compare=False, repr=False)
+    standardizes = True
+
+    def recognition(self, shape: tuple[int, ...]) -> GaussianRecognition:
+        sizes = math.prod(shape), *self.hidden, 2 * self.dim
+        return GaussianRecognition(
+            SkipMLP(sizes), self.dim, location=self.location, scale=self.scale
+        )
+
     def emission(self, shape: tuple[int, ...]) -> Emission:
         if len(shape) != 1:
             raise ValueError(
                 f"DeepNormal takes one row of numbers per item, but items have the shape "
                 f"{list(shape)}: reshape the features to [item, {math.prod(shape)}]"
             )
-        return NormalEmission(self.decoder(shape[0]), shape[0])
+        return NormalEmission(
+            self.decoder(shape[0]), shape[0], location=self.location, scale=self.scale
+        )
 
-    def check(self, data: CrowdData) -> None:
-        """Warn of features that are far from the unit scale on which networks train."""
-        spread = sample_of(data).std(0).max().item()
-        if not 0.03 < spread < 30:
-            warnings.warn(
-                f"the largest standard deviation of a feature is {spread:.3g}; networks train "
-                "badly so far from 1: standardize the features first",
-                stacklevel=3,
-            )
+    def in_units(self, location: torch.Tensor, scale: torch.Tensor) -> DeepNormal:
+        return dataclasses.replace(self, location=location, scale=scale)
 
 
 @dataclass(frozen=True)

@@ -12,28 +12,48 @@ import pandas as pd
 
 from pyro_crowdclust._version import __version__
 from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.interface.portraits import (
+    items_in_doubt,
+    pairs_in_dispute,
+    typical_items,
+    what_sets_apart,
+)
 from pyro_crowdclust.interface.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
+from pyro_crowdclust.plots.style import COLORS
 from pyro_crowdclust.results import Fitted
 
 # Longer tables are cut on the page; the whole ones are in the files beside it.
 _MOST_ROWS = 50
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 62rem;
-       margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --ink: #1c2430; --quiet: #55606e; --line: #d5dae2;
+        --page: #ffffff; --head: #f4f6f9; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8ee; --quiet: #a3adba; --line: #3a4350; --page: #14181e; --head: #222934; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
 h1 { font-size: 1.7rem; margin-bottom: 0.2rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; border-bottom: 1px solid #d5dae2; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.2rem 0 0.3rem; }
 p { max-width: 46rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
-th, td { padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; }
-th { background: #f4f6f9; font-weight: 600; }
+th, td { padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th { background: var(--head); font-weight: 600; }
 tbody th, td:first-child { text-align: left; background: none; font-weight: 600; }
 figure { margin: 1rem 0; }
-img { max-width: 100%; height: auto; }
+img { max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
 .scroll { overflow-x: auto; }
-.note { color: #55606e; font-size: 0.9rem; }
+.note { color: var(--quiet); font-size: 0.9rem; }
+.legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 0.3rem 1rem; }
+.legend span { display: inline-block; width: 0.8rem; height: 0.8rem; border-radius: 50%;
+               margin-right: 0.35rem; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; padding: 0 0.7rem; }
+  h1 { font-size: 1.35rem; }
+  th, td { padding: 0.2rem 0.45rem; }
+}
 """
 
 
@@ -110,7 +130,9 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
         "Items",
         "By cluster; a ring marks items that somebody was asked about.",
         _picture("items by cluster", lambda: _plot_items(result)),
+        _legend(result),
     )
+    yield from _portraits(result)
     if "workers" in found:
         yield _section(
             "Workers",
@@ -134,6 +156,46 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
                 .sort_values(["sorted", "misplaced"], ascending=[True, False])
                 .head(20)
             ),
+        )
+
+
+def _legend(result: Fitted) -> str:
+    """The colour of every cluster on the map of items, the largest first."""
+    sizes = result.clusters["assigned_items"]
+    grey = sizes < max(0.01 * result.data.num_items, 1)  # as the map has them
+    colors = ["#BBBBBB" if small else COLORS[k % len(COLORS)] for k, small in enumerate(grey)]
+    entries = "".join(
+        f'<li><span style="background:{color}"></span>cluster {k}: {size} items</li>'
+        for k, (color, size) in enumerate(zip(colors, sizes, strict=True))
+        if size
+    )
+    return f'<ul class="legend">{entries}</ul>'
+
+
+def _portraits(result: Fitted) -> Iterable[str]:
+    """What every cluster is, and what is still open."""
+    parts = ["<h3>Typical items</h3>", _table(typical_items(result))]
+    apart = what_sets_apart(result)
+    if apart is not None and len(apart):
+        parts += ["<h3>What sets it apart</h3>", _table(apart)]
+    yield _section(
+        "What the clusters are",
+        "Typical items lie in the middle of their cluster. A column sets a cluster apart by so "
+        "many of its deviations between the mean there and the mean of all other items.",
+        *parts,
+    )
+    doubt, dispute = items_in_doubt(result), pairs_in_dispute(result)
+    parts = []
+    if len(doubt):
+        parts += ["<h3>Items in doubt</h3>", _table(doubt)]
+    if dispute is not None:
+        parts += ["<h3>Pairs in dispute</h3>", _table(dispute.set_index("left"))]
+    if parts:
+        yield _section(
+            "What is open",
+            "Items whose cluster is least sure, and pairs about which people disagree with each "
+            "other or with the clusters: worth another look, or another answer.",
+            *parts,
         )
 
 

@@ -56,6 +56,8 @@ class Batch:
         The sorted pages, or None where the batch has none.
     has_gaps
         Whether features of the data are missing (NaN).
+    asked
+        Positions in the data of the two items of each answer, where the rows stand for others.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -75,6 +77,7 @@ class Batch:
     part: Part | None = None
     pages: BatchPages | None = None
     has_gaps: bool = False
+    asked: Int[Tensor, "pair 2"] | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -100,6 +103,13 @@ class Batch:
     def pair_scale(self) -> float | Float[Tensor, " pair"]:
         """The one number that all answers weigh, or their ``pair_weight`` where these differ."""
         return self.once("scale of the pairs", lambda: _common(self.pair_weight))
+
+    @property
+    def asked_items(self) -> Int[Tensor, "pair 2"]:
+        """Positions in the data of the two items of each answer."""
+        if self.asked is not None:
+            return self.asked
+        return torch.stack([self.items[self.left], self.items[self.right]], 1)
 
     @property
     def num_pairs(self) -> int:

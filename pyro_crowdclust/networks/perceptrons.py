@@ -145,10 +145,23 @@ class GaussianRecognition(nn.Module):
         Dimension d of the latent.
     initial_precision
         lambda at a raw output of zero.
+    location, scale
+        Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
     """
 
-    def __init__(self, network: nn.Module, dim: int, initial_precision: float = 20.0) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        dim: int,
+        initial_precision: float = 20.0,
+        location: Float[Tensor, " feature"] | None = None,
+        scale: Float[Tensor, " feature"] | None = None,
+    ) -> None:
         super().__init__()
+        self.location: Tensor | None
+        self.scale: Tensor | None
+        self.register_buffer("location", None if location is None else location.clone())
+        self.register_buffer("scale", None if scale is None else scale.clone())
         self.network = network
         self.dim = dim
         self.initial_precision = initial_precision
@@ -172,12 +185,22 @@ class GaussianRecognition(nn.Module):
 
     def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
         """The potential of every item."""
-        raw_mean, raw_precision = self.network(features.flatten(1)).chunk(2, -1)
+        seen = self.standardized(features.flatten(1))
+        raw_mean, raw_precision = self.network(seen).chunk(2, -1)
         precision = nn.functional.softplus(raw_precision + self.offset)
         return GaussianPotential(precision * raw_mean, precision)
 
+    def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        """What the network sees of the features."""
+        if self.location is None or self.scale is None:
+            return features
+        return (features - self.location.to(features)) / self.scale.to(features)
+
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
-        """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision."""
+        """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision.
+
+        Here o are the features as the network sees them.
+        """
         if not isinstance(self.network, SkipNetwork):
             return
         skip = self.network.skip

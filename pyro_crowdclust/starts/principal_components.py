@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.networks.perceptrons import GaussianRecognition
 from pyro_crowdclust.protocols import (
     SupportsDrawParameters,
     SupportsStart,
@@ -131,12 +132,15 @@ class PrincipalComponentStart:
             near = model.components.coordinates(without_gaps(points))
             partition = self._partition_of(model, without_gaps(features), near, generator)
         else:
+            seen = features
+            if isinstance(recognition, GaussianRecognition):
+                seen = recognition.standardized(features)
             weight, bias, inverse, mean = _principal_components(
-                features, model.components.dim, self.latent_scale
+                seen, model.components.dim, self.latent_scale
             )
             recognition.start_at_linear(weight, bias)
             model.emission.start_at_linear(inverse, mean)
-            points = features @ weight.mT + bias
+            points = seen @ weight.mT + bias
             partition = self._partition_of(model, features, points, generator)
         observed = model.components.observe(points, data.has_gaps)
         known = None if data.known is None else data.known[chosen]

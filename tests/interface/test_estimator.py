@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 import scipy.stats
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -133,6 +133,45 @@ def test_grid_search_judges_by_the_score():
     features = features.sample(frac=1, random_state=0)
     search = GridSearchCV(clusterer(max_iter=5), {"n_clusters": [1, 4]}, cv=3).fit(features)
     assert search.best_params_ == {"n_clusters": 4}
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_cross_validation_leaves_out_answers_about_items_outside_the_fold(as_array):
+    features, pairs, kinds = flowers()
+    order = np.random.default_rng(0).permutation(60)
+    shuffled = features.iloc[order]
+    given = {"pairs": pairs, "known": pd.Series({"flower 3": "a", "flower 40": "b"})}
+    if as_array:  # which has no names: the rows' numbers go through the folds as ids
+        rows = {"left": shuffled.index.get_indexer(pairs["left"])}
+        rows["right"] = shuffled.index.get_indexer(pairs["right"])
+        given = {"pairs": pairs.assign(**rows), "item_ids": np.arange(60)}
+    X = shuffled.to_numpy() if as_array else shuffled
+    seen = []
+
+    class Recording(CrowdClusterer):
+        def fit(self, X, y=None, **options):
+            fitted = super().fit(X, y, **options)
+            ids = fitted.result_.data.item_ids
+            among = given["pairs"][["left", "right"]].isin(ids).all(axis=1).sum()
+            seen.append((len(ids), fitted.result_.data.num_pairs == among))
+            return fitted
+
+    estimator = Recording(3, max_iter=5, random_state=0, ignore_other_items=True)
+    scores = cross_val_score(estimator, X, cv=3, params=given)
+    assert np.isfinite(scores).all()
+    assert seen == [(40, True)] * 3
+    search = GridSearchCV(estimator, {"n_clusters": [2, 4]}, cv=3).fit(X, **given)
+    assert search.best_params_ == {"n_clusters": 4}
+    strict = CrowdClusterer(3, max_iter=2, random_state=0)
+    with pytest.raises(ValueError, match="not among the item ids|not a position"):
+        strict.fit(X[:40], **(given if not as_array else {"pairs": given["pairs"]}))
+
+
+def test_without_an_answer_among_the_items_there_are_no_workers():
+    features, pairs, _ = flowers()
+    pairs = pairs[(pairs["left"] == "flower 0") | (pairs["right"] == "flower 0")]
+    fitted = clusterer(ignore_other_items=True).fit(features.tail(50), pairs=pairs)
+    assert fitted.workers_ is None
 
 
 def test_clone_keeps_parameters_and_nothing_else():

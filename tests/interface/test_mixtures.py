@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
@@ -265,11 +265,31 @@ def test_bad_input_is_refused():
         Standardized(torch.zeros(2), torch.tensor([1.0, 0.0]))
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e3])
-def test_networks_warn_of_features_far_from_unit_scale(scale):
-    data = CrowdData(scale * two_groups())
-    with pytest.warns(UserWarning, match="standard deviation of a feature is .*: standardize"):
-        mixture_for(data, networks=DeepNormal())
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0.0), (1e4, -30.0)])
+def test_networks_standardize_for_themselves(scale, shift):
+    torch.set_default_dtype(torch.float64)
+    networks = DeepNormal(dim=2, hidden=(8,))
+    features = two_groups(60)
+    before, after = (
+        mixture_for(CrowdData(own), num_clusters=3, networks=networks).fit(
+            epochs=3, dtype=torch.float64, progress=False
+        )
+        for own in (features, scale * features + shift)
+    )
+    np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-5)
+    # The bound is that of the features in their own units.
+    jacobian = 60 * 3 * np.log(scale)
+    assert after.elbo == pytest.approx(before.elbo - jacobian, abs=1e-3)
+
+
+def test_networks_keep_the_units_in_a_file(tmp_path):
+    features = 100 * two_groups(60) + 7
+    networks = DeepNormal(dim=2, hidden=(8,))
+    result = cluster(features, networks=networks, num_clusters=3, epochs=2, progress=False)
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(features), result.predict_proba(features))
+    torch.testing.assert_close(loaded.model.emission.location, result.model.emission.location)
 
 
 def test_fits_with_a_start_of_their_own_are_unchanged():

@@ -1,0 +1,174 @@
+"""What a cluster is: its typical items, what sets it apart, and what people still dispute."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust.data import Columns, StoredFeatures
+from pyro_crowdclust.results import Fitted
+
+# Of more columns than this no single one tells much, and of pictures none has a name.
+_MOST_COLUMNS = 2000
+# A column sets a cluster apart if its mean there is so many deviations away from the others'.
+_APART = 0.3
+
+
+def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
+    """Items near the middle of every cluster, among those that are surely in it.
+
+    Near is meant in units of the columns' deviations. Without features at hand the surest come
+    first.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.interface import cluster
+    >>> features = np.repeat([[0.0], [9.0]], [5, 20], axis=0) + np.arange(25)[:, None] / 100
+    >>> result = cluster(features, num_clusters=2, progress=False)
+    >>> typical_items(result, 1)["items"].tolist()
+    ['14', '2']
+    """
+    distance = -result.probabilities.max(1)
+    table = _numbers(result)
+    if table is not None:
+        away = np.zeros(len(table))
+        for cluster in np.unique(result.assignments):
+            own = result.assignments == cluster
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of a column that nobody has
+                middle = np.nanmedian(table[own], axis=0, keepdims=True)
+            away[own] = np.nansum(np.square(table[own] - middle), axis=1)
+        # Of items of which little was seen nobody knows how near they are.
+        unseen = np.isnan(table).mean(1) > 0.5
+        doubtful = result.probabilities.max(1) < 0.9
+        distance = away + np.where(unseen | doubtful, away.max() + 1, 0.0)
+    rows = {}
+    for cluster in np.unique(result.assignments):
+        own = np.flatnonzero(result.assignments == cluster)
+        nearest = own[np.argsort(distance[own], kind="stable")[:count]]
+        rows[cluster] = ", ".join(map(str, result.data.item_ids[nearest]))
+    return pd.DataFrame({"items": rows}).rename_axis("cluster")
+
+
+def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
+    """The columns in which every cluster differs most from all other items, by deviations.
+
+    ``apart`` is the mean of the cluster less that of the others, over the column's deviation; of a
+    category its share. None without features at hand, or with too many columns.
+    """
+    columns, features = _columns(result), _features(result)
+    if columns is None or features is None:
+        return None
+    values = _one_hot(features, columns)
+    with np.errstate(invalid="ignore"):
+        deviation = values.std().where(lambda spread: spread > 0)
+    rows = []
+    for cluster in np.unique(result.assignments):
+        own = result.assignments == cluster
+        inside, outside = values[own].mean(), values[~own].mean()
+        apart = ((inside - outside) / deviation).dropna()
+        for name in apart.abs().sort_values(ascending=False, kind="stable").index[:count]:
+            if abs(apart[name]) >= _APART:
+                rows.append((cluster, name, inside[name], outside[name], apart[name]))
+    frame = pd.DataFrame(rows, columns=["cluster", "column", "mean", "mean of others", "apart"])
+    return frame.set_index("cluster")
+
+
+def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
+    """The items whose cluster is least sure, with the two that they are most probably in."""
+    probabilities = result.probabilities
+    if probabilities.shape[1] < 2:
+        return pd.DataFrame()
+    order = np.argsort(-probabilities, axis=1)[:, :2]
+    first, second = np.take_along_axis(probabilities, order, 1).T
+    doubt = np.argsort(first, kind="stable")[:count]
+    doubt = doubt[first[doubt] < 0.99]
+    return pd.DataFrame(
+        {
+            "cluster": order[doubt, 0],
+            "probability": first[doubt],
+            "or cluster": order[doubt, 1],
+            "its probability": second[doubt],
+        },
+        index=result.data.item_ids[doubt].rename("item"),
+    )
+
+
+def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
+    """The pairs about which people disagree most, with each other or with the result.
+
+    One row per pair: who said what, and the probability that the two share a cluster. None where
+    there are no answers, or nobody disagrees.
+    """
+    answers = result.data.answers
+    if answers is None:
+        return None
+    ends = torch.stack([answers.left, answers.right]).sort(0).values.numpy()
+    frame = pd.DataFrame(
+        {"left": ends[0], "right": ends[1], "same": answers.label.numpy().astype(bool)}
+    )
+    counts = frame.groupby(["left", "right"])["same"].agg(["sum", "size"]).reset_index()
+    left, right = counts["left"].to_numpy(), counts["right"].to_numpy()
+    probability = (result.probabilities[left] * result.probabilities[right]).sum(1)
+    same, different = counts["sum"].to_numpy(), counts["size"].to_numpy() - counts["sum"].to_numpy()
+    # How many answers one expects to be wrong if the pair is as the result says.
+    against = probability * different + (1 - probability) * same
+    most = np.argsort(-against, kind="stable")[:count]
+    most = most[against[most] > 0.5]
+    if not len(most):
+        return None
+    return pd.DataFrame(
+        {
+            "left": result.data.item_ids[left[most]],
+            "right": result.data.item_ids[right[most]],
+            "say same": same[most],
+            "say different": different[most],
+            "probability of same": probability[most],
+        }
+    )
+
+
+def _features(result: Fitted) -> Float[np.ndarray, "item column"] | None:
+    """Features at hand, one row of numbers per item; None of pictures and of too many columns."""
+    features = result.data.features
+    if features is None or isinstance(features, StoredFeatures) or features.ndim != 2:
+        return None
+    if features.shape[1] > _MOST_COLUMNS:
+        return None
+    return result.data.rows(torch.arange(result.data.num_items)).double().numpy()
+
+
+def _numbers(result: Fitted) -> Float[np.ndarray, "item column"] | None:
+    """Features in units of their deviations, categories as shares; NaN where they are missing."""
+    features, columns = _features(result), _columns(result)
+    if features is None or columns is None:
+        return None
+    values = _one_hot(features, columns)
+    spread = values.std(ddof=0)
+    return (values / spread.where(spread > 0, 1.0)).to_numpy()
+
+
+def _columns(result: Fitted) -> Columns | None:
+    shape = result.feature_shape
+    if result.data.columns is not None:
+        return result.data.columns
+    return Columns.of_numbers(shape[0]) if shape is not None and len(shape) == 1 else None
+
+
+def _one_hot(features: Float[np.ndarray, "item column"], columns: Columns) -> pd.DataFrame:
+    """The features under their names, a column of zeros and ones for every category."""
+    found: dict[str, np.ndarray] = {}
+    for place, name in enumerate(columns.labels()):
+        own, levels = features[:, place], columns.levels[place]
+        if columns.kinds[place] == "category" and levels is not None:
+            for code, level in enumerate(levels):
+                found[f"{name}={level}"] = np.where(np.isnan(own), np.nan, own == code)
+        elif levels is not None:  # yes or no
+            found[f"{name}={levels[-1]}"] = own
+        else:
+            found[f"{name}"] = own
+    return pd.DataFrame(found)
