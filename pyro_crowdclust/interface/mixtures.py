@@ -113,7 +113,7 @@ def mixture_for(
         )
     if isinstance(networks, Networks) and networks.standardizes:
         every = torch.ones(math.prod(shape), dtype=torch.bool)
-        networks = networks.in_units(*_location_and_scale(data, every))
+        networks = networks.in_units(*location_and_scale(data, every))
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_clusters),
         GaussianComponents(num_clusters, networks.dim),
