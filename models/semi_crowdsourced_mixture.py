@@ -186,7 +186,9 @@ class SemiCrowdsourcedMixture(nn.Module):
             self.supervision.item_sites(z, labels, batch)
         self.supervision.joint_sites(z, batch)
         owners = labels.get("owners")
-        together = None if owners is None else self.ownership.together(owners)
+        together = None
+        if owners is not None and self.ownership is not None:
+            together = self.ownership.together(owners)
         sample_answers(self.annotators, z, batch, together)
         return z
 

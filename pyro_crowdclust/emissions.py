@@ -94,7 +94,7 @@ class Emission(nn.Module):
         """Inverse of ``latent``, for one row of numbers per item, if ``observes_latent``."""
         raise NotImplementedError
 
-    def units(self, num_features: int) -> tuple[Tensor, Tensor]:
+    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
         """l and s with ``o_j = l_j + s_j x_j``, if ``observes_latent``."""
         raise NotImplementedError
 

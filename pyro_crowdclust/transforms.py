@@ -44,6 +44,10 @@ class PowerTransformed(Standardized):
     tensor([[1.]], dtype=torch.float64)
     """
 
+    powers: Tensor
+    origin: Tensor
+    unit: Tensor
+
     def __init__(
         self,
         powers: Float[Tensor, " feature"],
@@ -136,6 +140,10 @@ class Projected(Identity):
     >>> emission.latent(torch.tensor([[3.0, 4.0]])).round(decimals=6)
     tensor([[5.]], dtype=torch.float64)
     """
+
+    inner: Identity
+    mean: Tensor
+    directions: Tensor
 
     def __init__(
         self,

@@ -22,9 +22,10 @@ class OwnershipMoves:
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
         """Move, if there are answers; the epoch's history row counts clusters in use."""
-        if trainer.data.answers is None:
+        answered = answered_batch(trainer.data)
+        if answered is None:
             return
         guide = trainer.guide
-        move_owners(guide, answered_batch(trainer.data).to(trainer.device, trainer.dtype))
+        move_owners(guide, answered.to(trainer.device, trainer.dtype))
         weights = guide.mixture().weights @ guide.posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = int((weights >= 0.01).sum())

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
-from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.emissions import Emission, Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface.coordinates import (
     in_common_units,
@@ -158,7 +158,7 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     return tuple(forms)
 
 
-def _directions(inner: Callable[[CrowdData], Emission], number: int, data: CrowdData) -> Emission:
+def _directions(inner: Callable[[CrowdData], Identity], number: int, data: CrowdData) -> Emission:
     return projected(data, inner(data), number)
 
 
@@ -186,6 +186,11 @@ class Trial:
     held_out: np.ndarray | None
     clusters: int
     seconds: float
+
+    @property
+    def answers(self) -> np.ndarray:
+        """Log-probability of every held-out answer; of none without answers."""
+        return np.empty(0) if self.held_out is None else self.held_out
 
     @property
     def score(self) -> float:
@@ -403,7 +408,7 @@ class _Search:
                 break
             for trial in rivals:
                 again = self.try_out(trial.form, trial.num_components, number)
-                both = np.concatenate([trial.held_out, again.held_out])
+                both = np.concatenate([trial.answers, again.answers])
                 seconds = trial.seconds + again.seconds
                 place = self.trials.index(trial)
                 self.trials[place] = replace(trial, held_out=both, seconds=seconds)
@@ -416,8 +421,8 @@ class _Search:
 
     def rivals(self) -> list[Trial]:
         """Trials on as many splits as the best, not clearly worse than it."""
-        most = max(len(trial.held_out) for trial in self.trials)
-        of_all = [trial for trial in self.trials if len(trial.held_out) == most]
+        most = max(len(trial.answers) for trial in self.trials)
+        of_all = [trial for trial in self.trials if len(trial.answers) == most]
         best = max(of_all, key=lambda trial: trial.score)
         blocks = torch.cat([one.block for one in self.splits]).numpy()[:most]
         return [
@@ -429,7 +434,7 @@ class _Search:
     @staticmethod
     def error(best: Trial, trial: Trial, blocks: np.ndarray) -> float:
         """Standard error of the mean difference, whose parts of one item are not independent."""
-        difference = best.held_out - trial.held_out
+        difference = best.answers - trial.answers
         sums = np.bincount(blocks, difference - difference.mean())
         return float(np.sqrt(np.square(sums).sum()) / len(difference))
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.transforms import PowerTransformed, Projected
 
@@ -79,7 +80,7 @@ def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projecte
 
 
 def _all_continuous(data: CrowdData) -> torch.Tensor:
-    return torch.ones(math.prod(data.features.shape[1:]), dtype=torch.bool)
+    return torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
 
 
 def _sample(data: CrowdData) -> Float[Tensor, "item feature"]:

@@ -69,6 +69,7 @@ class Split:
     def chance(self) -> float:
         """Mean log-probability of who knows the share of "same" among the answers of the fit."""
         answers = self.data.answers
+        assert answers is not None  # some are kept in
         share = float((answers.label.sum() + 1) / (len(answers.label) + 2))
         right = torch.where(self.held_out.label == 1, share, 1 - share)
         return float(right.log().mean())
@@ -80,7 +81,8 @@ class Split:
         (1 - E[beta_m])``.
         """
         ids = result.data.item_ids
-        left, right = (ids[end.numpy()] for end in (self.held_out.left, self.held_out.right))
+        ends = (self.held_out.left, self.held_out.right)
+        left, right = (ids[end.numpy()].tolist() for end in ends)
         same = np.clip(result.same_cluster_probability(left, right), 0, 1)
         rates = result.workers.iloc[self.held_out.worker.numpy()]
         sensitivity, specificity = (rates[name].to_numpy() for name in RATES)
@@ -94,6 +96,8 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> Split | 
     An answer is held out if at least one of its items is. Both parts must have 20 answers.
     """
     answers = data.answers
+    if answers is None:
+        return None
     asked = torch.zeros(data.num_items, dtype=torch.bool)
     asked[answers.left] = asked[answers.right] = True
     chosen = asked & (torch.rand(data.num_items, generator=generator) < share)

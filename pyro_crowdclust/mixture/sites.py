@@ -49,12 +49,13 @@ def observed_latent(
 
     The full data, which serve every step, keep theirs.
     """
-    if batch.features is None:
+    features = batch.features
+    if features is None:
         return None
     key = emission, components
 
     def observed() -> Tensor:
-        return components.observe(emission.latent(batch.features), batch.has_gaps)
+        return components.observe(emission.latent(features), batch.has_gaps)
 
     return batch.once(key, observed)
 
@@ -98,7 +99,7 @@ def in_feature_units(
     site = draws["components"]
     units = emission.units(components.num_features)
     if units is None:
-        return draws
+        return {**draws}
     value = components.in_units(site.value, *units)
     return {**draws, "components": dataclasses.replace(site, value=value)}
 

@@ -268,7 +268,8 @@ class Fitted:
         posteriors = part_of(self.guide, "posteriors", nn.ModuleDict)
         if posteriors is None or "owners" not in posteriors:
             return None
-        return posteriors["owners"].mean().cpu()
+        owners: Any = posteriors["owners"]
+        return owners.mean().cpu()
 
     def _guide_clusters(self, assignments: Tensor) -> Tensor:
         """Probabilities of clusters from those of components, in the guide's order."""
@@ -546,7 +547,8 @@ class Fitted:
         emission, names = part_of(self.model, "emission", Emission), None
         if emission is not None and emission.observes_latent:
             names = self.data.feature_names
-            location = emission.in_feature_units(location, components.summary_features)
+            found: Any = emission
+            location = found.in_feature_units(location, components.summary_features)
         known = None if names is None else list(names)
         labels: Any = components.column_labels(known)
         if names is not None and self.data.columns is not None:

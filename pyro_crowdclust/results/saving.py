@@ -30,6 +30,10 @@ class SavableResult(FittedModel, Protocol):
         """Pyro's bound."""
 
     @property
+    def chosen(self) -> Chosen | None:
+        """How the model was chosen."""
+
+    @property
     def parameter_store(self) -> dict[str, Any]:
         """State of Pyro's store."""
 

@@ -114,8 +114,9 @@ class TrustingStart:
         trusted = TwoCoin(data.num_workers, self.trust, self.trust)
         for name, prior in trusted.priors().items():
             guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
-        if "owners" in guide.posteriors:
-            move_owners(guide, answered_batch(data).to(None, torch.float64))
+        answered = answered_batch(data)
+        if "owners" in guide.posteriors and answered is not None:
+            move_owners(guide, answered.to(None, torch.float64))
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ class AnswersStart:
     def _known(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
         """The group of every item that is in a large one, from 0 on, and -1 for all others."""
         answers = data.answers
+        assert answers is not None  # as the caller has checked
         counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
         asked = counts >= counts.sort(descending=True).values[: self.most_items][-1].clamp_min(1)
         kept = asked[answers.left] & asked[answers.right]
