@@ -3,7 +3,7 @@
 A part needs no base class, only the verbs of its contract. The first contract of each kind is what
 every such part has; those called ``Supports...`` are verbs that a part may have, each for something
 that the library can do with it, and is asked for by ``isinstance``. Arrays have the shapes in the
-signatures, which the test suite checks as it runs.
+signatures.
 """
 
 from __future__ import annotations
