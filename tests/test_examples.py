@@ -263,6 +263,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
         ("gaussian_mixture/accuracy", 0.98, 1.0),
         ("bluebird/hierarchical Dawid-Skene/accuracy", 0.85, 1.0),
     ],
+    "examples/judges.py": [("wdc/ours_with_features", 0.6, 1.0)],
     "examples/pages.py": [("placements/accuracy", 0.8, 1.0)],
     "benchmarks/calibration.py": [
         ("worst_coverage", 0.75, 1.0),

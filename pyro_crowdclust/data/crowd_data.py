@@ -326,7 +326,7 @@ class CrowdData:
         >>> page = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [7] * 3, "label": [1, 0, 0]}
         >>> data = CrowdData(np.eye(3), page | {"page": [0] * 3})
         >>> data.as_placements()
-        CrowdData(3 items, features float64 [3], 3 placements by 1 worker on 3 items in 1 page)
+        CrowdData(3 items, features 3 binary, 3 placements by 1 worker on 3 items in 1 page)
         """
         if isinstance(self._sorted, str):
             raise ValueError(f"the answers are not sorted pages: {self._sorted}")

@@ -119,11 +119,10 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
         part = features[start : start + step]
-        chunk = part.cpu().numpy() if isinstance(part, Tensor) else part
-        finite = np.isfinite(chunk)
-        if finite.all():
-            continue
-        bad = np.isinf(chunk)
+        if isinstance(part, Tensor):
+            finite, bad = part.isfinite().cpu().numpy(), part.isinf().cpu().numpy()
+        else:
+            finite, bad = np.isfinite(part), np.isinf(part)
         missing += int((~finite & ~bad).sum())
         if not first and bad.any():
             row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))

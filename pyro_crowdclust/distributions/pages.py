@@ -50,7 +50,8 @@ def log_home_normalizer(num_clusters: int, num_groups: int, log_overlap: float) 
 
     Examples
     --------
-    >>> round(np.exp(log_home_normalizer(2, 3, np.log(0.5))), 6)  # 16 values, 3 of them overlap
+    >>> log_normalizer = log_home_normalizer(2, 3, np.log(0.5))  # 16 values, 3 of them overlap
+    >>> round(float(np.exp(log_normalizer)), 6)
     14.5
     """
     if log_overlap == 0:

@@ -85,7 +85,8 @@ def test_features(kind, folder, changes):
     except ValueError:
         return
     assert data.num_items == len(table.ids)
-    assert np.isfinite(np.asarray(data.features)).all()
+    # An empty cell is a gap.
+    assert not np.isinf(np.asarray(data.features)).any()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WRITERS if kind != ".npy"])

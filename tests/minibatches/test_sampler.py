@@ -419,13 +419,16 @@ rows = st.tuples(
 )
 
 
+def _is_answer(label: object) -> bool:
+    return label in ("0", "1") if isinstance(label, str) else label in (0, 1)
+
+
 def is_valid(table: list[tuple]) -> bool:
     return len(table) > 0 and all(
         left != right
         and {left, right} <= set("abcdef")
         and worker is not None
-        and not isinstance(label, str)
-        and label in (0, 1)
+        and _is_answer(label)
         for left, right, worker, label, _ in table
     )
 

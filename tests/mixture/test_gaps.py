@@ -17,6 +17,7 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.plots import plot_latent
 from pyro_crowdclust.starts import KMeansStart, LabeledStart, PrincipalComponentStart
 
@@ -123,9 +124,9 @@ def test_clusters_are_found_through_gaps(tmp_path):
     # What is missing is not filled in: the spread of the clusters is that of whole rows.
     spread = result.to_arviz(100, log_likelihood=False)["posterior"]["component_covariance"]
     largest = spread.mean(("chain", "draw")).values[0].diagonal()
-    whole = cluster(pd.DataFrame(features), num_clusters=6, progress=False).to_arviz(
-        100, log_likelihood=False
-    )
+    # The same model, where there would be others to choose from.
+    given = {"num_clusters": 6, "components": GaussianComponents, "progress": False}
+    whole = cluster(pd.DataFrame(features), **given).to_arviz(100, log_likelihood=False)
     expected = whole["posterior"]["component_covariance"].mean(("chain", "draw")).values[0]
     np.testing.assert_allclose(largest, expected.diagonal(), rtol=0.35)
     result.save(tmp_path / "fit.safetensors")
