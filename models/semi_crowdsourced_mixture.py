@@ -130,7 +130,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     @property
     def takes_gaps(self) -> bool:
         """Whether missing features are integrated out: of components on the features."""
-        return self.emission.observes_latent and self.components.family.takes_gaps
+        on_features = self.emission.observes_latent and not self.emission.mixes_features
+        return on_features and self.components.family.takes_gaps
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""

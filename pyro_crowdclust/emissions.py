@@ -78,9 +78,12 @@ class Emission(nn.Module):
     ----------
     observes_latent
         True if features are the latents themselves, so that there is nothing to emit.
+    mixes_features
+        True if a latent depends on several features, so that none may be missing.
     """
 
     observes_latent = False
+    mixes_features = False
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         """p(o | x), with batch shape ``[...]``."""

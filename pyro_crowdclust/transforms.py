@@ -141,6 +141,7 @@ class Projected(Identity):
     tensor([[5.]], dtype=torch.float64)
     """
 
+    mixes_features = True
     inner: Identity
     mean: Tensor
     directions: Tensor

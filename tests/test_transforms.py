@@ -7,14 +7,20 @@ import pytest
 import scipy.stats
 import torch
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.files.description import build, describe
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.transforms import (
     PowerTransformed,
     Projected,
     inverse_yeo_johnson,
     yeo_johnson,
 )
+
+from .crowds import fit_plain
 
 POWERS = [-1.5, 0.0, 0.4, 1.0, 2.0, 3.5]
 
@@ -98,6 +104,26 @@ def test_a_projection_has_the_density_of_probabilistic_principal_components():
 def test_a_projection_needs_units(scale, residual):
     with pytest.raises(ValueError, match="must be above zero"):
         Projected(Identity(), torch.zeros(2), torch.eye(2)[:1], scale, residual)
+
+
+def test_directions_need_whole_rows():
+    """A direction is a sum over all features; powers are of one each."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 3)) + 6 * (np.arange(60) % 2)[:, None]
+    gappy = features.copy()
+    gappy[0, 1] = np.nan
+    for emission in (
+        PowerTransformed(torch.ones(3), torch.zeros(3), torch.ones(3)),
+        Projected(Identity(), torch.zeros(3), torch.eye(3)[:2], 1.0, 1.0),
+    ):
+        dim = emission.latent_size(3)
+        model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, dim), emission)
+        result = fit_plain(model, MessagePassingGuide(model), CrowdData(features), epochs=5)
+        if emission.mixes_features:
+            with pytest.raises(ValueError, match="1 feature of the data are missing"):
+                result.predict(gappy)
+        else:
+            assert np.isfinite(result.predict_proba(gappy)).all()
 
 
 @pytest.mark.parametrize("name", ["powers", "projected"])
