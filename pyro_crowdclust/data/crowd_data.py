@@ -330,7 +330,7 @@ class CrowdData:
         """
         if isinstance(self._sorted, str):
             raise ValueError(f"the answers are not sorted pages: {self._sorted}")
-        return self._with(placements=self._sorted, answers=None, _pairs_index=None)
+        return self.with_parts(placements=self._sorted, answers=None, _pairs_index=None)
 
     def as_pairs(self) -> CrowdData:
         """The same data with placements as answers about all pairs of every page."""
@@ -338,9 +338,10 @@ class CrowdData:
             return self
         answers = pairs_of(self.placements)
         index = pd.RangeIndex(answers.num_pairs)
-        return self._with(answers=answers, placements=None, _pairs_index=index)
+        return self.with_parts(answers=answers, placements=None, _pairs_index=index)
 
-    def _with(self, **parts: Any) -> CrowdData:
+    def with_parts(self, **parts: Any) -> CrowdData:
+        """The same data with other values of some fields, which are taken as they are."""
         changed = object.__new__(CrowdData)
         kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
         changed.__dict__.update(kept | parts)

@@ -30,7 +30,7 @@ from pyro_crowdclust.interface.coordinates import (
     projected,
     standardized,
 )
-from pyro_crowdclust.interface.held_out import part_of, split
+from pyro_crowdclust.interface.held_out import some_items, split
 from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
 from pyro_crowdclust.mixture import (
     Components,
@@ -40,6 +40,7 @@ from pyro_crowdclust.mixture import (
     Ownership,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.starts import AnswersStart, TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
@@ -295,7 +296,7 @@ class Choice:
             fitted = fit(*parts, seed=seed, **options)
             reason = "interrupted by the user while candidates were tried: the best so far"
             return replace(fitted, chosen=chosen, stop_reason=reason)
-        fits = [fit(*parts, seed=seed + start, **options) for start in range(num_starts)]
+        fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
         if self.data.answers is not None and "initialize" not in changes:
             options["initialize"] = _or_features(AnswersStart())
             fits.append(fit(*parts, seed=seed, **options))
@@ -326,7 +327,7 @@ class _Search:
         generator = torch.Generator().manual_seed(seed)
         data = choice.data
         if data.num_items > choice.max_items:
-            data = part_of(data, _asked_first(data, choice.max_items, generator))
+            data = some_items(data, _asked_first(data, choice.max_items, generator))
         splits = []
         if data.answers is not None:
             made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]

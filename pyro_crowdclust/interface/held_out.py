@@ -16,7 +16,7 @@ from pyro_crowdclust.data.pair_answers import Answers
 RATES = "sensitivity", "specificity"
 
 
-def part_of(
+def some_items(
     data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
 ) -> CrowdData:
     """Some of the items, and of the answers those between them.
@@ -32,9 +32,7 @@ def part_of(
     answers
         Which answers may stay; default all.
     """
-    part = object.__new__(CrowdData)
-    part.__dict__.update(data.__dict__)
-    part.__dict__.update(features=data.rows(items), item_ids=data.item_ids[items.numpy()])
+    part = data.with_parts(features=data.rows(items), item_ids=data.item_ids[items.numpy()])
     if data.answers is not None:
         place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
         left, right = place[data.answers.left], place[data.answers.right]
@@ -43,7 +41,8 @@ def part_of(
         worker, label, page = data.answers.worker, data.answers.label, data.answers.page
         page = None if page is None else page[kept]
         found = Answers(left[kept], right[kept], worker[kept], label[kept], page)
-        part.__dict__.update(answers=found if bool(kept.any()) else None, _pairs_index=None)
+        heard = found if bool(kept.any()) else None
+        part = part.with_parts(answers=heard, _pairs_index=None)
     return part
 
 
@@ -107,4 +106,4 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> Split | 
         return None
     held = Answers(*(p[out] for p in (answers.left, answers.right, answers.worker, answers.label)))
     block = torch.where(of_left, answers.left, answers.right)[out]
-    return Split(part_of(data, torch.arange(data.num_items), ~out), held, block)
+    return Split(some_items(data, torch.arange(data.num_items), ~out), held, block)

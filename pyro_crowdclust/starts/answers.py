@@ -148,8 +148,7 @@ class AnswersStart:
         if data.answers is None:
             raise ValueError("the data have no answers to start from: use another start")
         known = self._known(data, model.num_clusters)
-        labelled = object.__new__(CrowdData)
-        labelled.__dict__.update(data.__dict__ | {"known": known, "known_ids": known.unique()[1:]})
+        labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
         TrustingStart(LabeledStart())(model, guide, labelled, generator)
 
     def _known(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:

@@ -12,7 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
 from pyro_crowdclust.interface.choice import Choice, Trial
-from pyro_crowdclust.interface.held_out import part_of, split
+from pyro_crowdclust.interface.held_out import some_items, split
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.simulation import simulate_pairs
@@ -191,7 +191,7 @@ def test_too_few_answers_cannot_choose():
 
 def test_a_part_keeps_answers_between_its_items():
     pairs = {"left": [0, 1, 2], "right": [1, 3, 3], "worker": list("aab"), "label": [1, 0, 1]}
-    part = part_of(CrowdData(np.arange(8.0).reshape(4, 2), pairs), torch.tensor([1, 2, 3]))
+    part = some_items(CrowdData(np.arange(8.0).reshape(4, 2), pairs), torch.tensor([1, 2, 3]))
     assert part.answers.left.tolist() == [0, 1]
     assert part.answers.right.tolist() == [2, 2]
     assert part.answers.worker.tolist() == [0, 1]
