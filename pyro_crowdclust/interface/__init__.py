@@ -8,8 +8,9 @@
 ... )
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.choice import Choice, Form, choice_for
@@ -52,13 +53,4 @@ _HOMES = {
     "recipe_for": "mixtures",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = loaded_late(__name__, _HOMES)
