@@ -298,14 +298,14 @@ class Choice:
             return replace(fitted, chosen=chosen, stop_reason=reason)
         fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
         if self.data.answers is not None and "initialize" not in changes:
-            options["initialize"] = _or_features(AnswersStart())
+            options["initialize"] = _OrFeatures(AnswersStart())
             fits.append(fit(*parts, seed=seed, **options))
         best = fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
         return replace(best, chosen=chosen)
 
 
 @dataclass(frozen=True)
-class _or_features:
+class _OrFeatures:
     """A start from answers, or from features where the answers keep nobody together."""
 
     start: AnswersStart
@@ -333,7 +333,8 @@ class _Search:
             made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
             splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
-        self.emissions: dict[int, Emission] = {}
+        # What a form makes of the data, and the mean of log p(o) - log p(x).
+        self.coordinates: dict[Form, tuple[Emission, float]] = {}
         self.interrupted = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -378,16 +379,16 @@ class _Search:
         started = time.perf_counter()
         self.bar.set_description(f"{form.features}, {form.covariance}, {num_components} components")
         one = self.splits[number] if self.splits else None
-        if id(form) not in self.emissions:
-            self.emissions[id(form)] = form.emission(self.data)
-        emission = self.emissions[id(form)]
+        if form not in self.coordinates:
+            made = form.emission(self.data)
+            features = self.data.rows(torch.arange(self.data.num_items))
+            self.coordinates[form] = made, float(made.log_volume(features).mean())
+        emission, volume = self.coordinates[form]
         recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
         stopping = Stopping(tolerance=1e-3)
         result = recipe.fit(progress=False, seed=self.seed, epochs=60, stopping=stopping)
         if result.stop_reason.startswith("interrupted") and self.trials:
             raise KeyboardInterrupt
-        features = self.data.rows(torch.arange(self.data.num_items))
-        volume = float(recipe.model.emission.log_volume(features).mean())
         trial = Trial(
             form,
             num_components,
