@@ -493,6 +493,10 @@ class FittedModel(Protocol):
         """q(z_i) of every training item, of components and in the guide's own order."""
 
     @property
+    def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
+        """The same as if nobody had been asked; None where there are no features."""
+
+    @property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
         """q(c) of every component, where clusters own components; None where each is one."""
 

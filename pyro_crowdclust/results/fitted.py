@@ -257,6 +257,24 @@ class Fitted:
         return self._training_items[0]
 
     @cached_property
+    def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
+        """q(z_i) of every training item as if nobody had been asked about it.
+
+        None where there are no features, or they are not there, as in a loaded fit.
+        """
+        if self.data.features is None or not isinstance(self.guide, SupportsInfer):
+            return None
+        answered = answered_batch(self.data)
+        if self.data.class_labels is not None:
+            return self._infer(item_batches(self.data, PREDICTION_ROWS))[0]
+        if answered is None:
+            return self.component_probabilities
+        alone = self.component_probabilities.clone()
+        items = answered.items.sort().values
+        alone[items] = self._infer(item_batches(self.data, PREDICTION_ROWS, items))[0]
+        return alone
+
+    @cached_property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
         """q(c) of every component, where clusters own components; None where each is one."""
         owners = self._owners

@@ -1,0 +1,22 @@
+"""What to ask next, of whom, and when to stop.
+
+>>> from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
+"""
+
+from pyro_crowdclust.asking.criteria import InformationGain, Margin, Random, WorkerInformation
+from pyro_crowdclust.asking.labels import Labels
+from pyro_crowdclust.asking.pages import Pages
+from pyro_crowdclust.asking.pairs import Pairs
+from pyro_crowdclust.asking.suggesting import Suggestions, suggest
+
+__all__ = [
+    "InformationGain",
+    "Labels",
+    "Margin",
+    "Pages",
+    "Pairs",
+    "Random",
+    "Suggestions",
+    "WorkerInformation",
+    "suggest",
+]

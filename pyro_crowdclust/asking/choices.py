@@ -1,0 +1,102 @@
+"""Questions chosen one after the other, each with the worker to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from pyro_crowdclust.asking.information import channel_information
+from pyro_crowdclust.asking.situation import Situation
+
+_TINY = 1e-3
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Candidates about one item each, or two.
+
+    Attributes
+    ----------
+    items
+        What each is about.
+    outcomes
+        Probabilities of what is true.
+    channels
+        ``p(answer | outcome)`` of every worker, by rates that are drawn from their posteriors.
+    typical
+        The same of a worker of whom no more is known.
+    is_asked
+        Whether each worker, by the codes, was asked the question with this number.
+    allowed
+        Who may be asked what; None: everybody everything.
+    """
+
+    items: Int[np.ndarray, "question part"]
+    outcomes: Float[np.ndarray, "question outcome"]
+    channels: Float[np.ndarray, "worker outcome label"]
+    typical: Float[np.ndarray, "outcome label"]
+    is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
+    allowed: Bool[np.ndarray, "question worker"] | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A question, whom to ask, and the expected gain in nats."""
+
+    question: int
+    worker: int | None
+    gain: float
+
+
+def choose(situation: Situation, questions: Questions, count: int) -> list[Chosen]:
+    """So many questions, greedily; what the batch is to tell already is not counted again."""
+    beliefs, crowd = situation.beliefs, situation.crowd
+    items, place = np.unique(questions.items, return_inverse=True)
+    place = place.reshape(questions.items.shape)
+    entropies = beliefs.entropies[items]
+    involved = entropies[place].sum(1) + _TINY
+    information = channel_information(questions.outcomes, questions.typical)
+    is_open = np.ones(len(place), dtype=bool)
+    remaining, loads = np.ones(len(items)), crowd.loads.copy()
+    chosen: list[Chosen] = []
+    while len(chosen) < count:
+        told = information * ((remaining * entropies)[place].sum(1) + _TINY) / involved
+        teaches = (beliefs.values(items)[place].sum(1) + _TINY) / involved
+        prospects = situation.prospects(told, questions.outcomes, teaches)
+        worth = situation.criterion.worth(prospects, situation.generator)
+        best = situation.best(worth, is_open)
+        if best is None:
+            break
+        is_open[best] = False
+        able = (loads >= 1) & ~questions.is_asked(crowd.codes, best)
+        if questions.allowed is not None:
+            able &= questions.allowed[best]
+        worker = _worker(situation, questions, best, able)
+        if worker is not None:
+            loads[worker] -= 1
+        elif len(crowd.ids):
+            continue  # nobody is left who was not asked
+        chosen.append(Chosen(best, worker, float(told[best] * teaches[best])))
+        share = min(float(told[best] / involved[best]), 1.0)
+        remaining[place[best]] *= 1 - share
+        for item in questions.items[best]:
+            beliefs.expect(int(item), share)
+    return chosen
+
+
+def _worker(
+    situation: Situation, questions: Questions, best: int, able: Bool[np.ndarray, " worker"]
+) -> int | None:
+    """Whose answer to a question is worth most for its price."""
+    crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
+    worth = np.full(len(able), -np.inf)
+    for worker in np.flatnonzero(able):
+        information = channel_information(outcomes, questions.channels[worker])
+        prospects = situation.prospects(
+            information, outcomes, np.ones(1), crowd.counts[worker].mean(0)
+        )
+        worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
+    return situation.best(worth / crowd.prices, able)

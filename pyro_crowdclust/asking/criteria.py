@@ -1,0 +1,92 @@
+"""What makes a question worth asking: criteria with one verb, ``worth``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Prospects:
+    """What is expected of questions, one row each.
+
+    Attributes
+    ----------
+    information
+        What the answer tells of the items in it, in nats.
+    outcomes
+        Probabilities of what is true: different and same, the groups of a page, the classes.
+    teaches
+        What a nat about these items is worth, in nats: 1 for themselves, if they are wanted, and
+        what it tells of items that look like them.
+    worker_information
+        What the answer tells of the worker's rate, in nats.
+    """
+
+    information: Float[np.ndarray, " question"]
+    outcomes: Float[np.ndarray, "question outcome"]
+    teaches: Float[np.ndarray, " question"]
+    worker_information: Float[np.ndarray, " question"]
+
+
+class Criterion(Protocol):
+    """What ``suggest`` ranks questions, and workers for a question, by."""
+
+    def worth(
+        self, prospects: Prospects, generator: np.random.Generator
+    ) -> Float[np.ndarray, " question"]:
+        """The larger, the sooner it is asked; equal ones are asked in random order."""
+
+
+@dataclass(frozen=True)
+class InformationGain:
+    """Expected information about the clusters of all items, or of the wanted ones, in nats.
+
+    ``I(L; z of the items asked about)`` and what that teaches about items that look like them;
+    ``docs/asking.md`` derives both.
+    """
+
+    def worth(
+        self, prospects: Prospects, generator: np.random.Generator
+    ) -> Float[np.ndarray, " question"]:
+        """``I(L; z) times what a nat of it is worth``."""
+        return prospects.information * prospects.teaches
+
+
+@dataclass(frozen=True)
+class WorkerInformation:
+    """Expected information about the workers' rates, in nats: questions whose answer is known."""
+
+    def worth(
+        self, prospects: Prospects, generator: np.random.Generator
+    ) -> Float[np.ndarray, " question"]:
+        """``I(R; a)``, R whether the answer is the expected one."""
+        return prospects.worker_information
+
+
+@dataclass(frozen=True)
+class Margin:
+    """One minus the lead of the most probable outcome over the second; it knows no workers."""
+
+    def worth(
+        self, prospects: Prospects, generator: np.random.Generator
+    ) -> Float[np.ndarray, " question"]:
+        """``1 - (p_1 - p_2)``."""
+        if prospects.outcomes.shape[1] < 2:
+            return np.zeros(len(prospects.outcomes))
+        two = np.sort(prospects.outcomes, axis=1)[:, -2:]
+        return 1.0 - (two[:, 1] - two[:, 0])
+
+
+@dataclass(frozen=True)
+class Random:
+    """Chance, of questions and of workers: what the others are compared with."""
+
+    def worth(
+        self, prospects: Prospects, generator: np.random.Generator
+    ) -> Float[np.ndarray, " question"]:
+        """A random number."""
+        return generator.random(len(prospects.information))

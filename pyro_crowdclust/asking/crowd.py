@@ -1,0 +1,256 @@
+"""Whom to ask: rates of workers by their posteriors, prices, loads, and what each was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import show, to_index
+from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
+
+# Pseudo-counts (right, wrong) of a worker of whom nothing is known.
+_STRANGER = (3.0, 1.0)
+# Workers with fewer answers are still to be measured.
+_FEW_ANSWERS = 10
+
+
+@dataclass
+class Crowd:
+    """The workers who can be asked.
+
+    Attributes
+    ----------
+    ids
+        Of the workers; empty where there is nobody.
+    codes
+        The worker's code in the data, -1 for those who have not answered yet.
+    counts
+        Pseudo-counts (right, wrong) of each worker's rates: of sensitivity and specificity, or
+        twice those of the one rate that there is, ``[worker, rate, 2]``.
+    drawn
+        A draw of these rates: who is not well known yet is now and then taken for better than he
+        is, asked, and then known.
+    confusion
+        ``p(label | class)`` of each, if they are workers who name classes.
+    prices, loads
+        Of a question, and how many may still be asked.
+    num_answers
+        So far.
+    is_placing
+        Whether the rate is that of placements, and not two of pairs.
+    """
+
+    ids: pd.Index
+    codes: Int[np.ndarray, " worker"]
+    counts: Float[np.ndarray, "worker rate 2"]
+    drawn: Float[np.ndarray, "worker rate"]
+    confusion: Float[np.ndarray, "worker class label"] | None
+    prices: Float[np.ndarray, " worker"]
+    loads: Float[np.ndarray, " worker"]
+    num_answers: Int[np.ndarray, " worker"]
+    is_placing: bool
+
+    @classmethod
+    def of(
+        cls,
+        result: FittedModel,
+        workers: Iterable[Hashable] | None,
+        prices: Mapping[Hashable, float] | None,
+        loads: Mapping[Hashable, float] | None,
+        generator: np.random.Generator,
+    ) -> Crowd:
+        """The workers of a fit, or those of the given ids, with what the fit says of them."""
+        data = result.data
+        ids = data.worker_ids if workers is None else to_index(workers, "workers")
+        codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
+        known = codes >= 0
+        counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
+        num_answers = np.zeros(len(ids), dtype=np.int64)
+        is_placing = data.placements is not None
+        confusion = None
+        if data.class_labels is not None and isinstance(result.guide, SupportsConfusion):
+            confusion = _confusion(result, codes)
+            given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
+            num_answers[known] = given[codes[known]]
+        elif data.has_answers and isinstance(result.guide, SupportsWorkers):
+            table = result.workers
+            names = [name for name in ("sensitivity", "specificity") if name in table]
+            names = names or ["accuracy"]
+            of_rates = [_pseudo_counts(table[name], table[f"{name}_sd"]) for name in names]
+            counts[known] = np.stack((of_rates * 2)[:2], 1)[codes[known]]
+            num_answers[known] = data.answers_per_worker[codes[known]]
+        drawn = generator.beta(counts[..., 0], counts[..., 1])
+        if is_placing:
+            drawn[:, 1] = drawn[:, 0]
+        return cls(
+            ids,
+            codes,
+            counts,
+            drawn,
+            confusion,
+            _by_worker(ids, prices, 1.0, "prices"),
+            _by_worker(ids, loads, np.inf, "loads"),
+            num_answers,
+            is_placing,
+        )
+
+    def names(self, workers: Sequence[int | None]) -> list[Hashable | None]:
+        """Ids of workers; None for nobody."""
+        return [None if worker is None else self.ids[worker] for worker in workers]
+
+    @property
+    def rates(self) -> Float[np.ndarray, "worker rate"]:
+        """Posterior means."""
+        return self.counts[..., 0] / self.counts.sum(-1)
+
+    @property
+    def is_new(self) -> Bool[np.ndarray, " worker"]:
+        """Workers who are still to be measured."""
+        return self.num_answers < _FEW_ANSWERS
+
+    def reliability(
+        self, rates: Float[np.ndarray, "*worker rate"], num_clusters: int
+    ) -> Float[np.ndarray, "*worker"]:
+        """r of ``placement_information``: how often a placement is no matter of chance.
+
+        Of placements with accuracy a among C clusters ``a - (1 - a) / (C - 1)``; of two coins over
+        pairs ``(sensitivity + specificity - 1)^(1/2)``, which is the same under ``pair_rates``.
+        """
+        if self.is_placing:
+            others = max(num_clusters - 1, 1)
+            return np.clip(rates[..., 0] - (1 - rates[..., 0]) / others, 0.0, 1.0)
+        return np.sqrt(np.clip(rates.sum(-1) - 1.0, 0.0, 1.0))
+
+    def label_reliability(self) -> Float[np.ndarray, " worker"]:
+        """How often a label is no matter of chance, on the mean over the classes."""
+        if self.confusion is None:
+            return np.zeros(len(self.ids))
+        chance = 1 / self.confusion.shape[1]
+        diagonal = np.diagonal(self.confusion, axis1=1, axis2=2).mean(1)
+        return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
+
+    def pair_channels(
+        self, rates: Float[np.ndarray, "*worker rate"], num_clusters: int
+    ) -> Float[np.ndarray, "*worker outcome label"]:
+        """``p(L | different), p(L | same)``."""
+        sensitivity, specificity = rates[..., 0], rates[..., 1]
+        if self.is_placing:
+            slip, others = 1 - sensitivity, max(num_clusters - 1, 1)
+            specificity = 1 - slip * (2 * sensitivity + slip * (others - 1) / others) / others
+            sensitivity = sensitivity**2 + slip**2 / others
+        rows = [[specificity, 1 - specificity], [1 - sensitivity, sensitivity]]
+        return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+    def label_channels(self, num_clusters: int) -> Float[np.ndarray, "worker class label"]:
+        """Confusion matrices; of workers without one by their rate."""
+        if self.confusion is not None and self.confusion.shape[1] == num_clusters:
+            return self.confusion
+        reliability = self.reliability(self.rates, num_clusters)[:, None, None]
+        return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
+
+
+def _pseudo_counts(mean: pd.Series, sd: pd.Series) -> Float[np.ndarray, "worker 2"]:
+    """The Beta distributions of these moments."""
+    mean = np.clip(mean.to_numpy(np.float64), 1e-3, 1 - 1e-3)
+    variance = np.maximum(sd.to_numpy(np.float64) ** 2, 1e-8)
+    total = np.maximum(mean * (1 - mean) / variance - 1, 0.5)
+    return np.stack([mean * total, (1 - mean) * total], 1)
+
+
+def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:
+    """Posterior means; of a worker without answers those of all workers on average."""
+    means = result.guide.confusion().mean
+    every = np.concatenate([means, means.mean(0, keepdims=True)])
+    return every[codes]
+
+
+def _by_worker(
+    ids: pd.Index, given: Mapping[Hashable, float] | None, default: float, name: str
+) -> Float[np.ndarray, " worker"]:
+    given = {} if given is None else given
+    values = np.array([given.get(worker, default) for worker in ids], dtype=np.float64)
+    bad = ~(values > 0)
+    if bad.any():
+        worker = ids[int(bad.argmax())]
+        raise ValueError(
+            f"{name} of worker {show(worker)} is {given.get(worker)}, but must be above 0: leave a "
+            "worker who is not to be asked out of workers"
+        )
+    return values
+
+
+def allowed_workers(
+    named: pd.Series, question: Int[np.ndarray, " row"], num_questions: int, ids: pd.Index
+) -> Bool[np.ndarray, "question worker"]:
+    """Who may be asked each question, from the rows of a table that name a worker for it."""
+    allowed = np.zeros((num_questions, len(ids)), dtype=bool)
+    code = ids.get_indexer(pd.Index(named))
+    allowed[question[code >= 0], code[code >= 0]] = True
+    return allowed
+
+
+class Asked:
+    """Who was asked what: items on pages or with labels, and pairs.
+
+    Parameters
+    ----------
+    data
+        Whose answers these are.
+    """
+
+    def __init__(self, data: CrowdData) -> None:
+        self.num_items = data.num_items
+        items, pairs = [], []
+        if data.placements is not None:
+            worker = data.placements.worker[data.placements.page]
+            items.append(worker * data.num_items + data.placements.item)
+        if data.class_labels is not None:
+            items.append(data.class_labels.worker * data.num_items + data.class_labels.item)
+        if data.answers is not None:
+            answers = data.answers
+            for ends in (answers.left, answers.right):
+                items.append(answers.worker * data.num_items + ends)
+            key = self.pair_keys(answers.left.numpy(), answers.right.numpy())
+            pairs.append(answers.worker.numpy() * data.num_items**2 + key)
+        self._items = _sorted([part.numpy() for part in items])
+        self._pairs = _sorted(pairs)
+
+    def heard(self, reliability: Float[np.ndarray, " worker"]) -> Float[np.ndarray, " item"]:
+        """``1 - prod_m (1 - r_m)`` over the workers who were asked about an item."""
+        worker, item = np.divmod(self._items, self.num_items)
+        missed = np.log1p(-np.clip(reliability, 0.0, 1 - 1e-9))
+        return -np.expm1(np.bincount(item, missed[worker], minlength=self.num_items))
+
+    def pair_keys(
+        self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
+    ) -> Int[np.ndarray, " pair"]:
+        """One number for a pair, either way round."""
+        return np.minimum(left, right) * self.num_items + np.maximum(left, right)
+
+    def items(
+        self, worker: Int[np.ndarray, "*question"], item: Int[np.ndarray, "*question"]
+    ) -> Bool[np.ndarray, "*question"]:
+        """Whether workers, by their codes, were asked about items."""
+        return (worker >= 0) & _is_in(self._items, worker * self.num_items + item)
+
+    def pairs(
+        self, worker: Int[np.ndarray, "*question"], key: Int[np.ndarray, "*question"]
+    ) -> Bool[np.ndarray, "*question"]:
+        """Whether they were asked about pairs."""
+        return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
+
+
+def _sorted(parts: list[np.ndarray]) -> Int[np.ndarray, " key"]:
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+def _is_in(keys: Int[np.ndarray, " key"], wanted: Int[np.ndarray, "*question"]) -> np.ndarray:
+    if not len(keys):
+        return np.zeros(wanted.shape, dtype=bool)
+    place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+    return keys[place] == wanted

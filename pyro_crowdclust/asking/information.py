@@ -1,0 +1,117 @@
+"""Information of answers, in nats: closed forms over the values that an answer tells apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import xlogy
+
+# Points of the quadrature over a worker's rate.
+_RATE_POINTS = 32
+
+
+def entropy(probabilities: Float[np.ndarray, "*batch value"]) -> Float[np.ndarray, "*batch"]:
+    """``-sum_j p_j log p_j``.
+
+    Examples
+    --------
+    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3)
+    array([ 0.693, -0.   ])
+    """
+    return -xlogy(probabilities, probabilities).sum(-1)
+
+
+def channel_information(
+    outcomes: Float[np.ndarray, "question outcome"], channel: Float[np.ndarray, "outcome label"]
+) -> Float[np.ndarray, " question"]:
+    """``I(L; o) = H(sum_o p_o p(L | o)) - sum_o p_o H(p(L | o))``.
+
+    Of a pair the outcomes are different and same, and the channel has the worker's two coins; of a
+    label they are the classes, and the channel is the worker's confusion matrix.
+
+    Parameters
+    ----------
+    outcomes
+        Probability of what is true, for every question.
+    channel
+        Probability of every answer, given what is true.
+
+    Examples
+    --------
+    >>> even, perfect, guessing = np.full((1, 2), 0.5), np.eye(2), np.full((2, 2), 0.5)
+    >>> channel_information(even, perfect).round(3), channel_information(even, guessing)
+    (array([0.693]), array([0.]))
+    """
+    return entropy(outcomes @ channel) - outcomes @ entropy(channel)
+
+
+def placement_information(
+    outcomes: Float[np.ndarray, "question outcome"], reliability: float
+) -> Float[np.ndarray, " question"]:
+    """``I(L; o)`` where L is o with probability r and else drawn anew from the same p(o).
+
+    ``sum_j p_j [t_j log(t_j / p_j) + (1 - p_j) (1 - r) log(1 - r)]``, ``t_j = r + (1 - r) p_j``:
+    an item that slips lands in a group at random, the larger ones more often, so that L has the
+    distribution of o. With r = 1 it is the entropy of o.
+
+    Parameters
+    ----------
+    outcomes
+        Probability of every group of the page, for every item.
+    reliability
+        r of the worker, in [0, 1].
+
+    Examples
+    --------
+    >>> placement_information(np.array([[0.5, 0.5]]), 1.0).round(3)
+    array([0.693])
+    """
+    slip = 1.0 - reliability
+    right = reliability + slip * outcomes
+    kept = xlogy(right, right) - right * np.log(np.where(outcomes > 0, outcomes, 1.0))
+    return (outcomes * (kept + (1 - outcomes) * xlogy(slip, slip))).sum(-1)
+
+
+def urn_information(counts: Float[np.ndarray, "urn colour"]) -> Float[np.ndarray, " urn"]:
+    """What one ball drawn from a Polya urn tells of the next one from it.
+
+    ``H(b / B) - sum_c b_c / B H((b + e_c) / (B + 1))`` with counts b of sum B: items that look
+    alike are balls of one urn, whose composition is drawn from a Dirichlet with these counts.
+
+    Examples
+    --------
+    >>> urn_information(np.array([[1.0, 1.0], [50.0, 50.0], [3.0, 0.0]])).round(4)
+    array([0.0566, 0.    , 0.    ])
+    """
+    total = counts.sum(-1, keepdims=True)
+    shares = counts / total
+    unchanged, added = counts / (total + 1), (counts + 1) / (total + 1)
+    after = xlogy(added, added) - xlogy(unchanged, unchanged)
+    after = -(after + xlogy(unchanged, unchanged).sum(-1, keepdims=True))
+    return np.maximum(entropy(shares) - (shares * after).sum(-1), 0.0)
+
+
+def rate_information(
+    certainty: Float[np.ndarray, " question"], right: float, wrong: float
+) -> Float[np.ndarray, " question"]:
+    """``I(R; a)``: what being right or not tells of a worker's rate ``a ~ Beta(right, wrong)``.
+
+    R is whether the answer is the most probable one, ``P(R | a) = c a + (1 - c)(1 - a)`` with c the
+    certainty of that one: an answer about what nobody knows says nothing of who gave it.
+
+    Examples
+    --------
+    >>> rate_information(np.array([1.0, 0.5]), 2.0, 1.0).round(3)
+    array([0.137, 0.   ])
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(_RATE_POINTS)
+    rate = (nodes + 1) / 2
+    density = weights * rate ** (right - 1) * (1 - rate) ** (wrong - 1)
+    density = density / density.sum()
+    agrees = certainty[:, None] * rate + (1 - certainty[:, None]) * (1 - rate)
+    mean = agrees @ density
+    return np.maximum(_binary_entropy(mean) - _binary_entropy(agrees) @ density, 0.0)
+
+
+def _binary_entropy(probability: np.ndarray) -> np.ndarray:
+    return -xlogy(probability, probability) - xlogy(1 - probability, 1 - probability)

@@ -1,0 +1,62 @@
+"""Questions which class an item has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust.asking.choices import Questions, choose
+from pyro_crowdclust.asking.crowd import allowed_workers
+from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.data.tables import item_positions, read_table
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Items whose class is asked for.
+
+    ``I(L; z_i)`` under the worker's confusion matrix.
+
+    Parameters
+    ----------
+    among
+        Only these items may be asked about: a table with the column ``item``, and ``worker`` where
+        each may be asked of some workers only. Default: all.
+    """
+
+    among: pd.DataFrame | None = None
+
+    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
+        """So many items, one row each: ``item, worker, gain``."""
+        beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
+        allowed = None
+        if self.among is None:
+            items = situation.pool()
+        else:
+            table = read_table(self.among, "among", ["item"], ["worker"])
+            named = item_positions("among", table["item"], situation.item_ids).numpy()
+            items, group = np.unique(named, return_inverse=True)
+            if "worker" in table:
+                allowed = allowed_workers(table["worker"], group, len(items), crowd.ids)
+        outcomes = beliefs.probabilities[items]
+        channels = crowd.label_channels(outcomes.shape[1])
+        perfect, chance = np.eye(outcomes.shape[1]), 1 / outcomes.shape[1]
+        stranger = TYPICAL_RELIABILITY * perfect + (1 - TYPICAL_RELIABILITY) * chance
+        questions = Questions(
+            items[:, None],
+            outcomes,
+            channels,
+            channels.mean(0) if len(channels) else stranger,
+            lambda codes, question: asked.items(codes, np.full(len(codes), items[question])),
+            allowed,
+        )
+        chosen = choose(situation, questions, count)
+        return pd.DataFrame(
+            {
+                "item": situation.item_ids[items[[one.question for one in chosen]]],
+                "worker": crowd.names([one.worker for one in chosen]),
+                "gain": [one.gain for one in chosen],
+            }
+        )

@@ -1,0 +1,101 @@
+"""Questions whether two items are the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from pyro_crowdclust.asking.choices import Questions, choose
+from pyro_crowdclust.asking.crowd import allowed_workers
+from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.data.tables import item_positions, read_table
+
+# Pairs are made for so many items at least, each with sure items of so many of its clusters.
+_FEWEST_SEEDS = 500
+_CLUSTERS_PER_ITEM = 3
+# Sure items of a cluster that others are paired with.
+_SUREST = 20
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of items, of which workers say whether they are the same.
+
+    ``I(L; z_i, z_j) = I(L; s)``, since an answer depends on whether they are the same alone, which
+    they are with probability ``s = <q_i, q_j>``.
+
+    Parameters
+    ----------
+    among
+        Only these pairs may be asked: a table with the columns ``left`` and ``right``, and
+        ``worker`` where each may be asked of some workers only. Default: items of which there is
+        much to learn, each beside sure ones of its most probable clusters.
+    """
+
+    among: pd.DataFrame | None = None
+
+    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
+        """So many pairs, one row each: ``left, right, worker, gain``."""
+        beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
+        allowed = None
+        if self.among is None:
+            items = _candidates(situation, count)
+        else:
+            table = read_table(self.among, "among", ["left", "right"], ["worker"])
+            items = np.stack(
+                [
+                    item_positions("among", table[side], situation.item_ids).numpy()
+                    for side in ("left", "right")
+                ],
+                1,
+            )
+            keys = asked.pair_keys(*items.T)
+            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+            items = items[first]
+            if "worker" in table:
+                allowed = allowed_workers(table["worker"], group, len(first), crowd.ids)
+        q = beliefs.probabilities
+        same = (q[items[:, 0]] * q[items[:, 1]]).sum(1)
+        channels = crowd.pair_channels(crowd.drawn, q.shape[1])
+        typical = crowd.pair_channels(crowd.rates, q.shape[1]).mean(0) if len(crowd.ids) else None
+        right = (1 + TYPICAL_RELIABILITY) / 2
+        coin = np.array([[right, 1 - right], [1 - right, right]])
+        keys = asked.pair_keys(*items.T)
+        questions = Questions(
+            items,
+            np.stack([1 - same, same], 1),
+            channels,
+            coin if typical is None else typical,
+            lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
+            allowed,
+        )
+        chosen = choose(situation, questions, count)
+        ends = items[[one.question for one in chosen]]
+        return pd.DataFrame(
+            {
+                "left": situation.item_ids[ends[:, 0]],
+                "right": situation.item_ids[ends[:, 1]],
+                "worker": crowd.names([one.worker for one in chosen]),
+                "gain": [one.gain for one in chosen],
+            }
+        )
+
+
+def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
+    """Pairs of promising items with sure ones, and with each other; linear in the items."""
+    beliefs, generator = situation.beliefs, situation.generator
+    pool = situation.pool()
+    number = min(max(4 * count, _FEWEST_SEEDS), len(pool))
+    by_value = np.argsort(-beliefs.values(pool), kind="stable")[: (number + 1) // 2]
+    seeds = np.union1d(pool[by_value], generator.choice(pool, number // 2, replace=False))
+    q = beliefs.probabilities
+    surest = np.argsort(-q, axis=0, kind="stable")[:_SUREST]
+    likeliest = np.argsort(-q[seeds], axis=1)[:, :_CLUSTERS_PER_ITEM]
+    rank = generator.integers(len(surest), size=likeliest.shape)
+    partners = np.column_stack([surest[rank, likeliest], generator.permutation(seeds)])
+    left = np.repeat(seeds, partners.shape[1])
+    ends = np.sort(np.stack([left, partners.ravel()], 1), axis=1)
+    return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)

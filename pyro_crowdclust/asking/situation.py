@@ -1,0 +1,97 @@
+"""All that a kind of question is made from: beliefs, crowd, criterion, and what was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from pyro_crowdclust.asking.beliefs import Beliefs
+from pyro_crowdclust.asking.criteria import Criterion, Prospects
+from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.information import rate_information
+
+# Questions are made of at most so many items, whatever the number of all.
+_MOST_ITEMS = 4000
+# Every cluster offers so many of its surest items to compare others with.
+_SUREST = 40
+# How reliable somebody is of whom nothing is known, where there is no crowd.
+TYPICAL_RELIABILITY = 0.8
+
+
+@dataclass
+class Situation:
+    """What is believed, who can be asked, and what is wanted.
+
+    Attributes
+    ----------
+    item_ids
+        The user's own.
+    beliefs, crowd, asked, criterion
+        As the classes say.
+    exploration
+        Share of the questions that are drawn at random.
+    generator
+        All chance comes from it.
+    """
+
+    item_ids: pd.Index
+    beliefs: Beliefs
+    crowd: Crowd
+    asked: Asked
+    criterion: Criterion
+    exploration: float
+    generator: np.random.Generator
+
+    @property
+    def num_items(self) -> int:
+        """Of all items."""
+        return len(self.item_ids)
+
+    def explores(self) -> bool:
+        """Whether the next question is drawn at random."""
+        return bool(self.generator.random() < self.exploration)
+
+    def pool(self) -> Int[np.ndarray, " item"]:
+        """Items that questions are made of: all, or the most promising, the surest and some others.
+
+        One pass over all items; what follows has the size of the pool.
+        """
+        if self.num_items <= _MOST_ITEMS:
+            return np.arange(self.num_items)
+        every = np.arange(self.num_items)
+        probabilities, entropies = self.beliefs.probabilities, self.beliefs.entropies
+        values = self.beliefs.values(every)
+        prospects = self.prospects(entropies, probabilities, values / (entropies + 1e-9))
+        worth = self.criterion.worth(prospects, self.generator)
+        best = np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]
+        others = self.generator.choice(self.num_items, _MOST_ITEMS // 4, replace=False)
+        return np.unique(np.concatenate([best, self.beliefs.surest(_SUREST), others]))
+
+    def prospects(
+        self,
+        information: Float[np.ndarray, " question"],
+        outcomes: Float[np.ndarray, "question outcome"],
+        teaches: Float[np.ndarray, " question"],
+        counts: Float[np.ndarray, " 2"] | None = None,
+    ) -> Prospects:
+        """With what the worker of these pseudo-counts would be known better by."""
+        right, wrong = (1.0, 1.0) if counts is None else counts
+        certainty = outcomes.max(1)
+        return Prospects(
+            information, outcomes, teaches, rate_information(certainty, float(right), float(wrong))
+        )
+
+    def best(
+        self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]
+    ) -> int | None:
+        """One of the best of the eligible ones, or now and then any; None if there are none."""
+        places = np.flatnonzero(eligible)
+        if not len(places):
+            return None
+        if self.explores():
+            return int(self.generator.choice(places))
+        top = worth[places].max()
+        return int(self.generator.choice(places[worth[places] >= top]))

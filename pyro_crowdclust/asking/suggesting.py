@@ -1,0 +1,164 @@
+"""``suggest``: what to ask next, and of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust.asking.beliefs import Beliefs
+from pyro_crowdclust.asking.criteria import Criterion, InformationGain
+from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.pages import Pages
+from pyro_crowdclust.asking.situation import Situation
+from pyro_crowdclust.data.tables import count as counted
+from pyro_crowdclust.protocols import FittedModel
+
+
+class Kind(Protocol):
+    """A kind of question: ``Pages``, ``Pairs`` or ``Labels``."""
+
+    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
+        """So many questions of the kind."""
+
+
+@dataclass(frozen=True, repr=False)
+class Suggestions:
+    """The next questions.
+
+    Attributes
+    ----------
+    frame
+        One row per pair (``left, right, worker, gain``), per item of a page (``page, item, worker,
+        gain``) or per item to label (``item, worker, gain``), with the user's own ids, ``worker``
+        the one to ask, or missing where there is nobody, and ``gain`` in nats. The most valuable
+        questions come first, but for those that explore.
+    price
+        Of all of them together.
+    """
+
+    frame: pd.DataFrame
+    price: float
+
+    def __len__(self) -> int:
+        """Number of questions: of pages, pairs or items to label."""
+        return self.frame["page"].nunique() if "page" in self.frame else len(self.frame)
+
+    @property
+    def expected_gain(self) -> float:
+        """Expected information about what is wanted, in nats."""
+        return float(self.frame["gain"].sum())
+
+    def __repr__(self) -> str:
+        kind = "page" if "page" in self.frame else "pair" if "left" in self.frame else "item"
+        lines = [
+            f"Suggestions({counted(len(self), kind)} to ask about, price {self.price:g})",
+            f"expected gain {self.expected_gain:.1f} nats",
+        ]
+        first = "page" if kind == "page" else self.frame.columns[0]
+        questions = self.frame.drop_duplicates(first) if kind == "page" else self.frame
+        shares = questions["worker"].value_counts()
+        if len(shares):
+            asked = ", ".join(f"{worker!r} {number}" for worker, number in shares.head(5).items())
+            lines.append(f"workers: {asked}{', ...' if len(shares) > 5 else ''}")
+        return "\n".join(lines)
+
+
+def suggest(
+    result: FittedModel,
+    kind: Kind = Pages(),  # noqa: B008, frozen
+    *,
+    count: int = 20,
+    criterion: Criterion = InformationGain(),  # noqa: B008, frozen
+    of: Iterable[Hashable] | None = None,
+    workers: Iterable[Hashable] | None = None,
+    prices: Mapping[Hashable, float] | None = None,
+    loads: Mapping[Hashable, float] | None = None,
+    exploration: float = 0.1,
+    seed: int = 0,
+) -> Suggestions:
+    """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
+
+    Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
+    A worker is never asked again about a pair, or an item on a page or to label.
+
+    Parameters
+    ----------
+    result
+        A fit.
+    kind
+        ``Pages(size=12)`` to sort into groups, ``Pairs()``, or ``Labels()``.
+    count
+        How many: pages, pairs, or items.
+    criterion
+        ``InformationGain()``, ``WorkerInformation()`` to measure workers, ``Margin()`` without
+        workers, or ``Random()``.
+    of
+        Items whose clusters are wanted; default all.
+    workers
+        Who can be asked, by ids; new ones, too, who first get known items among others, to be
+        measured. Default: those of the fit.
+    prices
+        Of a question by worker; 1 for those left out.
+    loads
+        Questions that a worker takes at most; those left out take any number.
+    exploration
+        Share of the questions that are drawn at random, against a model that is wrong and sure.
+    seed
+        Of all that is drawn.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of range, unknown items, or a result without q(z).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.asking import Pairs, suggest
+    >>> from pyro_crowdclust.interface import cluster
+    >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 4 * (np.arange(60) % 2)[:, None]
+    >>> answers = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": list("aab"), "label": [1, 0, 1]}
+    >>> result = cluster(features, answers, num_clusters=4, progress=False)
+    >>> suggestions = suggest(result, Pairs(), count=5)
+    >>> suggestions.frame.columns.tolist(), len(suggestions)
+    (['left', 'right', 'worker', 'gain'], 5)
+    """
+    _check(count, exploration)
+    generator = np.random.default_rng(seed)
+    data = result.data
+    asked = Asked(data)
+    everybody = Crowd.of(result, None, None, None, generator)
+    num_clusters = result.probabilities.shape[1]
+    reliability = everybody.reliability(everybody.rates, num_clusters)
+    if everybody.confusion is not None:
+        reliability = everybody.label_reliability()
+    wanted = np.ones(data.num_items)
+    if of is not None:
+        wanted = np.zeros(data.num_items)
+        wanted[data.item_positions(of).numpy()] = 1.0
+    crowd = Crowd.of(result, workers, prices, loads, generator)
+    situation = Situation(
+        item_ids=data.item_ids,
+        beliefs=Beliefs.of(result, asked.heard(reliability), wanted),
+        crowd=crowd,
+        asked=asked,
+        criterion=criterion,
+        exploration=exploration,
+        generator=generator,
+    )
+    frame = kind.compose(situation, count)
+    questions = frame.drop_duplicates("page") if "page" in frame else frame
+    price_of = dict(zip(crowd.ids, crowd.prices, strict=True))
+    price = sum(price_of.get(worker, 1.0) for worker in questions["worker"])
+    return Suggestions(frame, float(price))
+
+
+def _check(count: int, exploration: float) -> None:
+    if count < 1:
+        raise ValueError(f"count is {count}, but at least 1 question must be asked for")
+    if not 0 <= exploration <= 1:
+        raise ValueError(f"exploration is {exploration}, but is a share, from 0 to 1")

@@ -1,0 +1,140 @@
+"""What ``suggest`` returns, whatever it chooses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust.asking import (
+    InformationGain,
+    Labels,
+    Margin,
+    Pages,
+    Pairs,
+    Random,
+    WorkerInformation,
+    suggest,
+)
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
+
+CRITERIA = [InformationGain(), WorkerInformation(), Margin(), Random()]
+NAMES = [f"item {number}" for number in range(80)]
+
+
+def problem(kind="pairs"):
+    """Four overlapping kinds of named items, and two workers, one of whom guesses."""
+    truth = np.arange(80) % 4
+    features = 3.0 * np.eye(4)[truth] + np.random.default_rng(0).normal(size=(80, 4))
+    if kind == "pairs":
+        table = simulate_pairs(truth, [0.95, 0.5], [0.95, 0.5], pairs_per_worker=60, seed=0)
+        table[["left", "right"]] = np.array(NAMES)[table[["left", "right"]]]
+        return CrowdData(features, pairs=table, item_ids=NAMES), truth
+    table = simulate_placements(truth, [0.95, 0.4], pages_per_worker=3, page_size=8, seed=0)
+    table["item"] = np.array(NAMES)[table["item"]]
+    return CrowdData(features, placements=table, item_ids=NAMES), truth
+
+
+def fitted(data):
+    workers = (TwoCoin if data.placements is None else SortedPages)(data.num_workers)
+    parts = DirichletWeights(6), GaussianComponents(6, 4), Identity(), workers
+    model = SemiCrowdsourcedMixture(*parts)
+    return fit(
+        model,
+        MessagePassingGuide(model),
+        data,
+        batch_size=None,
+        step_size=1.0,
+        epochs=20,
+        dtype=torch.float64,
+        progress=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def by_pairs():
+    return fitted(problem("pairs")[0])
+
+
+@pytest.fixture(scope="module")
+def by_pages():
+    return fitted(problem("pages")[0])
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: type(criterion).__name__)
+@pytest.mark.parametrize("source", ["by_pairs", "by_pages"])
+def test_every_criterion_suggests_every_kind(source, criterion, request):
+    result = request.getfixturevalue(source)
+    pages = suggest(result, Pages(6), count=3, criterion=criterion)
+    assert len(pages) == 3
+    assert pages.frame.columns.tolist() == ["page", "item", "worker", "gain"]
+    assert pages.frame.groupby("page")["item"].nunique().tolist() == [6, 6, 6]
+    assert pages.frame.groupby("page")["worker"].nunique().tolist() == [1, 1, 1]
+    pairs = suggest(result, Pairs(), count=7, criterion=criterion)
+    assert pairs.frame.columns.tolist() == ["left", "right", "worker", "gain"]
+    assert (pairs.frame["left"] != pairs.frame["right"]).all()
+    labels = suggest(result, Labels(), count=5, criterion=criterion)
+    assert labels.frame.columns.tolist() == ["item", "worker", "gain"]
+    assert (len(pairs), len(labels)) == (7, 5)
+    for suggestions, column in ((pages, "item"), (pairs, "left"), (labels, "item")):
+        assert set(suggestions.frame[column]) <= set(NAMES)
+        assert (suggestions.frame["gain"] >= 0).all()
+        assert suggestions.expected_gain > 0
+        assert suggestions.price == len(suggestions)
+        assert len(repr(suggestions).splitlines()) == 3
+
+
+def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
+    asked = by_pairs.data.pairs
+    before = {(frozenset(row[:2]), row[2]) for row in asked.itertuples(index=False)}
+    among = asked[["left", "right"]]
+    again = suggest(by_pairs, Pairs(among=among), count=1000).frame
+    assert len(again) > 50
+    after = {(frozenset(row[:2]), row[2]) for row in again.itertuples(index=False)}
+    assert len(after) == len(again)
+    assert before.isdisjoint(after)
+    placed = by_pages.data.pages
+    pages = suggest(by_pages, Pages(8), count=5).frame
+    sorted_before = set(zip(placed["item"], placed["worker"], strict=True))
+    assert sorted_before.isdisjoint(zip(pages["item"], pages["worker"], strict=True))
+
+
+def test_suggestions_repeat_with_their_seed(by_pairs):
+    frames = [suggest(by_pairs, Pages(5), count=4, seed=seed).frame for seed in (3, 3, 4)]
+    assert frames[0].equals(frames[1])
+    assert not frames[0].equals(frames[2])
+
+
+def test_only_what_is_allowed_is_asked(by_pairs):
+    items = NAMES[:10]
+    among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}
+    frame = suggest(by_pairs, Labels(among=among), count=30).frame
+    assert set(frame["item"]) <= set(items)
+    only = {"left": [NAMES[0]], "right": [NAMES[40]], "worker": [1]}
+    frame = suggest(by_pairs, Pairs(among=only), count=3).frame
+    assert frame[["left", "right", "worker"]].to_numpy().tolist() == [[NAMES[0], NAMES[40], 1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"count": 0}, "count is 0"),
+        ({"exploration": 1.5}, "exploration is 1.5"),
+        ({"prices": {0: 0.0}}, "prices of worker 0 is 0.0"),
+        ({"of": ["nobody"]}, "nobody"),
+    ],
+)
+def test_bad_arguments_are_named(by_pairs, options, message):
+    with pytest.raises(ValueError, match=message):
+        suggest(by_pairs, **options)
+
+
+def test_a_page_needs_two_items():
+    with pytest.raises(ValueError, match="size is 1"):
+        Pages(1)
