@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import components_for
-from pyro_crowdclust.interface.csv_files import write_csv
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (

@@ -36,6 +36,17 @@ def write_csv(frame: pd.DataFrame, file: Path | TextIO, *, index: bool = True) -
     safe.to_csv(file, index=index)
 
 
+def as_written(cell: str) -> str:
+    """A cell without the apostrophe that ``write_csv`` put in front of it.
+
+    Examples
+    --------
+    >>> as_written("'=1+1"), as_written("'tis")
+    ('=1+1', "'tis")
+    """
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_BEGINS_A_FORMULA) else cell
+
+
 def _quoted(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_quoted, value))

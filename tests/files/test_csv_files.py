@@ -7,7 +7,7 @@ import io
 import pandas as pd
 import pytest
 
-from pyro_crowdclust.interface.csv_files import write_csv
+from pyro_crowdclust.files.csv_files import as_written, write_csv
 
 
 def written(frame: pd.DataFrame, **options) -> pd.DataFrame:
@@ -56,3 +56,9 @@ def test_the_frame_is_left_as_it_is():
     frame = pd.DataFrame({"a": ["=1"]}, index=["@b"])
     write_csv(frame, io.StringIO())
     assert frame.loc["@b", "a"] == "=1"
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+cmd", "@ann", "-x", "-3", "'tis", "a", ""])
+def test_cells_come_back_as_they_were(cell):
+    found = written(pd.DataFrame({"a": [cell]}), index=False)
+    assert as_written(found["a"][0]) == cell

@@ -1,0 +1,34 @@
+"""Questions out to the tools that people answer in, and what they said back in.
+
+A format is an object with the verbs of ``Format``: ``tasks`` makes of a table of questions what a
+tool takes, ``answers`` makes of what it exports the tables that ``CrowdData`` takes.
+``write_tasks`` and ``read_answers`` do so with files.
+"""
+
+from pyro_crowdclust.exchange.answers import CrowdAnswers
+from pyro_crowdclust.exchange.argilla import Argilla
+from pyro_crowdclust.exchange.crowd_kit import CrowdKit
+from pyro_crowdclust.exchange.dedupe import Dedupe
+from pyro_crowdclust.exchange.formats import FORMATS, Format, read_answers, write_tasks
+from pyro_crowdclust.exchange.html_page import HtmlPage
+from pyro_crowdclust.exchange.items import ShownItems, picture_frame
+from pyro_crowdclust.exchange.label_studio import LabelStudio
+from pyro_crowdclust.exchange.plain_csv import PlainCsv
+from pyro_crowdclust.exchange.prodigy import Prodigy
+
+__all__ = [
+    "FORMATS",
+    "Argilla",
+    "CrowdAnswers",
+    "CrowdKit",
+    "Dedupe",
+    "Format",
+    "HtmlPage",
+    "LabelStudio",
+    "PlainCsv",
+    "Prodigy",
+    "ShownItems",
+    "picture_frame",
+    "read_answers",
+    "write_tasks",
+]

@@ -1,0 +1,182 @@
+"""What people said, as the tables that ``CrowdData`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.exchange.questions import Question
+
+_COLUMNS = {
+    "pairs": ["left", "right", "worker", "label"],
+    "placements": ["page", "item", "worker", "group"],
+    "labels": ["item", "worker", "label"],
+    "unanswered": ["left", "right", "page", "item", "worker"],
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a worker said to a question.
+
+    Attributes
+    ----------
+    question, worker
+        Who answered what.
+    answer
+        What the question calls an answer; None where there is none.
+    seconds
+        How long it took, if that is known.
+    """
+
+    question: Question
+    worker: Hashable
+    answer: Any
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class CrowdAnswers:
+    """Answers that came back, table by table.
+
+    Attributes
+    ----------
+    pairs
+        ``left, right, worker, label``: 1 for "same", 0 for "different"; or the words, in a table
+        that somebody filled in.
+    placements
+        ``page, item, worker, group``: pages that people sorted.
+    labels
+        ``item, worker, label``.
+    unanswered
+        ``left, right, page, item, worker``: what somebody skipped or could not tell, one row per
+        pair, item of a page or item.
+
+    Where a tool measures it, ``seconds`` is what the answer, or the whole page, took. A page that
+    several workers sorted has an id for each, such as ``3 of ann``.
+    """
+
+    pairs: pd.DataFrame
+    placements: pd.DataFrame
+    labels: pd.DataFrame
+    unanswered: pd.DataFrame
+
+    @classmethod
+    def of(cls, said: Iterable[Said]) -> CrowdAnswers:
+        """Tables of answers; of two by one worker to the same question the last counts.
+
+        Raises
+        ------
+        ValueError
+            If an answer is none to its question.
+
+        Examples
+        --------
+        >>> from pyro_crowdclust.exchange.questions import PairQuestion
+        >>> ants, others = PairQuestion("ant", "bee"), PairQuestion("ant", "cat")
+        >>> answers = CrowdAnswers.of([Said(ants, "ann", "same"), Said(others, "ann", None)])
+        >>> answers
+        CrowdAnswers(1 pair, 1 unanswered)
+        >>> answers.pairs
+          left right worker  label
+        0  ant   bee    ann      1
+        """
+        last = {(one.question, one.worker): one for one in said}
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _COLUMNS}
+        for one in last.values():
+            for table, values in one.question.rows(one.answer):
+                took = {"seconds": one.seconds} if one.seconds is not None else {}
+                rows[table].append({**values, "worker": one.worker, **took})
+        return cls.of_tables(**{name: pd.DataFrame(found) for name, found in rows.items() if found})
+
+    @classmethod
+    def of_tables(cls, **tables: pd.DataFrame) -> CrowdAnswers:
+        """Tables of some of the four kinds, by name; the others are empty."""
+        whole = {
+            name: _with_columns(tables.get(name, pd.DataFrame()), columns)
+            for name, columns in _COLUMNS.items()
+        }
+        whole["placements"] = _with_own_pages(whole["placements"])
+        return cls(**whole)
+
+    @classmethod
+    def joined(cls, parts: Iterable[CrowdAnswers]) -> CrowdAnswers:
+        """All answers of several files.
+
+        Raises
+        ------
+        ValueError
+            If a worker sorted a page in two of them: which groups are the same is not known.
+        """
+        found: dict[str, list[pd.DataFrame]] = {name: [] for name in _COLUMNS}
+        seen: set[tuple[Hashable, Hashable]] = set()
+        for part in parts:
+            pages = {*zip(part.placements["page"], part.placements["worker"], strict=True)}
+            if twice := sorted(seen & pages, key=str):
+                page, worker = twice[0]
+                raise ValueError(
+                    f"{show(worker)} sorted page {show(page)} in two of the files: leave out the "
+                    "older one, or rename its pages"
+                )
+            seen |= pages
+            for name, some in found.items():
+                some += [table for table in [getattr(part, name)] if len(table)]
+        return cls.of_tables(
+            **{name: pd.concat(some, ignore_index=True) for name, some in found.items() if some}
+        )
+
+    def for_items(self, item_ids: Iterable[Hashable]) -> CrowdAnswers:
+        """The same answers with the items' own ids, where a file made texts of them.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"item": ["7"], "worker": ["ann"], "label": ["dog"]})
+        >>> CrowdAnswers.of_tables(labels=table).for_items([6, 7, 8]).labels["item"].tolist()
+        [7]
+        """
+        own = {str(item): item for item in item_ids}
+        changed = {}
+        for name in _COLUMNS:
+            table = getattr(self, name)
+            columns = table.columns.intersection(["left", "right", "item"])
+            ids = {
+                column: [item if pd.isna(item) else own.get(str(item), item) for item in values]
+                for column, values in table[columns].items()
+            }
+            changed[name] = table.assign(
+                **{column: pd.Series(of, table.index) for column, of in ids.items()}
+            )
+        return CrowdAnswers(**changed)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The answers that there are, under the names by which ``CrowdData`` takes them."""
+        names = [field.name for field in fields(self) if field.name != "unanswered"]
+        return {name: getattr(self, name) for name in names if len(getattr(self, name))}
+
+    def __repr__(self) -> str:
+        counts = {name.removesuffix("s"): len(table) for name, table in self.tables().items()}
+        words = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in counts.items()]
+        return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
+
+
+def _with_columns(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """The table with these columns in front."""
+    return table.reindex(columns=[*columns, *table.columns.difference(columns, sort=False)])
+
+
+def _with_own_pages(placements: pd.DataFrame) -> pd.DataFrame:
+    """The placements with a page of its own for every worker, where several sorted the same."""
+    shared = placements.groupby("page")["worker"].transform("nunique") > 1
+    if not shared.any():
+        return placements
+    names = [
+        f"{page} of {worker}" if several else page
+        for page, worker, several in zip(
+            placements["page"], placements["worker"], shared, strict=True
+        )
+    ]
+    return placements.assign(page=pd.Series(names, placements.index, dtype=object))

@@ -1,0 +1,116 @@
+"""Argilla 2: records as dictionaries and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.questions import (
+    CANNOT_TELL,
+    PageQuestion,
+    Question,
+    question_about,
+    read_questions,
+)
+from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, records
+
+
+@dataclass(frozen=True)
+class Argilla:
+    """Argilla's records, for a dataset whose label question is called ``answer``.
+
+    The labels of that question are ``same``, ``different`` and ``can't tell`` for pairs, the
+    classes and ``can't tell`` for labels; its fields ``text_1``, ``text_2`` and ``image_1``,
+    ``image_2``, as far as items have them. ``rg.Record.from_dict`` makes records of the tasks, and
+    ``dataset.records.to_list()`` or ``to_json`` the export. A suggestion counts as the answer of
+    its agent. Argilla cannot sort pages.
+
+    Parameters
+    ----------
+    question
+        Name of the label question.
+    suggestions
+        Whether models count as workers, under the name of their ``agent``.
+
+    Examples
+    --------
+    >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
+    >>> (record,) = Argilla().tasks(pairs)
+    >>> record["fields"], record["metadata"]
+    ({'text_1': 'ant', 'text_2': 'bee'}, {'left': 'ant', 'right': 'bee'})
+    """
+
+    question: str = "answer"
+    suggestions: bool = True
+
+    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+        """Records to log.
+
+        Raises
+        ------
+        ValueError
+            For pages, and for items that are not among ``items``.
+        """
+        shown = ShownItems.of(items)
+        return [_record(question, shown) for question in read_questions(questions)]
+
+    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+        """The records, as ``dataset.records.from_json`` reads them."""
+        return {"records.json": dump_json(self.tasks(questions, items))}
+
+    def parse(self, text: str) -> Any:
+        """The records in a file."""
+        return parse_json(text)
+
+    def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
+        """What people and models said, from exported records.
+
+        Raises
+        ------
+        ValueError
+            Naming the record and the field.
+        """
+        return CrowdAnswers.of(said for one in records(export, "record") for said in self._of(one))
+
+    def _of(self, record: Record) -> Iterator[Said]:
+        try:
+            question = question_about(record.get("metadata", Mapping))
+        except ValueError as error:
+            raise record.wrong(error) from error
+        for response in record.record("responses").records(self.question, "response"):
+            yield Said(question, response.get("user_id", str), _answer(response))
+        made = record.maybe("suggestions", Mapping, {})
+        if self.suggestions and self.question in made:
+            suggestion = Record(made, f"{record.place}, suggestions").record(self.question)
+            yield Said(question, suggestion.maybe("agent", str, "model"), _answer(suggestion))
+
+
+def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
+    if isinstance(question, PageQuestion):
+        raise ValueError("Argilla cannot sort pages: ask pairs, or another tool")
+    fields = {}
+    for place, item in enumerate(question.items, 1):
+        if shown.has_images:
+            fields[f"image_{place}"] = shown.image(item)
+        if shown.has_texts:
+            fields[f"text_{place}"] = shown.text(item)
+    about = question.about()
+    name = "/".join(map(str, about.values()))
+    assigned = {} if question.worker is None else {"worker": question.worker}
+    return {
+        "id": name,
+        "fields": fields,
+        "metadata": {**about, **assigned},
+        "suggestions": {},
+        "responses": {},
+    }
+
+
+def _answer(record: Record) -> str | None:
+    value = record.maybe("value", str)
+    return None if value == CANNOT_TELL else value

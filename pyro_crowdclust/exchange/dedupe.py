@@ -1,0 +1,138 @@
+"""dedupe: its training data, pairs of records that match or are distinct."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.questions import (
+    DIFFERENT,
+    SAME,
+    PairQuestion,
+    read_questions,
+)
+from pyro_crowdclust.exchange.records import Record, dump_json, parse_json
+
+_LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}
+
+
+@dataclass(frozen=True)
+class Dedupe:
+    """Training data of dedupe: ``match``, ``distinct`` and ``uncertain`` pairs of records.
+
+    A record is the row of an item with its id as one more field, which dedupe's variables need
+    not name. Pairs that stand open are ``uncertain``; who decides one moves it to another list.
+
+    Parameters
+    ----------
+    id_field
+        The field of a record that holds the id of its item.
+    worker
+        Whose answers the file holds: it does not say.
+
+    Examples
+    --------
+    >>> shops = pd.DataFrame({"name": ["Bob's", "Bobs"]}, index=["s1", "s2"])
+    >>> pairs = pd.DataFrame({"left": ["s1"], "right": ["s2"]})
+    >>> tasks = Dedupe().tasks(pairs, shops)
+    >>> tasks["uncertain"]
+    [({'item': 's1', 'name': "Bob's"}, {'item': 's2', 'name': 'Bobs'})]
+    >>> Dedupe(worker="ann").answers({"match": tasks["uncertain"], "distinct": []}).pairs
+      left right worker  label
+    0   s1    s2    ann      1
+    """
+
+    id_field: str = "item"
+    worker: Hashable = "dedupe"
+
+    def tasks(
+        self, questions: pd.DataFrame, items: Items = None
+    ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
+        """The pairs as training data in which all of them are uncertain.
+
+        Raises
+        ------
+        ValueError
+            For pages and labels, and for items that are not among ``items``.
+        """
+        shown = ShownItems.of(items)
+        asked = read_questions(questions)
+        if not all(isinstance(question, PairQuestion) for question in asked):
+            raise ValueError("dedupe knows pairs of records alone: ask pairs, or another tool")
+        pairs = [self._records(question.items, shown) for question in asked]
+        return {"match": [], "distinct": [], "uncertain": pairs}
+
+    def training(
+        self,
+        pairs: pd.DataFrame,
+        items: Items = None,
+    ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
+        """Answers about pairs as training data, for ``dedupe.Dedupe.mark_pairs``.
+
+        Parameters
+        ----------
+        pairs
+            ``left, right, label``, one row per pair: 1 for a match, 0 for distinct.
+        items
+            The records, one row per id.
+        """
+        shown = ShownItems.of(items)
+        frame = read_table(pairs, "pairs", ["left", "right", "label"])
+        found: dict[str, list] = {"match": [], "distinct": []}
+        for left, right, label in frame.itertuples(index=False):
+            found["match" if label else "distinct"].append(self._records((left, right), shown))
+        return found
+
+    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+        """Training data in which all pairs are uncertain, as dedupe writes it."""
+        tasks = self.tasks(questions, items)
+        marked = {name: list(map(_marked, pairs)) for name, pairs in tasks.items()}
+        return {"training.json": dump_json(marked)}
+
+    def parse(self, text: str) -> Any:
+        """The training data in a file."""
+        return parse_json(text)
+
+    def answers(self, export: Mapping[str, Iterable]) -> CrowdAnswers:
+        """What was said of pairs, from training data.
+
+        Raises
+        ------
+        ValueError
+            Naming the list, the pair and the field.
+        """
+        training = Record.of(export, "the training data")
+        if not {"match", "distinct"} <= training.fields.keys():
+            raise training.wrong(f"it lacks match or distinct; it has {list(training.fields)}")
+        said = []
+        for name, answer in _LISTS.items():
+            for number, pair in enumerate(training.maybe(name, Sequence, ()), 1):
+                said.append(Said(self._question(pair, f"{name} {number}"), self.worker, answer))
+        return CrowdAnswers.of(said)
+
+    def _records(
+        self, items: Sequence[Hashable], shown: ShownItems
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        left, right = ({self.id_field: item, **shown.fields(item)} for item in items)
+        return left, right
+
+    def _question(self, pair: Any, place: str) -> PairQuestion:
+        # In a file dedupe marks what is a tuple.
+        both = pair.get("__value__") if isinstance(pair, Mapping) else pair
+        if not isinstance(both, Sequence) or isinstance(both, str) or len(both) != 2:
+            raise ValueError(f"{place} is {show(pair)}, but must be a pair of records")
+        left, right = (
+            Record.of(one, f"{place}, record {side}").get(self.id_field, (str, int))
+            for side, one in enumerate(both, 1)
+        )
+        return PairQuestion(left, right)
+
+
+def _marked(pair: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"__class__": "tuple", "__value__": list(pair)}

@@ -1,0 +1,122 @@
+"""One self-contained page on which a person sorts items into groups, without any server."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.exchange.answers import CrowdAnswers
+from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.people import files_by_worker
+from pyro_crowdclust.exchange.plain_csv import PlainCsv
+from pyro_crowdclust.exchange.questions import PageQuestion, Question, read_questions
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """A page to sort on: a single file, which asks for no other and for no network.
+
+    People drag items into groups, or pick them by keys or fingers, say "can't tell", and go on
+    where they left off in the same browser. They save a table of ``page, item, worker, group,
+    seconds``, where a group that is left empty is "can't tell". Pictures are put into the file;
+    where items have pictures or texts, their ids are not shown.
+
+    Parameters
+    ----------
+    title
+        Headline of the page.
+    sentence
+        What to do, in a sentence.
+
+    Examples
+    --------
+    >>> pages = pd.DataFrame({"page": [1, 1], "item": ["ant", "bee"]})
+    >>> text = HtmlPage(title="Insects").tasks(pages, {"ant": "six legs", "bee": "and wings"})
+    >>> text[:15], "six legs" in text
+    ('<!doctype html>', True)
+    """
+
+    title: str = "Sort into groups"
+    sentence: str = PageQuestion.sentence
+
+    def tasks(self, questions: pd.DataFrame, items: Items = None) -> str:
+        """The page, for all questions.
+
+        Raises
+        ------
+        ValueError
+            For questions that are no pages, items that are not among ``items``, and pictures that
+            are addresses elsewhere.
+        """
+        return self._page(read_questions(questions), ShownItems.of(items))
+
+    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+        """A page for every worker, or one where nobody is named."""
+        shown = ShownItems.of(items)
+        by_file = files_by_worker(read_questions(questions), "sort", ".html")
+        return {name: self._page(own, shown) for name, own in by_file.items()}
+
+    def parse(self, text: str) -> pd.DataFrame:
+        """The table in a file that somebody saved."""
+        return PlainCsv().parse(text)
+
+    def answers(self, export: pd.DataFrame) -> CrowdAnswers:
+        """What people said, from the table that they saved.
+
+        Raises
+        ------
+        ValueError
+            Where a column is missing.
+        """
+        return PlainCsv().answers(export)
+
+    def _page(self, questions: Sequence[Question], shown: ShownItems) -> str:
+        pages = [_page(question, shown) for question in questions]
+        workers = {question.worker for question in questions}
+        worker = workers.pop() if len(workers) == 1 else None
+        content = {"worker": "" if worker is None else str(worker), "pages": pages}
+        # A browser keeps what was sorted under this name: the same questions, the same person.
+        key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        # "<" could close the script that holds the data.
+        data = json.dumps({"key": key, **content}, ensure_ascii=False).replace("<", "\\u003c")
+        page = _source("sort.html")
+        for name, text in (
+            ("{{title}}", html.escape(self.title)),
+            ("{{sentence}}", html.escape(self.sentence)),
+            ("{{style}}", _source("sort.css")),
+            ("{{script}}", _source("sort.js")),
+            ("{{data}}", data),
+        ):
+            page = page.replace(name, text)
+        return page
+
+
+def _page(question: Question, shown: ShownItems) -> dict[str, Any]:
+    if not isinstance(question, PageQuestion):
+        raise ValueError("the page is to sort on: ask pages, or another tool")
+    return {"page": question.page, "items": [_item(item, shown) for item in question.items]}
+
+
+def _item(item: Any, shown: ShownItems) -> dict[str, Any]:
+    entry = {"item": item}
+    if shown.has_texts:
+        entry["text"] = shown.text(item)
+    if shown.has_images:
+        image = shown.image(item)
+        if not image.startswith("data:"):
+            raise ValueError(
+                f"image of item {item!r} is at {image}, but the page uses no network: name a file"
+            )
+        entry["image"] = image
+    return entry
+
+
+def _source(name: str) -> str:
+    return (files(__package__) / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,196 @@
+"""What people are shown of the items that they are asked about."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import struct
+import zlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Num
+
+from pyro_crowdclust.data.tables import show, unknown
+
+# Addresses that a tool fetches by itself; everything else is a file to put in.
+_ADDRESSES = ("http://", "https://", "s3://", "gs://", "data:")
+
+
+@dataclass(frozen=True)
+class ShownItems:
+    """Items as people see them: a picture, texts, or both.
+
+    Parameters
+    ----------
+    frame
+        One row per item, under its id. A column ``image`` holds the names of picture files or
+        their addresses (``https:``, ``data:``); all other columns are shown as text. None: an item
+        is shown by its id.
+
+    Examples
+    --------
+    >>> birds = pd.DataFrame({"size": ["small"], "song": ["loud"]}, index=["wren"])
+    >>> ShownItems(birds).text("wren").splitlines()
+    ['size: small', 'song: loud']
+    >>> ShownItems(None).text("wren")
+    'wren'
+    """
+
+    frame: pd.DataFrame | None
+
+    @classmethod
+    def of(cls, items: Items) -> ShownItems:
+        """Items from a data frame, from one text per id, or as they are.
+
+        Raises
+        ------
+        ValueError
+            If an id is there twice.
+        """
+        if isinstance(items, ShownItems):
+            return items
+        if items is None:
+            return cls(None)
+        if not isinstance(items, pd.DataFrame):
+            items = pd.Series(items).rename("text").to_frame()
+        if items.index.has_duplicates:
+            twice = show(items.index[int(items.index.duplicated().argmax())])
+            raise ValueError(f"items have two rows {twice}: drop one of them")
+        return cls(items)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there are pictures."""
+        return self.frame is not None and "image" in self.frame
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there is anything but pictures."""
+        return self.frame is None or any(name != "image" for name in self.frame.columns)
+
+    def fields(self, item: Hashable) -> dict[str, Any]:
+        """The columns of an item, as plain values; empty cells are None.
+
+        Raises
+        ------
+        ValueError
+            If there is no such item.
+        """
+        if self.frame is None:
+            return {"text": str(item)}
+        if item not in self.frame.index:
+            raise ValueError(
+                f"a question is about the item {show(item)}, {unknown(self.frame.index, item)}"
+            )
+        row = int(self.frame.index.get_indexer(pd.Index([item]))[0])
+        cells = {str(name): column.iloc[row] for name, column in self.frame.items()}
+        return {name: None if pd.isna(cell) else _plain(cell) for name, cell in cells.items()}
+
+    def text(self, item: Hashable) -> str:
+        """The texts of an item; with the names of their columns, where there are several."""
+        texts = {name: value for name, value in self.fields(item).items() if name != "image"}
+        if len(texts) == 1:
+            (value,) = texts.values()
+            return "" if value is None else str(value)
+        return "\n".join(f"{name}: {value}" for name, value in texts.items() if value is not None)
+
+    def image(self, item: Hashable) -> str:
+        """Address of the picture of an item; a file's content becomes one (``data:``).
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be read, or is no picture.
+        """
+        value = self.fields(item)["image"]
+        if value is None:
+            raise ValueError(f"item {show(item)} has no image: fill in its file, or drop the row")
+        address = str(value)
+        if address.startswith(_ADDRESSES):
+            return address
+        kind = mimetypes.guess_type(address)[0] or ""
+        if not kind.startswith("image/"):
+            raise ValueError(
+                f"image of item {show(item)}: {address} does not end as pictures do (.png, .jpg)"
+            )
+        try:
+            content = Path(address).read_bytes()
+        except OSError as error:
+            raise ValueError(
+                f"image of item {show(item)}: cannot read {address} ({error.strerror or error})"
+            ) from error
+        return _data_address(kind, content)
+
+
+# What every format takes to show: rows of a table, a text for every id, or nothing but the ids.
+Items = pd.DataFrame | pd.Series | Mapping[Any, Any] | ShownItems | None
+
+
+def picture_frame(
+    pictures: Num[np.ndarray, "item height width ..."], ids: pd.Index | None = None
+) -> pd.DataFrame:
+    """Arrays of pixels as pictures to show: a data frame with one column ``image``.
+
+    Parameters
+    ----------
+    pictures
+        Grey, ``[item, height, width]``, or red, green and blue, with a last axis of 3. Integers
+        from 0 to 255; others are stretched so that the largest value of all is white.
+    ids
+        Ids of the items; default their positions.
+
+    Raises
+    ------
+    ValueError
+        If the array has another shape, or negative values.
+
+    Examples
+    --------
+    >>> frame = picture_frame(np.zeros((2, 8, 8)), pd.Index(["a", "b"]))
+    >>> frame.loc["a", "image"][:22]
+    'data:image/png;base64,'
+    """
+    pictures = np.asarray(pictures)
+    if pictures.ndim not in (3, 4) or (pictures.ndim == 4 and pictures.shape[3] != 3):
+        raise ValueError(
+            f"pictures have the shape {list(pictures.shape)}, but must be [item, height, width], "
+            "perhaps with a last axis of 3 colours"
+        )
+    if pictures.size and not pictures.min() >= 0:
+        raise ValueError("pictures have negative or missing values: white is the largest, black 0")
+    if pictures.dtype != np.uint8:
+        scale = 255.0 / max(float(pictures.max(initial=0)), 1e-300)
+        pictures = np.round(pictures * scale).astype(np.uint8)
+    images = [_data_address("image/png", _png(one)) for one in pictures]
+    return pd.DataFrame({"image": images}, index=pd.RangeIndex(len(images)) if ids is None else ids)
+
+
+def _png(pixels: Num[np.ndarray, "height width ..."]) -> bytes:
+    """A picture of bytes in the PNG format (ISO 15948): each row is unfiltered."""
+    height, width = pixels.shape[:2]
+    colour = 2 if pixels.ndim == 3 else 0
+    rows = np.ascontiguousarray(pixels).reshape(height, -1)
+    raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        checked = name + data
+        return struct.pack(">I", len(data)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(raw, 9)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def _data_address(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (str, int, float, bool)) else str(value)

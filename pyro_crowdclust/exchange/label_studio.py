@@ -1,0 +1,232 @@
+"""Label Studio: tasks and a labelling configuration to it, its JSON export back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import pandas as pd
+
+from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.questions import (
+    CANNOT_TELL,
+    DIFFERENT,
+    SAME,
+    LabelQuestion,
+    PageQuestion,
+    PairQuestion,
+    Question,
+    question_about,
+    read_questions,
+)
+from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, records
+
+# Names of the controls of the configuration, under which their results come back.
+_CHOICE, _GROUPS = "answer", "groups"
+# The ranker keeps what was left in the list under this name.
+_NOT_MOVED = "_"
+
+
+@dataclass(frozen=True)
+class LabelStudio:
+    """Label Studio's tasks, its labelling configuration, and its JSON export.
+
+    Pairs and labels are choices, pages a list of items to be moved to buckets. Back come the
+    annotations of every person, but for cancelled ones, and the predictions of every model.
+
+    Parameters
+    ----------
+    classes
+        Of questions for labels: what there is to choose from.
+    num_groups
+        How many buckets a page has; default one for every item of the largest page, at most 8.
+    workers
+        Names of people by the number that Label Studio has for them (``completed_by``); others
+        keep their address, or their number as text.
+    predictions
+        Whether models count as workers, under their ``model_version``.
+    sentence
+        What people read above the task; default a sentence for each kind of question.
+
+    Examples
+    --------
+    >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
+    >>> LabelStudio().tasks(pairs, {"ant": "six legs", "bee": "six legs, wings"})
+    [{'data': {'left': 'ant', 'right': 'bee', 'text_1': 'six legs', 'text_2': 'six legs, wings'}}]
+    """
+
+    classes: Sequence[str] = ()
+    num_groups: int | None = None
+    workers: Mapping[int, Hashable] = field(default_factory=dict)
+    predictions: bool = True
+    sentence: str | None = None
+
+    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+        """Tasks to import.
+
+        Raises
+        ------
+        ValueError
+            If an item is not among ``items``.
+        """
+        shown = ShownItems.of(items)
+        return [{"data": _task(question, shown)} for question in read_questions(questions)]
+
+    def configuration(self, questions: pd.DataFrame, items: Items = None) -> str:
+        """The labelling configuration of a project for these questions.
+
+        Raises
+        ------
+        ValueError
+            If labels are asked for and there are no ``classes``.
+        """
+        shown, asked = ShownItems.of(items), read_questions(questions)
+        match asked[0]:
+            case PairQuestion():
+                body = _choices(_panels(2, shown), [SAME, DIFFERENT, CANNOT_TELL])
+            case LabelQuestion():
+                if not self.classes:
+                    raise ValueError("labels are asked for without classes: LabelStudio(classes=)")
+                body = _choices(_panels(1, shown), [*self.classes, CANNOT_TELL])
+            case PageQuestion():
+                largest = max(len(question.items) for question in asked)
+                body = _buckets(self.num_groups or min(largest, 8))
+        head = f"  <Header value={quoteattr(self.sentence or asked[0].sentence)}/>"
+        return "\n".join(["<View>", head, *body, "</View>", ""])
+
+    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+        """Tasks and configuration."""
+        return {
+            "tasks.json": dump_json(self.tasks(questions, items)),
+            "labelling.xml": self.configuration(questions, items),
+        }
+
+    def parse(self, text: str) -> Any:
+        """The export in a file."""
+        return parse_json(text)
+
+    def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
+        """What people and models said, from an export as JSON.
+
+        Raises
+        ------
+        ValueError
+            Naming the task, the annotation and the field.
+        """
+        return CrowdAnswers.of(said for task in records(export, "task") for said in self._of(task))
+
+    def _of(self, task: Record) -> Iterator[Said]:
+        try:
+            question = question_about(task.get("data", Mapping))
+        except ValueError as error:
+            raise task.wrong(error) from error
+        annotations = task.records("annotations", "annotation")
+        # A person may have corrected an annotation, or made another one: the last counts.
+        for annotation in sorted(annotations, key=lambda one: one.maybe("updated_at", str, "")):
+            cancelled = annotation.maybe("was_cancelled", bool, False)
+            answer = None if cancelled else _answer(annotation, question)
+            seconds = annotation.maybe("lead_time", (int, float))
+            yield Said(question, self._worker(annotation), answer, seconds)
+        for prediction in task.records("predictions", "prediction") if self.predictions else []:
+            name = prediction.maybe("model_version", str, "model")
+            yield Said(question, name, _answer(prediction, question))
+
+    def _worker(self, annotation: Record) -> Hashable:
+        who = annotation.get("completed_by", (int, Mapping))
+        number = who if isinstance(who, int) else Record(who, annotation.place).get("id", int)
+        if number in self.workers:
+            return self.workers[number]
+        return str(number) if isinstance(who, int) else str(who.get("email") or number)
+
+
+def _task(question: Question, shown: ShownItems) -> dict[str, Any]:
+    data = question.about()
+    if question.worker is not None:
+        data["worker"] = question.worker
+    if isinstance(question, PageQuestion):
+        return {**data, "list": [_list_entry(item, shown) for item in question.items]}
+    for place, item in enumerate(question.items, 1):
+        if shown.has_images:
+            data[f"image_{place}"] = shown.image(item)
+        if shown.has_texts:
+            data[f"text_{place}"] = shown.text(item)
+    return data
+
+
+def _list_entry(item: Hashable, shown: ShownItems) -> dict[str, str]:
+    """An item of a page, as the List of Label Studio takes it: its ids are texts."""
+    entry = {"id": str(item)}
+    if shown.has_texts:
+        entry["body"] = shown.text(item)
+    if shown.has_images:
+        source = quoteattr(shown.image(item))
+        entry["html"] = f'<img src={source} alt="" style="max-width: 100%; min-width: 4rem">'
+    return entry
+
+
+def _panels(count: int, shown: ShownItems) -> list[str]:
+    lines = ['  <View style="display: flex; gap: 2rem; align-items: flex-start">']
+    for place in range(1, count + 1):
+        lines.append('    <View style="flex: 1">')
+        if shown.has_images:
+            lines.append(f'      <Image name="image_{place}" value="$image_{place}"/>')
+        if shown.has_texts:
+            lines.append(f'      <Text name="text_{place}" value="$text_{place}"/>')
+        lines.append("    </View>")
+    return [*lines, "  </View>"]
+
+
+def _choices(panels: list[str], values: Sequence[str]) -> list[str]:
+    target = "image_1" if any("<Image" in line for line in panels) else "text_1"
+    return [
+        *panels,
+        f'  <Choices name="{_CHOICE}" toName="{target}" choice="single" required="true" '
+        'showInline="true">',
+        *(f"    <Choice value={quoteattr(value)}/>" for value in values),
+        "  </Choices>",
+    ]
+
+
+def _buckets(count: int) -> list[str]:
+    return [
+        '  <List name="items" value="$list" title="To sort"/>',
+        f'  <Ranker name="{_GROUPS}" toName="items">',
+        *(f'    <Bucket name="{n}" title="Group {n}"/>' for n in range(1, count + 1)),
+        f'    <Bucket name={quoteattr(CANNOT_TELL)} title="Can\'t tell"/>',
+        "  </Ranker>",
+    ]
+
+
+def _answer(annotation: Record, question: Question) -> Any:
+    """What the results of an annotation or a prediction say; None where there is no answer."""
+    name = _GROUPS if isinstance(question, PageQuestion) else _CHOICE
+    results = annotation.records("result", "result")
+    own = [result for result in results if result.get("from_name", str) == name]
+    if not own:
+        if results:
+            found = [result.get("from_name", str) for result in results]
+            raise annotation.wrong(f"no result is from the control '{name}', but from {found}")
+        return None
+    value = own[-1].record("value")
+    if isinstance(question, PageQuestion):
+        return _groups(value.record("ranker"), question)
+    choices = value.get("choices", Sequence)
+    if len(choices) != 1:
+        raise value.wrong(f"field 'choices' has {len(choices)} choices, but must have one")
+    return None if choices[0] == CANNOT_TELL else choices[0]
+
+
+def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]:
+    """The group of every item that was put into one."""
+    items = {str(item): item for item in question.items}
+    groups: dict[Hashable, Hashable] = {}
+    for name in buckets.fields:
+        for entry in buckets.get(name, Sequence):
+            if str(entry) not in items:
+                raise buckets.wrong(f"'{name}' holds {entry!r}, which is no item of the page")
+            if name not in (_NOT_MOVED, CANNOT_TELL):
+                groups[items[str(entry)]] = name
+    return groups

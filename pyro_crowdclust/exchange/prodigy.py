@@ -1,0 +1,125 @@
+"""Prodigy: tasks and annotations as JSONL."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.questions import (
+    DIFFERENT,
+    SAME,
+    PageQuestion,
+    PairQuestion,
+    Question,
+    question_about,
+    read_questions,
+)
+from pyro_crowdclust.exchange.records import Record, dump_json_lines, parse_json_lines, records
+
+# The key of a task under which it says what it asks; Prodigy hands on what it does not know.
+_ABOUT = "crowdclust"
+
+
+@dataclass(frozen=True)
+class Prodigy:
+    """Prodigy's JSONL: pairs to accept, reject or ignore; labels as a choice.
+
+    A pair that is accepted is the same, rejected different, ignored not answered. Prodigy has no
+    interface to sort a page: ask pairs, or another tool.
+
+    Parameters
+    ----------
+    classes
+        Of questions for labels: what there is to choose from.
+    worker
+        Who answered, where a record has neither ``_annotator_id`` nor ``_session_id``.
+
+    Examples
+    --------
+    >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
+    >>> task = Prodigy().tasks(pairs)[0]
+    >>> task["_view_id"], task["label"]
+    ('html', 'same')
+    >>> answered = {**task, "answer": "reject", "_annotator_id": "insects-ann"}
+    >>> Prodigy().answers([answered]).pairs
+      left right       worker  label
+    0  ant   bee  insects-ann      0
+    """
+
+    classes: Sequence[str] = ()
+    worker: str = "annotator"
+
+    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+        """Tasks for a stream.
+
+        Raises
+        ------
+        ValueError
+            For pages, labels without ``classes``, and items that are not among ``items``.
+        """
+        shown = ShownItems.of(items)
+        return [self._task(question, shown) for question in read_questions(questions)]
+
+    def _task(self, question: Question, shown: ShownItems) -> dict[str, Any]:
+        if isinstance(question, PageQuestion):
+            raise ValueError("Prodigy cannot sort pages: ask pairs, or another tool")
+        meta = {} if question.worker is None else {"worker": question.worker}
+        task = {"html": _panels(question, shown), "meta": meta, _ABOUT: question.about()}
+        if isinstance(question, PairQuestion):
+            return {**task, "label": SAME, "_view_id": "html"}
+        if not self.classes:
+            raise ValueError("labels are asked for without classes: Prodigy(classes=)")
+        options = [{"id": name, "text": name} for name in self.classes]
+        return {**task, "options": options, "_view_id": "choice"}
+
+    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+        """The tasks, one a line."""
+        return {"tasks.jsonl": dump_json_lines(self.tasks(questions, items))}
+
+    def parse(self, text: str) -> list[Any]:
+        """The annotations in a file, as ``prodigy db-out`` writes it."""
+        return parse_json_lines(text)
+
+    def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
+        """What people said, from annotated tasks.
+
+        Raises
+        ------
+        ValueError
+            Naming the record, which is the line of the file, and the field.
+        """
+        return CrowdAnswers.of(map(self._said, records(export, "record")))
+
+    def _said(self, record: Record) -> Said:
+        try:
+            question = question_about(record.get(_ABOUT, Mapping))
+        except ValueError as error:
+            raise record.wrong(error) from error
+        session = record.maybe("_session_id", str, self.worker)
+        worker = record.maybe("_annotator_id", str, session)
+        answer = record.get("answer", str)
+        if answer not in ("accept", "reject", "ignore"):
+            raise record.wrong(f"field 'answer' is {answer!r}: neither accept, reject nor ignore")
+        if answer == "ignore":
+            return Said(question, worker, None)
+        if isinstance(question, PairQuestion):
+            return Said(question, worker, SAME if answer == "accept" else DIFFERENT)
+        chosen = record.maybe("accept", Sequence, ())
+        if len(chosen) > 1:
+            raise record.wrong(f"field 'accept' names {len(chosen)} classes, but must name one")
+        return Said(question, worker, chosen[0] if chosen and answer == "accept" else None)
+
+
+def _panels(question: Question, shown: ShownItems) -> str:
+    panels = []
+    for item in question.items:
+        image = f"<img src={shown.image(item)!r}>" if shown.has_images else ""
+        text = f"<p>{html.escape(shown.text(item))}</p>" if shown.has_texts else ""
+        panels.append(f'<div style="flex: 1; white-space: pre-line">{image}{text}</div>')
+    return f'<div style="display: flex; gap: 2rem">{"".join(panels)}</div>'

@@ -1,0 +1,194 @@
+"""Questions, one at a time: a pair, a page to sort, an item to label.
+
+A table of questions has one row per pair (``left, right``), per item of a page (``page, item``) or
+per item to label (``item``); ``worker`` says whom to ask, where that is decided. A question says
+of itself, as plain JSON, what it is about, and can be made again of that: so it comes back from
+whatever tool it went to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust.data.tables import read_table, show
+
+SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
+
+
+class Row(NamedTuple):
+    """A row of one of the tables of answers."""
+
+    table: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PairQuestion:
+    """Are these two the same? The answer is ``"same"`` or ``"different"``."""
+
+    left: Hashable
+    right: Hashable
+    worker: Hashable | None = None
+
+    sentence = "Are these two the same?"
+
+    @property
+    def items(self) -> tuple[Hashable, ...]:
+        """The items to show."""
+        return self.left, self.right
+
+    def about(self) -> dict[str, Any]:
+        """What the question is about, as JSON."""
+        return {"left": self.left, "right": self.right}
+
+    def rows(self, answer: str | None) -> Iterator[Row]:
+        """Rows of an answer, without the worker; None is no answer."""
+        if answer is None:
+            yield Row("unanswered", self.about())
+        elif answer in (SAME, DIFFERENT):
+            yield Row("pairs", {**self.about(), "label": int(answer == SAME)})
+        else:
+            raise ValueError(f"the answer is {answer!r}, neither {SAME!r} nor {DIFFERENT!r}")
+
+
+@dataclass(frozen=True)
+class PageQuestion:
+    """Which of these belong together? The answer is the group of every item that has one."""
+
+    page: Hashable
+    items: tuple[Hashable, ...]
+    worker: Hashable | None = None
+
+    sentence = "Put what is of one kind into one group."
+
+    def about(self) -> dict[str, Any]:
+        """What the question is about, as JSON."""
+        return {"page": self.page, "items": list(self.items)}
+
+    def rows(self, answer: Mapping[Hashable, Hashable] | None) -> Iterator[Row]:
+        """Rows of an answer, without the worker; items without a group are not answered."""
+        groups = answer or {}
+        for item in self.items:
+            values = {"page": self.page, "item": item}
+            if item in groups:
+                yield Row("placements", {**values, "group": groups[item]})
+            else:
+                yield Row("unanswered", values)
+
+
+@dataclass(frozen=True)
+class LabelQuestion:
+    """Which class is this? The answer is the class."""
+
+    item: Hashable
+    worker: Hashable | None = None
+
+    sentence = "What is this?"
+
+    @property
+    def items(self) -> tuple[Hashable, ...]:
+        """The item to show."""
+        return (self.item,)
+
+    def about(self) -> dict[str, Any]:
+        """What the question is about, as JSON."""
+        return {"item": self.item}
+
+    def rows(self, answer: Hashable | None) -> Iterator[Row]:
+        """The row of an answer, without the worker; None is no answer."""
+        if answer is None:
+            yield Row("unanswered", self.about())
+        else:
+            yield Row("labels", {**self.about(), "label": answer})
+
+
+Question = PairQuestion | PageQuestion | LabelQuestion
+
+
+def read_questions(questions: pd.DataFrame) -> list[Question]:
+    """The questions of a table, in its order.
+
+    Raises
+    ------
+    ValueError
+        Where the columns are those of no kind of questions, a cell is missing, a page has an item
+        twice or two workers, or an id is neither text nor an integer.
+
+    Examples
+    --------
+    >>> read_questions(pd.DataFrame({"left": ["ant"], "right": ["bee"], "worker": ["ann"]}))
+    [PairQuestion(left='ant', right='bee', worker='ann')]
+    """
+    columns = _columns_of(questions)
+    frame = read_table(questions, "questions", columns, ["worker"])
+    ids = {
+        name: [_id(value, f"questions: {name}") for value in frame[name]] for name in frame.columns
+    }
+    if columns == ["page", "item"]:
+        return _pages(pd.DataFrame(ids, dtype=object))
+    rows = (dict(zip(ids, row, strict=True)) for row in zip(*ids.values(), strict=True))
+    if columns == ["item"]:
+        return [LabelQuestion(**row) for row in rows]
+    return [PairQuestion(**row) for row in rows]
+
+
+def question_about(about: Mapping[str, Any]) -> Question:
+    """The question that said this of itself.
+
+    Raises
+    ------
+    ValueError
+        If there is no question in it.
+
+    Examples
+    --------
+    >>> question_about({"page": 1, "items": ["ant", "bee"], "colour": "red"})
+    PageQuestion(page=1, items=('ant', 'bee'), worker=None)
+    """
+    if {"left", "right"} <= about.keys():
+        return PairQuestion(_id(about["left"], "left"), _id(about["right"], "right"))
+    if {"page", "items"} <= about.keys() and isinstance(about["items"], Sequence):
+        items = tuple(_id(item, "items") for item in about["items"])
+        return PageQuestion(_id(about["page"], "page"), items)
+    if "item" in about:
+        return LabelQuestion(_id(about["item"], "item"))
+    raise ValueError(
+        "it does not say what it asked: no left and right (a pair), no page and items (a page), no "
+        f"item; it has {list(about)}"
+    )
+
+
+def _columns_of(questions: pd.DataFrame) -> list[str]:
+    for columns in (["left", "right"], ["page", "item"], ["item"]):
+        if {*columns} <= {*questions.columns}:
+            return columns
+    raise ValueError(
+        "questions have neither columns left, right (pairs) nor page, item (pages) nor item "
+        f"(labels); they have {list(questions.columns)}"
+    )
+
+
+def _id(value: Any, name: str) -> Hashable:
+    """An id as JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"{name} is {show(value)}, but ids in files are texts or integers")
+    return value
+
+
+def _pages(frame: pd.DataFrame) -> list[Question]:
+    pages: list[Question] = []
+    for page, rows in frame.groupby("page", sort=False):
+        if rows["item"].duplicated().any():
+            twice = show(rows["item"][rows["item"].duplicated()].iloc[0])
+            raise ValueError(f"questions: page {show(page)} has the item {twice} twice")
+        workers = rows["worker"].unique().tolist() if "worker" in rows else [None]
+        if len(workers) > 1:
+            raise ValueError(f"questions: page {show(page)} is for several workers: {workers}")
+        pages.append(PageQuestion(page, tuple(rows["item"]), workers[0]))
+    return pages

@@ -1,0 +1,458 @@
+"""Every format: questions out, answers back, and the same tables whichever way they went."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.exchange import (
+    FORMATS,
+    Argilla,
+    CrowdAnswers,
+    CrowdKit,
+    Dedupe,
+    Format,
+    HtmlPage,
+    LabelStudio,
+    PlainCsv,
+    Prodigy,
+    read_answers,
+    write_tasks,
+)
+
+ITEMS = {"a": "an ant", "b": "a <b>bee</b>", "c": "a \"cat\", 'grey'", "d": "=1+1", "e": "é"}
+PAIRS = pd.DataFrame(
+    {"left": ["a", "a", "b", "c"], "right": ["b", "c", "d", "e"], "worker": ["ann", "ben"] * 2}
+)
+PAGES = pd.DataFrame(
+    {"page": ["p"] * 3 + ["q"] * 2, "item": list("abcde"), "worker": ["ann"] * 3 + ["ben"] * 2}
+)
+LABELS = pd.DataFrame({"item": list("abc"), "worker": ["ann", "ann", "ben"]})
+CLASSES = ("insect", "mammal")
+
+# What is said below, whatever the tool: "same", "different", nothing, "same"; one item of page p
+# is not put into a group; the last label is missing.
+SAID_OF_PAIRS = ["same", "different", None, "same"]
+SAID_OF_PAGES = {"p": {"a": "1", "b": "1"}, "q": {"d": "1", "e": "2"}}
+SAID_OF_LABELS = ["insect", "mammal", None]
+
+
+def expected_pairs(workers=("ann", "ben", "ben")):
+    return pd.DataFrame(
+        {"left": list("aac"), "right": list("bce"), "worker": workers, "label": [1, 0, 1]}
+    )
+
+
+def expected_pages():
+    return pd.DataFrame(
+        {
+            "page": list("ppqq"),
+            "item": list("abde"),
+            "worker": ["ann", "ann", "ben", "ben"],
+            "group": list("1112"),
+        }
+    )
+
+
+def expected_labels():
+    return pd.DataFrame(
+        {"item": ["a", "b"], "worker": ["ann", "ann"], "label": ["insect", "mammal"]}
+    )
+
+
+NUMBERS = {"ann": 7, "ben": 8}
+
+
+def annotation(worker, name, kind, value):
+    result = [{"from_name": name, "to_name": "x", "type": kind, "id": "r", "value": value}]
+    return {
+        "id": 1,
+        "completed_by": NUMBERS[worker],
+        "was_cancelled": False,
+        "lead_time": 2.5,
+        "result": result,
+    }
+
+
+def in_label_studio(tasks, said):
+    """What Label Studio exports where people with these names answered so."""
+    export = []
+    for task, answer in zip(copy.deepcopy(tasks), said, strict=True):
+        worker = task["data"]["worker"]
+        if isinstance(answer, dict):
+            buckets = {"_": [entry["id"] for entry in task["data"]["list"]]}
+            for item, group in answer.items():
+                buckets["_"].remove(item)
+                buckets.setdefault(group, []).append(item)
+            own = annotation(worker, "groups", "ranker", {"ranker": buckets})
+        else:
+            choice = "can't tell" if answer is None else answer
+            own = annotation(worker, "answer", "choices", {"choices": [choice]})
+        export.append({"id": len(export), **task, "annotations": [own], "predictions": []})
+    return export
+
+
+def in_prodigy(tasks, said):
+    export = []
+    for task, answer in zip(copy.deepcopy(tasks), said, strict=True):
+        worker = {"_session_id": f"set-{task['meta']['worker']}", "_annotator_id": None}
+        if answer is None:
+            export.append({**task, **worker, "answer": "ignore"})
+        elif "options" in task:
+            export.append({**task, **worker, "answer": "accept", "accept": [answer]})
+        else:
+            word = "accept" if answer == "same" else "reject"
+            export.append({**task, **worker, "answer": word})
+    return export
+
+
+def in_argilla(tasks, said):
+    export = copy.deepcopy(tasks)
+    for record, answer in zip(export, said, strict=True):
+        value = "can't tell" if answer is None else answer
+        user = record["metadata"]["worker"]
+        record["responses"] = {"answer": [{"value": value, "user_id": user}]}
+    return export
+
+
+def in_dedupe(tasks, said):
+    lists = {"same": "match", "different": "distinct", None: "uncertain"}
+    export = {"match": [], "distinct": [], "uncertain": []}
+    for pair, answer in zip(tasks["uncertain"], said, strict=True):
+        export[lists[answer]].append(pair)
+    return export
+
+
+def in_table(tasks, said):
+    answer = "group" if "page" in tasks else "label"
+    if "page" in tasks:
+        said = [said[row.page].get(row.item) for row in tasks.itertuples()]
+    return tasks.assign(**{answer: ["" if value is None else value for value in said]})
+
+
+def same_tables(answers: CrowdAnswers, expected: dict[str, pd.DataFrame], num_unanswered: int):
+    found = answers.tables()
+    assert list(found) == list(expected)
+    for name, table in expected.items():
+        own = found[name][table.columns.tolist()].sort_values(table.columns[:2].tolist())
+        own = own.reset_index(drop=True).replace({"label": {"same": 1, "different": 0}})
+        pd.testing.assert_frame_equal(own, table, check_dtype=False)
+    assert len(answers.unanswered) == num_unanswered
+    CrowdData(None, item_ids=list(ITEMS), **found)
+
+
+STUDIO = LabelStudio(classes=CLASSES, workers={7: "ann", 8: "ben"})
+
+
+@pytest.mark.parametrize(
+    ("form", "answered", "workers"),
+    [
+        (STUDIO, in_label_studio, ("ann", "ben", "ben")),
+        (Prodigy(), in_prodigy, ("set-ann", "set-ben", "set-ben")),
+        (Argilla(), in_argilla, ("ann", "ben", "ben")),
+        (Dedupe(worker="ann"), in_dedupe, ("ann", "ann", "ann")),
+        (PlainCsv(), in_table, ("ann", "ben", "ben")),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Format) else "",
+)
+def test_pairs_come_back(form, answered, workers):
+    export = answered(form.tasks(PAIRS, ITEMS), SAID_OF_PAIRS)
+    same_tables(form.answers(export), {"pairs": expected_pairs(workers)}, 1)
+
+
+@pytest.mark.parametrize(
+    ("form", "answered", "said"),
+    [(STUDIO, in_label_studio, SAID_OF_PAGES.values()), (PlainCsv(), in_table, SAID_OF_PAGES)],
+    ids=["LabelStudio", "PlainCsv"],
+)
+def test_pages_come_back(form, answered, said):
+    export = answered(form.tasks(PAGES, ITEMS), said)
+    same_tables(form.answers(export), {"placements": expected_pages()}, 1)
+
+
+@pytest.mark.parametrize(
+    ("form", "answered"),
+    [
+        (STUDIO, in_label_studio),
+        (Argilla(), in_argilla),
+        (PlainCsv(), in_table),
+    ],
+    ids=["LabelStudio", "Argilla", "PlainCsv"],
+)
+def test_labels_come_back(form, answered):
+    export = answered(form.tasks(LABELS, ITEMS), SAID_OF_LABELS)
+    same_tables(form.answers(export), {"labels": expected_labels()}, 1)
+
+
+def test_labels_come_back_from_prodigy():
+    form = Prodigy(classes=CLASSES)
+    export = in_prodigy(form.tasks(LABELS, ITEMS), SAID_OF_LABELS)
+    expected = expected_labels().assign(worker=["set-ann", "set-ann"])
+    same_tables(form.answers(export), {"labels": expected}, 1)
+
+
+def test_frames_of_crowd_kit_come_back():
+    form = CrowdKit()
+    for name, table in (("pairs", expected_pairs()), ("labels", expected_labels())):
+        answers = CrowdAnswers.of_tables(**{name: table})
+        frame = form.frame(answers)
+        assert frame.columns[:3].tolist() == ["task", "worker", "label"]
+        same_tables(form.answers(frame), {name: table}, 0)
+    assert form.tasks(PAIRS)["task"].nunique() == len(PAIRS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_hold_what_the_verbs_say(name, tmp_path):
+    form = FORMATS[name]
+    assert isinstance(form, Format)
+    questions = PAGES if name == "html" else PAIRS
+    paths = write_tasks(tmp_path / "tasks", form, questions, ITEMS)
+    assert {path.name for path in paths} == {path.name for path in (tmp_path / "tasks").iterdir()}
+    if name not in ("html", "csv"):  # which have a file for every worker
+        parsed = form.parse(paths[0].read_text(encoding="utf-8"))
+        tasks = form.tasks(questions, ITEMS)
+        if isinstance(tasks, pd.DataFrame):
+            pd.testing.assert_frame_equal(parsed, tasks, check_dtype=False)
+        else:
+            assert json.loads(json.dumps(unmarked(parsed))) == json.loads(json.dumps(tasks))
+
+
+def unmarked(value):
+    """Without the marks that dedupe puts at tuples."""
+    if isinstance(value, dict) and "__class__" in value:
+        return value["__value__"]
+    if isinstance(value, dict):
+        return {name: unmarked(one) for name, one in value.items()}
+    return [unmarked(one) for one in value] if isinstance(value, list) else value
+
+
+def test_a_table_for_every_worker_comes_back_from_files(tmp_path):
+    paths = write_tasks(tmp_path, PlainCsv(), PAGES, ITEMS)
+    assert [path.name for path in paths] == ["questions-ann.csv", "questions-ben.csv"]
+    for path in paths:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table["group"] = [SAID_OF_PAGES[row.page].get(row.item, "") for row in table.itertuples()]
+        # As a spreadsheet of another country saves it.
+        table.to_csv(path, index=False, sep=";", encoding="utf-8-sig")
+    same_tables(read_answers(*paths), {"placements": expected_pages()}, 1)
+
+
+def test_ids_of_files_are_texts_that_items_get_back():
+    table = PlainCsv().parse("left,right,worker,label\n1,2,ann,same\n007,x,ann,same\n")
+    answers = PlainCsv().answers(table)
+    assert answers.for_items([1, 2, 7]).pairs["left"].tolist() == [1, "007"]
+    assert answers.for_items(["1", "2"]).pairs["left"].tolist() == ["1", "007"]
+
+
+def test_integers_stay_integers_in_json():
+    pairs = pd.DataFrame({"left": np.array([1, 2]), "right": np.array([3, 4])})
+    tasks = json.loads(json.dumps(STUDIO.tasks(pairs.assign(worker="ann"))))
+    answers = STUDIO.answers(in_label_studio(tasks, ["same", "same"]))
+    assert answers.pairs["right"].tolist() == [3, 4]
+
+
+def test_pages_that_several_sort_are_one_for_each():
+    tasks = STUDIO.tasks(PAGES.query("page == 'q'"), ITEMS)
+    (task,) = in_label_studio(tasks, [SAID_OF_PAGES["q"]])
+    other = annotation("ann", "groups", "ranker", {"ranker": {"1": ["d", "e"]}})
+    task["annotations"].append(other)
+    found = STUDIO.answers([task]).placements
+    assert found["page"].unique().tolist() == ["q of ben", "q of ann"]
+    assert CrowdData(None, placements=found).placements.num_pages == 2
+
+
+def test_the_last_of_two_annotations_by_one_person_counts():
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    late = annotation("ann", "answer", "choices", {"choices": ["different"]})
+    early = copy.deepcopy(task["annotations"][0])
+    late["updated_at"], early["updated_at"] = "2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"
+    task["annotations"] = [late, early]
+    assert STUDIO.answers([task]).pairs["label"].tolist() == [0]
+
+
+def test_models_are_workers_unless_they_are_not_wanted():
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    value = {"choices": ["different"]}
+    result = {"from_name": "answer", "type": "choices", "value": value}
+    task["predictions"] = [{"model_version": "judge 2", "result": [result], "score": 0.5}]
+    assert STUDIO.answers([task]).pairs["worker"].tolist() == ["ann", "judge 2"]
+    assert STUDIO.answers([task]).pairs["label"].tolist() == [1, 0]
+    assert len(LabelStudio(predictions=False).answers([task]).pairs) == 1
+    record = in_argilla(Argilla().tasks(PAIRS[:1]), ["same"])[0]
+    record["suggestions"] = {"answer": {"value": "different", "score": None, "agent": "judge"}}
+    assert Argilla().answers([record]).pairs["worker"].tolist() == ["ann", "judge"]
+    assert len(Argilla(suggestions=False).answers([record]).pairs) == 1
+
+
+def test_cancelled_annotations_are_no_answers():
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    task["annotations"][0]["was_cancelled"] = True
+    answers = STUDIO.answers([task])
+    assert answers.tables() == {}
+    assert answers.unanswered[["left", "right", "worker"]].to_numpy().tolist() == [
+        ["a", "b", "ann"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "name"),
+    [(7, "ann"), (9, "9"), ({"id": 9, "email": "z@x.org"}, "z@x.org"), ({"id": 7}, "ann")],
+)
+def test_people_of_label_studio_have_names(who, name):
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    task["annotations"][0]["completed_by"] = who
+    found = STUDIO.answers([task]).pairs
+    assert found["worker"].tolist() == [name]
+    assert found["seconds"].tolist() == [2.5]
+
+
+def broken(change):
+    """A file of Label Studio with one thing changed."""
+    export = in_label_studio(STUDIO.tasks(PAIRS, ITEMS), SAID_OF_PAIRS)
+    change(export[1])
+    return json.dumps(export)
+
+
+WRONG = {
+    "tasks.json": [
+        ("{", "line 1 is no JSON"),
+        ("{}", "the file is an object, but must be a list of tasks"),
+        ("[1]", "task 1 is 1, but must be an object"),
+        (broken(lambda task: task.pop("data")), "task 2 has no field 'data'; it has ['id'"),
+        (broken(lambda task: task.update(data={"x": 1})), "task 2: it does not say what it asked"),
+        (
+            broken(lambda task: task["annotations"][0].pop("completed_by")),
+            "task 2, annotation 1 has no field 'completed_by'",
+        ),
+        (
+            broken(lambda task: task["annotations"][0].update(result=3)),
+            "task 2, annotation 1: field 'result' is 3, but must be a list",
+        ),
+        (
+            broken(lambda task: task["annotations"][0]["result"][0].update(from_name="kind")),
+            "task 2, annotation 1: no result is from the control 'answer', but from ['kind']",
+        ),
+        (
+            broken(lambda task: task["annotations"][0]["result"][0].update(value={"choices": []})),
+            "task 2, annotation 1, result 1, value: field 'choices' has 0 choices",
+        ),
+        (
+            broken(
+                lambda task: task["annotations"][0]["result"][0].update(value={"choices": ["eh"]})
+            ),
+            "the answer is 'eh', neither 'same' nor 'different'",
+        ),
+    ],
+    "answers.jsonl": [
+        ('{"answer": "accept"}\n{', "line 2 is no JSON"),
+        ('{"answer": "accept"}', "record 1 has no field 'crowdclust'"),
+        (
+            '{"answer": "yes", "crowdclust": {"left": 1, "right": 2}}',
+            "record 1: field 'answer' is 'yes': neither accept, reject nor ignore",
+        ),
+        (
+            '{"answer": "accept", "crowdclust": {"left": 1.5, "right": 2}}',
+            "record 1: left is 1.5, but ids in files are texts or integers",
+        ),
+    ],
+    "answers.csv": [
+        ("item,worker\n1,ann\n", "must be those of one kind of answers"),
+        ("item,label\n1,dog\n", "there is no column 'worker'"),
+        ("item,worker,label\n1,ann,dog\n2,,dog\n", "row 2 has no worker"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [(name, text, message) for name, cases in WRONG.items() for text, message in cases],
+)
+def test_errors_say_file_record_and_field(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"{name}: ") + ".*" + re.escape(message)):
+        read_answers(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("export", "message"),
+    [
+        ({"match": []}, "the training data: it lacks match or distinct"),
+        ({"match": [3], "distinct": []}, "match 1 is 3, but must be a pair of records"),
+        ({"match": [], "distinct": [({"x": 1}, {})]}, "distinct 1, record 1 has no field 'item'"),
+    ],
+)
+def test_errors_in_training_data(export, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Dedupe().answers(export)
+
+
+def test_an_item_that_was_not_on_the_page():
+    tasks = STUDIO.tasks(PAGES, ITEMS)
+    export = in_label_studio(tasks, SAID_OF_PAGES.values())
+    export[0]["annotations"][0]["result"][0]["value"]["ranker"]["1"].append("z")
+    with pytest.raises(ValueError, match="task 1, annotation 1, result 1, value, ranker: '1' hol"):
+        STUDIO.answers(export)
+
+
+def test_a_page_in_two_files_of_one_worker(tmp_path):
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text("page,item,worker,group\n1,a,ann,1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="'ann' sorted page '1' in two of the files"):
+        read_answers(tmp_path / "one.csv", tmp_path / "two.csv")
+
+
+@pytest.mark.parametrize("name", ["nothing.csv", "answers.txt"])
+def test_files_that_cannot_be_read(name, tmp_path):
+    message = "there is no file" if name == "nothing.csv" else "does not end in .csv, .tsv, .json"
+    with pytest.raises(ValueError, match=message):
+        read_answers(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("questions", "message"),
+    [
+        ({"x": [1]}, "questions have neither columns left, right"),
+        ({"left": ["a"], "right": [None]}, "right is None, which is missing"),
+        ({"item": [1.5]}, "item is 1.5, but ids in files are texts or integers"),
+        ({"page": [1, 1], "item": ["a", "a"]}, "page 1 has the item 'a' twice"),
+        ({"page": [1, 1], "item": ["a", "b"], "worker": ["ann", "ben"]}, "is for several workers"),
+    ],
+)
+def test_questions_that_are_none(questions, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        PlainCsv().tasks(pd.DataFrame(questions))
+
+
+@pytest.mark.parametrize(
+    ("form", "questions", "message"),
+    [
+        (Prodigy(), PAGES, "Prodigy cannot sort pages"),
+        (Argilla(), PAGES, "Argilla cannot sort pages"),
+        (CrowdKit(), PAGES, "crowd-kit knows no pages"),
+        (Dedupe(), PAGES, "dedupe knows pairs"),
+        (Dedupe(), LABELS, "dedupe knows pairs"),
+        (HtmlPage(), PAIRS, "the page is to sort on"),
+        (Prodigy(), LABELS, "without classes"),
+        (LabelStudio(), LABELS, "without classes"),
+    ],
+)
+def test_questions_that_a_tool_does_not_know(form, questions, message):
+    with pytest.raises(ValueError, match=message):
+        form.files(questions, ITEMS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_item_that_is_not_shown(name):
+    questions = PAGES if name == "html" else PAIRS
+    shown = {key: text for key, text in ITEMS.items() if key != "b"}
+    if name == "crowd-kit":  # which shows nothing
+        assert len(FORMATS[name].tasks(questions, shown)) == len(questions)
+    else:
+        with pytest.raises(ValueError, match="a question is about the item 'b', not among"):
+            FORMATS[name].tasks(questions, shown)
