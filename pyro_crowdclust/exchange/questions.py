@@ -1,9 +1,9 @@
 """Questions, one at a time: a pair, a page to sort, an item to label.
 
 A table of questions has one row per pair (``left, right``), per item of a page (``page, item``) or
-per item to label (``item``); ``worker`` says whom to ask, where that is decided. A question says
-of itself, as plain JSON, what it is about, and can be made again of that: so it comes back from
-whatever tool it went to.
+per item to label (``item``); ``worker`` says whom to ask, and is missing where that is open. A
+question says of itself, as plain JSON, what it is about, and can be made again of that: so it comes
+back from whatever tool it went to.
 """
 
 from __future__ import annotations
@@ -125,10 +125,11 @@ def read_questions(questions: pd.DataFrame) -> list[Question]:
     [PairQuestion(left='ant', right='bee', worker='ann')]
     """
     columns = _columns_of(questions)
-    frame = read_table(questions, "questions", columns, ["worker"])
-    ids = {
-        name: [_id(value, f"questions: {name}") for value in frame[name]] for name in frame.columns
-    }
+    frame = read_table(questions, "questions", columns)
+    ids = {name: [_id(value, f"questions: {name}") for value in frame[name]] for name in columns}
+    if "worker" in questions:
+        workers = questions["worker"].tolist()
+        ids["worker"] = [None if pd.isna(one) else _id(one, "worker") for one in workers]
     if columns == ["page", "item"]:
         return _pages(pd.DataFrame(ids, dtype=object))
     rows = (dict(zip(ids, row, strict=True)) for row in zip(*ids.values(), strict=True))

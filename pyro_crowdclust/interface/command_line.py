@@ -20,6 +20,7 @@ _PROGRAM = "pyro-crowdclust"
 # What a command does is loaded when it is run: torch takes seconds, to say how it is used none.
 _COMMANDS = {
     "fit": "Fit a model to items and answers, and write what it found to a folder.",
+    "ask": "Choose what to ask next, and write it as files of a tool that people answer in.",
     "predict": "Cluster new items by their features, with what 'fit' learned.",
     "report": "Write a page with the tables and pictures of what 'fit' learned.",
     "simulate": "Write items, answers of a simulated crowd and the truth, as files to try.",
@@ -36,6 +37,7 @@ MODELS = (
     "deep-bernoulli",
     "dawid-skene",
 )
+FORMATS = ("csv", "html", "label-studio", "prodigy", "argilla", "dedupe", "crowd-kit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_fit, _add_predict, _add_report, _add_simulate, _add_demo):
+    for add in (_add_fit, _add_ask, _add_predict, _add_report, _add_simulate, _add_demo):
         add(parsers)
     return parser
 
@@ -165,6 +167,17 @@ def _add_fit(parsers: Any) -> None:
         help="class labels by workers, for dawid-skene: columns item, worker, label",
     )
     parser.add_argument(
+        "--answers",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="instead of these: what people answered to 'ask', in files that they saved (.csv) or "
+        "that their tool exported (.json: Label Studio, .jsonl: Prodigy)",
+    )
+    parser.add_argument(
+        "--answers-format", choices=FORMATS, help="of --answers, where the file's name is not it"
+    )
+    parser.add_argument(
         "--known",
         type=Path,
         metavar="FILE",
@@ -208,6 +221,49 @@ def _add_fit(parsers: Any) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
     _add_training(parser)
+
+
+def _add_ask(parsers: Any) -> None:
+    parser = _add_command(parsers, "ask")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--pages",
+        type=_count(1),
+        default=20,
+        metavar="N",
+        help="pages of items to sort into groups (default 20)",
+    )
+    kind.add_argument("--pairs", type=_count(1), metavar="N", help="pairs: are they the same?")
+    kind.add_argument("--labels", type=_count(1), metavar="N", help="items to label")
+    parser.add_argument(
+        "--size", type=_count(2), default=12, metavar="N", help="items on a page (default 12)"
+    )
+    parser.add_argument(
+        "--workers", nargs="+", metavar="ID", help="whom to ask (default: those of the fit)"
+    )
+    parser.add_argument(
+        "--items",
+        type=Path,
+        metavar="FILE",
+        help="what people see: a table of texts by item, with a column 'image' for files of "
+        "pictures, or .npy of pictures [item, height, width] (default: the features)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--format", choices=FORMATS, help="of the files (default html for pages, else csv)"
+    )
+    form.add_argument(
+        "--html",
+        action="store_const",
+        const="html",
+        dest="format",
+        help="the same as --format html: a page to sort on, for each worker, without any server",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same questions")
+    parser.add_argument("--quiet", action="store_true", help="no summary")
+    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
 
 
 def _add_predict(parsers: Any) -> None:

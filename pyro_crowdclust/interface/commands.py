@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from argparse import Namespace
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust import CrowdData, Fitted, __version__, load
+from pyro_crowdclust import CrowdData, Fitted, __version__
 from pyro_crowdclust.files.csv_files import write_csv
-from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.interface.ask import ask
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.columns import components_for
+from pyro_crowdclust.interface.fit_folder import (
+    FILES,
+    RESULT,
+    SETTINGS,
+    new_folder,
+    read_data,
+    read_exported,
+    read_result,
+)
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.interface.reading import (
     FeatureTable,
-    labels_by_item,
     read_answers,
     read_features,
 )
@@ -38,6 +44,8 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.simulation import simulate_pages
 
+__all__ = ["MODELS", "ask", "demo", "fit", "predict", "report", "simulate"]
+
 MODELS = {
     "choose": GaussianComponents,
     "gaussian": GaussianComponents,
@@ -50,32 +58,27 @@ MODELS = {
     "dawid-skene": None,
 }
 _NETWORKS = ("deep-normal", "deep-bernoulli")
-# Files that tell of clusters, the features first.
-_FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
-
-RESULT = "result.safetensors"
-SETTINGS = "settings.json"
-_PAIR_IDS = ("left", "right", "worker", "page")
-_PLACEMENT_IDS = ("page", "item", "worker", "group")
 _LABEL_IDS = ("item", "worker", "label")
-_KNOWN_IDS = ("item", "label")
-_LINK_IDS = ("left", "right")
+# What a tool exported, and which format it has.
+_EXPORTS = ("answers", "answers_format")
 
 
 def fit(options: Namespace) -> int:
     """Fit a model to items and answers, and write what it found to a folder."""
     _check_files(options)
-    with _new_folder(options.out, options.force):
+    with new_folder(options.out, options.force):
         return _fit(options)
 
 
 def _fit(options: Namespace) -> int:
     table = None
-    files = {name: getattr(options, name) for name in (*_FILES, "labels")}
+    files = {name: getattr(options, name) for name in (*FILES, "labels", *_EXPORTS)}
     settings = {
         "pyro_crowdclust": __version__,
         "model": options.model,
-        **{name: _absolute(path) for name, path in files.items()},
+        **{name: _absolute(files[name]) for name in (*FILES, "labels")},
+        "answers": files["answers"] and [*map(_absolute, files["answers"])],
+        "answers_format": files["answers_format"],
         "ignore": options.ignore,
     }
     if options.model == "dawid-skene":
@@ -83,7 +86,7 @@ def _fit(options: Namespace) -> int:
     else:
         table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
         settings["kinds"] = _kinds(options, table)
-        data = _read_data(files, table, settings["kinds"])
+        data = read_data(files, table, settings["kinds"])
         result = _fit_clusters(data, options)
     settings |= {
         "id_column": None if table is None else table.ids.name,
@@ -107,13 +110,19 @@ def _fit(options: Namespace) -> int:
 def _check_files(options: Namespace) -> None:
     """Refuse files that the model does not take, before anything is read."""
     of_labels = options.model == "dawid-skene"
-    takes = ("labels",) if of_labels else _FILES
-    for name in (*_FILES, "labels"):
+    takes = ("labels",) if of_labels else FILES
+    for name in (*FILES, "labels"):
         if getattr(options, name) is not None and name not in takes:
             remedy = "choose another --model" if of_labels else "--model dawid-skene does"
             word = name.replace("_", "-")
             raise ValueError(f"--model {options.model} does not use --{word}: {remedy}")
-    if getattr(options, takes[0]) is None:
+    if options.answers is not None:
+        for name in ("pairs", "placements", "labels"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"--answers and --{name} are given: leave one of them out")
+    elif options.answers_format is not None:
+        raise ValueError("--answers-format says nothing without --answers FILE")
+    if getattr(options, takes[0]) is None and not (of_labels and options.answers is not None):
         raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
 
 
@@ -158,7 +167,10 @@ def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
 
 
 def _fit_labels(options: Namespace) -> Fitted:
-    labels = read_answers(options.labels, _LABEL_IDS)
+    if options.answers is None:
+        labels = read_answers(options.labels, _LABEL_IDS)
+    else:
+        labels = read_exported(vars(options), (), ("labels",))["labels"]
     return infer_classes(CrowdData(None, labels=labels), **_training(options))
 
 
@@ -173,7 +185,7 @@ def _absolute(path: Path | None) -> str | None:
 
 def predict(options: Namespace) -> int:
     """Cluster new items by their features, with what 'fit' learned."""
-    result, settings = _read_result(options.folder)
+    result, settings = read_result(options.folder)
     if not has_clusters(result):
         raise ValueError(
             f"{options.folder} is of labels without features, which say nothing of new items: "
@@ -191,12 +203,12 @@ def predict(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     """Write a page with the tables and pictures of what 'fit' learned."""
-    result, settings = _read_result(options.folder, with_features=True)
+    result, settings = read_result(options.folder, with_features=True)
     path = options.out or options.folder / "report.html"
     title = (
         f"Clusters of {Path(settings['features']).name}"
         if has_clusters(result)
-        else (f"Classes of {Path(settings['labels']).name}")
+        else f"Classes of {Path(settings['labels'] or settings['answers'][0]).name}"
     )
     path.write_text(report_page(result, title), encoding="utf-8")
     print(path)
@@ -205,7 +217,7 @@ def report(options: Namespace) -> int:
 
 def simulate(options: Namespace) -> int:
     """Write items, answers of a simulated crowd and the truth, as files to try."""
-    with _new_folder(options.out, options.force):
+    with new_folder(options.out, options.force):
         features, pairs, truth = _crowd(options)
         write_csv(features, options.out / "features.csv")
         write_csv(pairs, options.out / "answers.csv", index=False)
@@ -229,6 +241,7 @@ def demo(options: Namespace) -> int:
                 "id_column": None,
                 "ignore": [],
                 **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
+                **dict.fromkeys(_EXPORTS),
                 **dict.fromkeys(("real", "binary", "counts", "categories"), []),
                 "model": "choose",
             }
@@ -240,68 +253,6 @@ def demo(options: Namespace) -> int:
     scores = clustering_report(truth.to_numpy(), found.loc[truth.index].to_numpy())
     print(f"accuracy against the truth {scores['accuracy']:.3f}, NMI {scores['nmi']:.3f}")
     return code
-
-
-@contextmanager
-def _new_folder(path: Path, force: bool) -> Iterator[None]:
-    """A folder to write to; one that is made here and left empty, as by an error, is removed."""
-    if path.is_dir() and any(path.iterdir()) and not force:
-        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
-    new = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        # Before hours of training, not after.
-        check_room(path / RESULT, 1)
-        yield
-    finally:
-        for folder in new:
-            if not any(folder.iterdir()):
-                folder.rmdir()
-
-
-def _read_data(
-    files: Mapping[str, Path | str | None], table: FeatureTable, kinds: Mapping[Hashable, str]
-) -> CrowdData:
-    tables: dict[str, Any] = {
-        name: read_answers(Path(str(files[name])), columns)
-        for name, columns in (
-            ("pairs", _PAIR_IDS),
-            ("placements", _PLACEMENT_IDS),
-            ("known", _KNOWN_IDS),
-            ("must_link", _LINK_IDS),
-            ("cannot_link", _LINK_IDS),
-        )
-        if files[name] is not None
-    }
-    if "known" in tables:
-        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
-    return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
-
-
-def _read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
-    """What 'fit' wrote; with the features where they are still what and where they were."""
-    try:
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        files = {name: settings[name] for name in _FILES}
-        id_column, ignore = settings["id_column"], settings["ignore"]
-        kinds = {
-            int(name) if settings["columns"] is None else name: kind
-            for name, kind in settings.get("kinds", {}).items()
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
-            f"{SETTINGS}"
-        ) from None
-    result = load(folder / RESULT)
-    if with_features and files["features"] is not None:
-        try:
-            table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
-            data = _read_data(files, table, kinds)
-            result = load(folder / RESULT, data=data)
-        except ValueError as error:
-            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
-    return result, settings
 
 
 def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:

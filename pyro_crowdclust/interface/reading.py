@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.exchange import picture_frame
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
@@ -98,6 +99,35 @@ def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     for name in id_columns:
         if name in table:
             table[name] = _as_text(table[name])
+    return table
+
+
+def read_shown(path: Path) -> pd.DataFrame:
+    """What people are shown of items: pictures in an array, or the cells of a table as they are.
+
+    Parameters
+    ----------
+    path
+        ``.npy`` of shape ``[item, height, width]``, perhaps with a last axis of 3 colours; or a
+        table whose ids are found as those of features. Its column ``image`` holds addresses, or
+        names of files beside it.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or holds no pictures.
+    """
+    if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
+        pictures = read_features(path)
+        return _naming(path, lambda: picture_frame(np.asarray(pictures.values), pictures.ids))
+    head = _read(path, rows=50)
+    table = _read(path, text=list(head.columns)).astype(object)
+    name = _find_ids(head)
+    table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
+    if "image" in table:
+        is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
+        beside = [str(path.parent / image) for image in table.loc[is_file, "image"]]
+        table.loc[is_file, "image"] = beside
     return table
 
 
@@ -197,6 +227,14 @@ def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
     table = (table if rows is None else table.slice(0, rows)).to_pandas()
     named = [name for name in table.index.names if name is not None]
     return table.reset_index(named) if named else table
+
+
+def _naming(path: Path, do: Callable[[], Any]) -> Any:
+    """What ``do`` returns, with errors that name the file."""
+    try:
+        return do()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _opened(path: Path, read: Callable[[], Any]) -> Any:

@@ -1,0 +1,62 @@
+"""``pyro-crowdclust ask``: what to ask next, as files of the tool that people answer in."""
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Namespace
+from pathlib import Path
+
+import pandas as pd
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
+from pyro_crowdclust.exchange import FORMATS, picture_frame, write_tasks
+from pyro_crowdclust.interface.fit_folder import new_folder, read_result
+from pyro_crowdclust.interface.reading import read_features, read_shown
+
+
+def ask(options: Namespace) -> int:
+    """Choose what to ask next, and write it as files of a tool that people answer in."""
+    result, settings = read_result(options.folder, with_features=True)
+    with new_folder(options.out, options.force):
+        questions = _questions(options, result)
+        name = options.format or ("html" if "page" in questions else "csv")
+        shown = _shown(options.items, settings)
+        paths = write_tasks(options.out, FORMATS[name], questions, shown)
+    if not options.quiet:
+        print(f"{options.out}: {', '.join(path.name for path in paths)}")
+    return 0
+
+
+def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
+    kind: Pairs | Labels | Pages = Pages(options.size)
+    count = options.pages
+    if options.pairs is not None:
+        kind, count = Pairs(), options.pairs
+    elif options.labels is not None:
+        kind, count = Labels(), options.labels
+    found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
+    if not len(found):
+        raise ValueError("there is nothing left to ask these workers")
+    frame = found.frame
+    if "page" in frame:
+        # Pages of another round must not have the same ids.
+        content = frame[["page", "item"]].to_csv(index=False).encode()
+        stem = hashlib.sha256(content).hexdigest()[:6]
+        frame = frame.assign(page=[f"{stem}-{page}" for page in frame["page"]])
+    return frame
+
+
+def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
+    """What people see of the items: a file's rows or pictures, or else those of the features."""
+    if path is not None:
+        return read_shown(path)
+    if settings["features"] is None:
+        return None
+    table = read_features(
+        Path(settings["features"]), id_column=settings["id_column"], ignore=settings["ignore"]
+    )
+    if isinstance(table.values, pd.DataFrame):
+        return table.values
+    # Rows of plain numbers tell people nothing.
+    return picture_frame(table.values, table.ids) if table.values.ndim > 2 else None

@@ -1,0 +1,120 @@
+"""The folder that ``fit`` writes, and what is read of it again."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.exchange import FORMATS
+from pyro_crowdclust.exchange import read_answers as read_exports
+from pyro_crowdclust.files.writing import check_room
+from pyro_crowdclust.interface.reading import (
+    FeatureTable,
+    labels_by_item,
+    read_answers,
+    read_features,
+)
+
+# Files that tell of clusters, the features first.
+FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
+RESULT = "result.safetensors"
+SETTINGS = "settings.json"
+_PAIR_IDS = ("left", "right", "worker", "page")
+_PLACEMENT_IDS = ("page", "item", "worker", "group")
+_KNOWN_IDS = ("item", "label")
+_LINK_IDS = ("left", "right")
+
+
+@contextmanager
+def new_folder(path: Path, force: bool) -> Iterator[None]:
+    """A folder to write to; one that is made here and left empty, as by an error, is removed."""
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        # Before hours of training, not after.
+        check_room(path / RESULT, 1)
+        yield
+    finally:
+        for folder in new:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def read_data(
+    files: Mapping[str, Any], table: FeatureTable, kinds: Mapping[Hashable, str]
+) -> CrowdData:
+    """The data in a table of features and the files beside it, each under its option's name."""
+    tables: dict[str, Any] = {
+        name: read_answers(Path(str(files[name])), columns)
+        for name, columns in (
+            ("pairs", _PAIR_IDS),
+            ("placements", _PLACEMENT_IDS),
+            ("known", _KNOWN_IDS),
+            ("must_link", _LINK_IDS),
+            ("cannot_link", _LINK_IDS),
+        )
+        if files[name] is not None
+    }
+    if "known" in tables:
+        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
+    if files["answers"] is not None:
+        tables |= read_exported(files, table.ids, ("pairs", "placements"))
+    return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
+
+
+def read_exported(
+    files: Mapping[str, Any], item_ids: Iterable[Hashable], wanted: Sequence[str]
+) -> dict[str, pd.DataFrame]:
+    """The answers that a tool exported, as tables of the wanted kinds.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or of other kinds.
+    """
+    form = files["answers_format"]
+    answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
+    tables = answers.for_items(item_ids).tables()
+    if not tables or not {*tables} <= {*wanted}:
+        held = ", ".join(tables) or "no answers"
+        raise ValueError(
+            f"{', '.join(map(str, files['answers']))}: the model takes {' or '.join(wanted)}, but "
+            f"the files hold {held}"
+        )
+    return tables
+
+
+def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
+    """What 'fit' wrote; with the features where they are still what and where they were."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        files = {name: settings[name] for name in FILES}
+        files |= {name: settings.get(name) for name in ("answers", "answers_format")}
+        id_column, ignore = settings["id_column"], settings["ignore"]
+        kinds = {
+            int(name) if settings["columns"] is None else name: kind
+            for name, kind in settings.get("kinds", {}).items()
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
+            f"{SETTINGS}"
+        ) from None
+    result = load(folder / RESULT)
+    if with_features and files["features"] is not None:
+        try:
+            table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
+            data = read_data(files, table, kinds)
+            result = load(folder / RESULT, data=data)
+        except ValueError as error:
+            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
+    return result, settings
