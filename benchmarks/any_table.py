@@ -96,7 +96,9 @@ def cells_of(runs: Iterable[Run]) -> dict[str, Run]:
         grouped.setdefault(f"{run['table']}/{run['crowd']}", []).append(run)
     cells = {}
     for name, of_cell in grouped.items():
-        cell = {key: statistics.fmean(r[key] for r in of_cell) for key in ("ours", "ece", "seconds")}
+        cell = {
+            key: statistics.fmean(r[key] for r in of_cell) for key in ("ours", "ece", "seconds")
+        }
         means = {
             baseline: statistics.fmean(run["baselines"].get(baseline, 0.0) for run in of_cell)
             for baseline in of_cell[0]["baselines"]

@@ -27,6 +27,7 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def some_of(x: np.ndarray, y: np.ndarray, number: int) -> Table:
+    """So many items at random, in their order."""
     chosen = np.random.default_rng(0).choice(len(x), min(number, len(x)), replace=False)
     return x[np.sort(chosen)], y[np.sort(chosen)]
 

@@ -5,6 +5,7 @@ from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
+from pyro_crowdclust.guides.pair_regression import PairRegressionGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
 from pyro_crowdclust.guides.two_way import TwoWayGuide
 
@@ -15,6 +16,7 @@ __all__ = [
     "Enumerated",
     "EnumeratedGuide",
     "MessagePassingGuide",
+    "PairRegressionGuide",
     "Sampled",
     "StructuredGuide",
     "TwoWayGuide",

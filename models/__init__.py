@@ -5,6 +5,7 @@ from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.latent_trait import LatentTrait
 from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.momresp import MomResp
+from pyro_crowdclust.models.pair_regression import PairRegression
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
@@ -14,6 +15,7 @@ __all__ = [
     "LatentTrait",
     "LogResp",
     "MomResp",
+    "PairRegression",
     "SemiCrowdsourcedMixture",
     "TwoWayMixture",
 ]

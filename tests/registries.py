@@ -33,6 +33,7 @@ from pyro_crowdclust.families import Beta, Categorical
 from pyro_crowdclust.guides import (
     ClassLabelGuide,
     MessagePassingGuide,
+    PairRegressionGuide,
     StructuredGuide,
     TwoWayGuide,
 )
@@ -49,6 +50,7 @@ from pyro_crowdclust.models import (
     LatentTrait,
     LogResp,
     MomResp,
+    PairRegression,
     SemiCrowdsourcedMixture,
     TwoWayMixture,
 )
@@ -224,6 +226,11 @@ def _two_way() -> tuple[Any, Any, CrowdData]:
     return model, TwoWayGuide(model), crowd()
 
 
+def _pair_regression() -> tuple[Any, Any, CrowdData]:
+    model = PairRegression(SoftmaxRegression(CLUSTERS, FEATURES), TwoCoin(WORKERS))
+    return model, PairRegressionGuide(model), crowd()
+
+
 def _class_labels(model: Any, data: CrowdData) -> tuple[Any, Any, CrowdData]:
     return model, ClassLabelGuide(model, start_steps=3), data
 
@@ -243,6 +250,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "sorted pages": _sorted_pages,
     "sorted pages, two-way": _sorted_pages_two_way,
     "sorted pages, deep latents": _sorted_pages_deep,
+    "pair regression": _pair_regression,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
     "latent trait": lambda: _class_labels(
         LatentTrait(ItemTrait(WORKERS)), labelled(features=False)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.interface.choice import Choice, Form, choice_for
+    from pyro_crowdclust.interface.choice import Choice, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.estimator import CrowdClusterer
+    from pyro_crowdclust.interface.forms import Form
     from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
     from pyro_crowdclust.interface.recipe import Recipe
@@ -42,7 +43,7 @@ _HOMES = {
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",
-    "Form": "choice",
+    "Form": "forms",
     "Networks": "networks",
     "Recipe": "recipe",
     "average_annotator_models": "class_labels",

@@ -1,6 +1,12 @@
 """Batches: how items and answers are drawn together, and divided among processes."""
 
-from pyro_crowdclust.minibatches.batch import Batch, features_batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.batch import (
+    Batch,
+    answered_batch,
+    features_batch,
+    full_batch,
+    item_batches,
+)
 from pyro_crowdclust.minibatches.blocks import (
     AnswerSampling,
     BlockMaker,
@@ -20,6 +26,7 @@ __all__ = [
     "PageBlocks",
     "Ranks",
     "SinglePairs",
+    "answered_batch",
     "features_batch",
     "full_batch",
     "item_batches",

@@ -59,6 +59,12 @@ def expected_log_sum_exp(
     return (tilt.square() * variance).sum(-1) / 2 + shifted.logsumexp(-1)
 
 
+def with_one(features: Float[Tensor, "item ..."]) -> Float[Tensor, "item weight"]:
+    """``(x, 1)`` in float64."""
+    x = features.flatten(1).double()
+    return nn.functional.pad(x, (0, 1), value=1.0)
+
+
 class _ZeroMeanPrior(StatisticValued):
     """``sum_f log N(phi_f | 0, 1 / precision_f)`` of statistics that begin and end as t(phi) does.
 
@@ -151,21 +157,44 @@ class SoftmaxRegression(nn.Module):
         exact, and its term in the ELBO is zero. The bound of a free q(y_i) would be negative
         there, the more so the wider q(phi) is, and many such items would shrink phi to nothing.
         """
-        joint = self.log_classes(statistics, features)
-        prediction = joint.detach().log_softmax(-1)
+        prediction = self.log_prediction(statistics.detach(), features)
         if is_labelled is None:
             return prediction
+        joint = self.log_classes(statistics, features)
         return torch.where(is_labelled.unsqueeze(-1), joint, prediction)
+
+    def log_prediction(
+        self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]
+    ) -> Float[Tensor, "item class"]:
+        """``log p(y = k | x)`` at the mean of phi."""
+        mean, _ = self.family.unpack(statistics)
+        return (with_one(features) @ mean.mT).log_softmax(-1)
+
+    def log_moderated(
+        self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]
+    ) -> Float[Tensor, "item class"]:
+        """About ``log E[p(y = k | x)]``: scores shrink where they are little known.
+
+        ``softmax_k(m_k / sqrt(1 + pi v_k / 8))`` of scores with means m and variances v (MacKay
+        1992).
+        """
+        scores, variance = self._scores(statistics, features)
+        return (scores * (1 + math.pi / 8 * variance).rsqrt()).log_softmax(-1)
 
     def log_classes(
         self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]
     ) -> Float[Tensor, "item class"]:
         """A lower bound of ``E[log p(y = k | x)]``, exact for the statistics of one phi."""
-        x = features.flatten(1).double()
-        x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+        scores, variance = self._scores(statistics, features)
+        return scores - expected_log_sum_exp(scores, variance).unsqueeze(-1)
+
+    def _scores(
+        self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]
+    ) -> tuple[Float[Tensor, "item class"], Float[Tensor, "item class"]]:
+        """Mean and variance of ``<phi_k, (x, 1)>``."""
+        x = with_one(features)
         mean, second = self.family.unpack(statistics)
         covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
-        scores = x @ mean.mT
         # Rounding may leave a point's variance just below zero.
         variance = torch.einsum("nf,kfg,ng->nk", x, covariance, x).clamp_min(0)
-        return scores - expected_log_sum_exp(scores, variance).unsqueeze(-1)
+        return x @ mean.mT, variance

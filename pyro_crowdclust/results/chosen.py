@@ -33,7 +33,7 @@ class Chosen:
     def winner(self) -> str:
         """The chosen candidate, in words."""
         (row,) = self.table[self.table["chosen"]].itertuples()
-        return f"{row.features}, {row.covariance} covariances, {row.components} components"
+        return f"{row.kind} on {row.features}, {row.components} components"
 
     @property
     def held_out(self) -> float:

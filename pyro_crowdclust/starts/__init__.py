@@ -1,6 +1,11 @@
 """Where training begins."""
 
-from pyro_crowdclust.starts.answers import AnswersStart, TrustingStart, groups_by_answers
+from pyro_crowdclust.starts.answers import (
+    AnswersStart,
+    TrustingStart,
+    answered_groups,
+    groups_by_answers,
+)
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.partitions import (
     KMeansStart,
@@ -23,6 +28,7 @@ __all__ = [
     "PartitionStart",
     "PrincipalComponentStart",
     "TrustingStart",
+    "answered_groups",
     "default_start",
     "groups_by_answers",
     "within_class_covariance",

@@ -85,6 +85,38 @@ def _rates_given(
     }
 
 
+def answered_groups(
+    data: CrowdData, num_groups: int, *, smallest: int = 3, most_items: int = 1000
+) -> Int[Tensor, " item"]:
+    """The group of every item that the answers put into one of the largest, and -1 of all others.
+
+    Parameters
+    ----------
+    data
+        Items and answers.
+    num_groups
+        At most so many groups are numbered, from the largest on.
+    smallest
+        Those of fewer items are none.
+    most_items
+        Only the items with the most answers are grouped, as many as this: the time is cubic.
+    """
+    answers = data.answers
+    none = torch.full((data.num_items,), -1)
+    if answers is None:
+        return none
+    counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
+    asked = counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
+    kept = asked[answers.left] & asked[answers.right]
+    parts = (answers.left, answers.right, answers.worker, answers.label)
+    items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), data.num_workers)
+    sizes = torch.bincount(groups)
+    large = (sizes >= smallest).nonzero().squeeze(1)
+    large = large[sizes[large].argsort(descending=True, stable=True)][:num_groups]
+    code = torch.full((len(sizes),), -1).scatter(0, large, torch.arange(len(large)))
+    return none.scatter(0, items, code[groups])
+
+
 @dataclass(frozen=True)
 class TrustingStart:
     """A start from the features, after which workers count as reliable.
@@ -147,28 +179,15 @@ class AnswersStart:
         """
         if data.answers is None:
             raise ValueError("the data have no answers to start from: use another start")
-        known = self._known(data, model.num_clusters)
-        labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
-        TrustingStart(LabeledStart())(model, guide, labelled, generator)
-
-    def _known(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
-        """The group of every item that is in a large one, from 0 on, and -1 for all others."""
-        answers = data.answers
-        assert answers is not None  # as the caller has checked
-        counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
-        asked = counts >= counts.sort(descending=True).values[: self.most_items][-1].clamp_min(1)
-        kept = asked[answers.left] & asked[answers.right]
-        parts = (answers.left, answers.right, answers.worker, answers.label)
-        items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), data.num_workers)
-        sizes = torch.bincount(groups)
-        large = (sizes >= self.smallest).nonzero().squeeze(1)
-        if not len(large):
+        known = answered_groups(
+            data, model.num_clusters, smallest=self.smallest, most_items=self.most_items
+        )
+        if not bool((known >= 0).any()):
             raise ValueError(
                 f"no {self.smallest} items are kept together by the answers: use another start"
             )
-        large = large[sizes[large].argsort(descending=True, stable=True)][:num_clusters]
-        code = torch.full((len(sizes),), -1).scatter(0, large, torch.arange(len(large)))
-        return torch.full((data.num_items,), -1).scatter(0, items, code[groups])
+        labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
+        TrustingStart(LabeledStart())(model, guide, labelled, generator)
 
 
-__all__ = ["AnswersStart", "TrustingStart", "groups_by_answers"]
+__all__ = ["AnswersStart", "TrustingStart", "answered_groups", "groups_by_answers"]

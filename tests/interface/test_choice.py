@@ -11,8 +11,9 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
-from pyro_crowdclust.interface.choice import Choice, Trial
+from pyro_crowdclust.interface.choice import Choice
 from pyro_crowdclust.interface.held_out import some_items, split
+from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.simulation import simulate_pairs
@@ -71,6 +72,20 @@ def test_a_loaded_result_knows_its_clusters(rings, tmp_path):
     loaded = load(tmp_path / "rings.safetensors")
     np.testing.assert_allclose(loaded.probabilities, result.probabilities)
     assert loaded.same_cluster_probability(0, 2) == result.same_cluster_probability(0, 2)
+
+
+def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(150, 4))
+    side = (features[:, 0] + features[:, 1] > 0).astype(int)
+    data = answered(features, side, 200)
+    choice = choice_for(data)
+    of_columns = [form for form in choice.forms if form.features == "columns"]
+    choice = dataclasses.replace(choice, forms=of_columns, sizes=(2, 4), first_size=4, num_splits=1)
+    result = choice.fit(progress=False)
+    assert result.chosen.winner == "regression on columns, 4 components"
+    assert clustering_accuracy(side, result.assignments) > 0.85
+    assert np.isnan(result.chosen.table["elbo"].iloc[-1])
 
 
 def test_without_answers_the_elbo_chooses():
@@ -148,17 +163,15 @@ def test_data_that_are_too_many_are_tried_in_part():
 
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
-    from pyro_crowdclust.interface import choice as module
-
     features, _ = two_rings(60)
-    tried = module._Search.try_out
+    tried = Search.try_out
 
     def press_control_c(self, *arguments):
         if len(self.trials) == 1:
             raise KeyboardInterrupt
         return tried(self, *arguments)
 
-    monkeypatch.setattr(module._Search, "try_out", press_control_c)
+    monkeypatch.setattr(Search, "try_out", press_control_c)
     result = small(CrowdData(features), 3, 4).fit(progress=False)
     assert result.stop_reason.startswith("interrupted by the user")
     assert len(result.chosen.table) == 1
@@ -220,11 +233,9 @@ def test_the_error_of_a_difference_is_that_of_its_items():
     better, worse = (
         Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2), 2, 0.0) for _ in range(2)
     )
-    from pyro_crowdclust.interface.choice import _Search
-
     difference = (better.held_out - worse.held_out)[::2]
     expected = difference.std() / np.sqrt(50)
-    found = _Search.error(better, worse, np.repeat(np.arange(50), 2))
+    found = Search.error(better, worse, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
 
 

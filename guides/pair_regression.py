@@ -1,0 +1,158 @@
+"""The mean-field guide of ``PairRegression``.
+
+    q = q(phi) prod_m q(alpha_m) q(beta_m) prod_i q(z_i)
+    log q(z_i = k) = E[log p(z_i = k | x_i)] + sum_j w_ij q(z_j = k) + const
+
+with w as in eq. 14 of Luo et al. 2018. Items without answers have their prediction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro
+import torch
+from jaxtyping import Float
+from pyro.infer import Trace_ELBO
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import sites_of, summarize_workers
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    ConjugatePosterior,
+    FullPlate,
+    sample_sites,
+)
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import Categorical
+from pyro_crowdclust.files import described
+from pyro_crowdclust.inference import LocalPosterior, LocalSolver
+from pyro_crowdclust.minibatches import Batch, answered_batch
+from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.starts import answered_groups
+from pyro_crowdclust.training import NaturalGradient
+
+
+@described
+class PairRegressionGuide(nn.Module):
+    """q(phi) q(rates) q(Z), conjugate but for q(Z), for a ``PairRegression``.
+
+    Parameters
+    ----------
+    model
+        The model whose posterior this is.
+    solver
+        Its rounds of messages.
+    start_steps
+        For so many steps q(z) is held at the groups that the answers make (``answered_groups``).
+    """
+
+    shares: Tensor
+    locations: Tensor
+
+    def __init__(
+        self,
+        model: PairRegression,
+        *,
+        solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
+        start_steps: int = 10,
+    ) -> None:
+        super().__init__()
+        self.model, self.solver, self.start_steps = model, solver, start_steps
+        self.posteriors: Any = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
+        size = model.num_clusters, model.regression.num_features
+        # What tables say of clusters, which are no sites here: as of the last batch.
+        self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
+        self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
+        self._given: Tensor | None = None
+
+    def forward(self, batch: Batch) -> None:
+        """Run the guide on a batch, as Pyro does."""
+        values = sample_sites({"coefficients": self.posteriors["coefficients"]})
+        rates = {}
+        with FullPlate("workers", self.model.annotators.num_workers):
+            for name in self.model.annotators.priors():
+                rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        with torch.no_grad():
+            prior = self.model.log_classes(values["coefficients"], batch)
+            logits = self._heard(prior, rates, batch) if self._given is None else self._given
+            self._note(logits, batch)
+        with FullPlate("items", batch.items.shape[0], batch.item_weight):
+            z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
+        sites = sites_of(self.model.annotators)
+        if sites.in_batch(batch):
+            sites.sample_guide(z, rates, batch)
+
+    def _heard(
+        self, prior: Float[Tensor, "item cluster"], rates: dict[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z): what is known without the answers, and their messages."""
+        sites = sites_of(self.model.annotators)
+        if not sites.in_batch(batch):
+            return prior
+        coupling = sites.coupling(rates, batch, prior.dtype)
+        alone = prior[: coupling.num_items]
+        heard, _ = self.solver.exchange(alone, alone, alone.softmax(-1), coupling)
+        return torch.cat([heard, prior[coupling.num_items :]])
+
+    def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
+        counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
+        total = counts.sum(0)
+        self.shares.copy_(total / total.sum())
+        middle = counts.mT @ self.model.coordinates(batch) / total.clamp_min(1e-12).unsqueeze(1)
+        self.locations.copy_(middle)
+
+    @torch.no_grad()
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch, with the messages of the answers that it holds.
+
+        Predictions take into account how well the coefficients are known.
+        """
+        statistics = self.posteriors["coefficients"].mean()
+        prior = self.model.log_classes(statistics, batch)
+        asked = batch.num_paired
+        rest = self.model.coordinates(batch)[asked:]
+        moderated = self.model.regression.log_moderated(statistics, rest)
+        prior = torch.cat([prior[:asked], moderated])
+        return LocalPosterior(self._heard(prior, self.rate_statistics(), batch), None)
+
+    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+        """Move all posteriors to where the groups of answered items put them."""
+        batch = answered_batch(data)
+        if batch is None:
+            return
+        batch = batch.to(None, torch.float64)
+        group = answered_groups(data, self.model.num_clusters)[batch.items]
+        given = nn.functional.one_hot(group.clamp_min(0), self.model.num_clusters).double()
+        unsure = torch.full_like(given, 1 / self.model.num_clusters)
+        self._given = torch.where((group >= 0).unsqueeze(1), given, unsure).clamp_min(1e-30).log()
+        natural = NaturalGradient(self.posteriors.values(), 0.5)
+        try:
+            for _ in range(self.start_steps):
+                natural.zero_grad()
+                Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+                natural.step()
+        finally:
+            self._given = None
+
+    @torch.no_grad()
+    def mixture(self) -> MixtureSummary:
+        """Shares and mean coordinates of the clusters in the last batch of training."""
+        return MixtureSummary(self.shares, self.locations, None)
+
+    @torch.no_grad()
+    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
+        """Posterior of every worker's rates, such as sensitivity and specificity."""
+        return summarize_workers(self.model.annotators, self.posteriors, interval)
+
+    @torch.no_grad()
+    def rate_statistics(self) -> dict[str, Tensor]:
+        """E[t] of the workers' rates."""
+        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+
+
+__all__ = ["PairRegressionGuide"]

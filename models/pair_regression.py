@@ -1,0 +1,127 @@
+"""Clusters regressed on features, learned from what workers say of pairs.
+
+    phi_k ~ N(0, Sigma)                             z_i | x_i ~ softmax(phi x_i)
+    L_ij^m | z_i = z_j ~ Bern(alpha_m)              L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
+
+The discriminative partner of ``SemiCrowdsourcedMixture``, as LogResp is of MomResp (Felt et al.
+2015): what the features of a cluster look like is not modelled, so that clusters need not be
+Gaussian, and items without answers teach nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyro
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import check_workers, sample_answers
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ConjugatePrior,
+    FullPlate,
+    NamedDraws,
+    SiteDraws,
+)
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.protocols import PairAnnotators
+
+
+@described
+class PairRegression(nn.Module):
+    """A Pyro model of a batch with features and answers about pairs.
+
+    Parameters
+    ----------
+    regression
+        ``p(z | x)``: a ``SoftmaxRegression``.
+    annotators
+        Model of the workers, e.g. ``TwoCoin``.
+    emission
+        The coordinates x of the features, e.g. ``Standardized``; by default the features.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(1))
+    >>> model(features_batch(torch.zeros(5, 2), num_workers=1)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        regression: SoftmaxRegression,
+        annotators: PairAnnotators,
+        emission: Identity | None = None,
+    ) -> None:
+        super().__init__()
+        self.regression = regression
+        self.annotators = annotators
+        self.emission = Identity() if emission is None else emission
+
+    @property
+    def num_clusters(self) -> int:
+        """K."""
+        return self.regression.num_classes
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name; a guide must have a site for each."""
+        return {"coefficients": self.regression.prior, **self.annotators.priors()}
+
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+        """Draws of the coefficients, on the coordinates, under the names of diagnostics."""
+        phi = draws["coefficients"].value
+        coefficients = {
+            "coefficients": NamedDraws(phi[..., :-1], ("cluster", "coordinate")),
+            "intercept": NamedDraws(phi[..., -1], ("cluster",)),
+        }
+        return {"coefficients": coefficients}
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
+        check_workers(self.annotators, data)
+        if data.features is None:
+            raise ValueError("the data have no features to regress clusters on: pass features")
+        row = data.rows(torch.zeros(1, dtype=torch.int64))
+        found = self.emission.latent(row).shape[1]
+        if found != self.regression.num_features:
+            raise ValueError(
+                f"the regression is on {self.regression.num_features} numbers an item, but every "
+                f"item has {found}: build it with the number of the data"
+            )
+
+    def coordinates(self, batch: Batch) -> Float[Tensor, "item coordinate"]:
+        """x of all items."""
+        features = batch.features
+        assert features is not None  # as check has seen
+        return batch.once("coordinates", lambda: self.emission.latent(features).double())
+
+    def log_classes(
+        self, statistics: Float[Tensor, "cluster size"], batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """A lower bound of ``E[log p(z_i = k | x_i)]``; without answers, the prediction itself.
+
+        An item without answers is a leaf: where model and guide say the same of it, it adds nothing
+        to the bound.
+        """
+        x, asked = self.coordinates(batch), batch.num_paired
+        told = self.regression.log_classes(statistics, x[:asked])
+        return torch.cat([told, self.regression.log_prediction(statistics.detach(), x[asked:])])
+
+    def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
+        """Run the model on a batch; returns the clusters z."""
+        statistics = self.regression.sample()["coefficients"]
+        with FullPlate("items", batch.items.shape[0], batch.item_weight):
+            z = pyro.sample("z", Assignment(self.log_classes(statistics, batch)))
+        sample_answers(self.annotators, z, batch)
+        return z
+
+
+__all__ = ["PairRegression"]

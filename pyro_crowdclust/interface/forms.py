@@ -1,0 +1,196 @@
+"""Ways to model the features, any of which a choice may try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.interface.coordinates import (
+    in_common_units,
+    power_transformed,
+    projected,
+    standardized,
+)
+from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
+from pyro_crowdclust.mixture import (
+    Components,
+    DiagonalGaussianComponents,
+    DirichletWeights,
+    GaussianComponents,
+    Ownership,
+    SoftmaxRegression,
+)
+from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
+from pyro_crowdclust.starts import TrustingStart
+from pyro_crowdclust.training import Stopping, robbins_monro
+
+# Full covariances of more features than this have more numbers than tables have items.
+MOST_FULL = 50
+# Where a learned prior begins: components are expected to have a fifth of the data's variance, so
+# that they neither all fall into one nor keep single items.
+FIRST_SCALE = 0.2
+# What candidates are, in words.
+FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
+
+
+def full(num_components: int, dim: int) -> GaussianComponents:
+    """Full covariances around a common one; how near to it they are is learned."""
+    degrees = dim + 2.0
+    return GaussianComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * degrees, degrees=degrees
+    )
+
+
+def diagonal(num_components: int, dim: int) -> DiagonalGaussianComponents:
+    """Independent features inside a component."""
+    return DiagonalGaussianComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
+    )
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the features are modelled, but for the number of components.
+
+    Attributes
+    ----------
+    features
+        What the components are on, in words.
+    kind
+        What they are, in words.
+    emission
+        Makes the coordinates from the data.
+    make
+        Makes the recipe from the data, the number of components, and the coordinates.
+    of_features
+        Whether it has a density of the features, so that its ELBO can be compared with those of
+        others. What has none is told apart by answers alone, and clusters that it does not need
+        cost next to nothing, so that fewer need not be tried.
+    """
+
+    features: str
+    kind: str
+    emission: Callable[[CrowdData], Identity]
+    make: Callable[[CrowdData, int, Identity], Recipe]
+    of_features: bool = True
+
+    def recipe(
+        self, data: CrowdData, num_components: int, emission: Identity | None = None
+    ) -> Recipe:
+        """The model with so many components, its guide and the options of ``fit``.
+
+        ``emission`` is what the form makes of the data, where that is known.
+        """
+        emission = self.emission(data) if emission is None else emission
+        return self.make(data, num_components, emission)
+
+
+def mixture_recipe(
+    components: Callable[[int, int], Components],
+    data: CrowdData,
+    num_components: int,
+    emission: Identity,
+) -> Recipe:
+    """A mixture whose clusters own components, with priors that are learned."""
+    dim = emission.latent_size(int(np.prod(feature_shape(data))))
+    made = components(num_components, dim)
+    answered = data.answers is not None
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(num_components),
+        made,
+        emission,
+        _annotators(data) if answered else None,
+        sum_out_assignments=None if answered else torch.float64,
+        ownership=Ownership(num_components) if answered and num_components > 1 else None,
+    )
+    options: dict[str, Any] = {"epochs": 100, "dtype": torch.float64}
+    options["stopping"] = Stopping(tolerance=1e-4)
+    if data.num_items * made.family.size <= FULL_BATCH_NUMBERS:
+        options |= {"batch_size": None, "step_size": 1.0}
+    else:
+        options |= {
+            **{"epochs": 20, "batch_size": 1024, "stopping": Stopping(tolerance=1e-3)},
+            **{"step_size": robbins_monro(0.5, delay=20.0)},
+        }
+    options["callbacks"] = [LearnedPrior()]
+    if model.ownership is not None:
+        options["callbacks"].append(OwnershipMoves())
+    options["initialize"] = TrustingStart()
+    return Recipe(model, MessagePassingGuide(model), data, options)
+
+
+def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
+    """Clusters regressed on the coordinates; its guide starts at what the answers say."""
+    dim = emission.latent_size(int(np.prod(feature_shape(data))))
+    model = PairRegression(SoftmaxRegression(num_clusters, dim), _annotators(data), emission)
+    options = {
+        **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
+        **{"batch_size": None, "step_size": 0.5},
+    }
+    return Recipe(model, PairRegressionGuide(model), data, options)
+
+
+def _annotators(data: CrowdData) -> TwoCoin:
+    """Better than chance before the first answer is compared with another."""
+    return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+
+
+def forms_for(data: CrowdData) -> tuple[Form, ...]:
+    """The forms that suit features of this size, and answers, if there are any."""
+    return _mixtures(data) if data.answers is None else _mixtures(data) + _regressions(data)
+
+
+def _mixtures(data: CrowdData) -> tuple[Form, ...]:
+    dim = int(np.prod(feature_shape(data)))
+    of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
+    if dim <= MOST_FULL:
+        forms = [
+            Form("columns", FULL, standardized, of_full),
+            Form("columns", DIAGONAL, standardized, of_diagonal),
+            Form("powers", FULL, power_transformed, of_full),
+            Form("powers", DIAGONAL, power_transformed, of_diagonal),
+        ]
+        if dim > 12:
+            of_columns = partial(_directions, standardized, 8)
+            of_powers = partial(_directions, power_transformed, 8)
+            forms += [
+                Form("8 directions", FULL, of_columns, of_full),
+                Form("8 directions of powers", FULL, of_powers, of_full),
+            ]
+        return tuple(forms)
+    forms = []
+    for number in (10, 20, 40):
+        if number < min(dim, data.num_items):
+            inner = partial(_directions, in_common_units, number)
+            forms.append(Form(f"{number} directions, common units", FULL, inner, of_full))
+    inner = partial(_directions, standardized, min(20, data.num_items - 1))
+    forms.append(Form("20 directions", FULL, inner, of_full))
+    return tuple(forms)
+
+
+def _regressions(data: CrowdData) -> tuple[Form, ...]:
+    dim = int(np.prod(feature_shape(data)))
+    places: dict[str, Callable[[CrowdData], Identity]]
+    places = {"columns": standardized, "powers": power_transformed}
+    if dim > MOST_FULL:
+        number = min(40, dim - 1, data.num_items - 1)
+        inner = partial(_directions, in_common_units, number)
+        places = {f"{number} directions, common units": inner}
+    return tuple(
+        Form(name, REGRESSION, emission, regression_recipe, of_features=False)
+        for name, emission in places.items()
+    )
+
+
+def _directions(inner: Callable[[CrowdData], Identity], number: int, data: CrowdData) -> Identity:
+    return projected(data, inner(data), number)

@@ -1,0 +1,200 @@
+"""The trials of a choice: which candidates are fitted, to which part of the data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.forms import Form
+from pyro_crowdclust.interface.held_out import some_items, split
+from pyro_crowdclust.training import Stopping
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.interface.choice import Choice
+
+# Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
+SMALLEST_GAIN = 0.005
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate that was tried.
+
+    Attributes
+    ----------
+    form, num_components
+        The candidate.
+    elbo
+        Nats an item, in the units of the features; NaN of a form that has no density of them.
+    held_out
+        Log-probability of every held-out answer; None without answers.
+    clusters
+        In use.
+    seconds
+        Of its fits.
+    """
+
+    form: Form
+    num_components: int
+    elbo: float
+    held_out: np.ndarray | None
+    clusters: int
+    seconds: float
+
+    @property
+    def answers(self) -> np.ndarray:
+        """Log-probability of every held-out answer; of none without answers."""
+        return np.empty(0) if self.held_out is None else self.held_out
+
+    @property
+    def score(self) -> float:
+        """What the search climbs: held-out answers, or the ELBO where there are none."""
+        return self.elbo if self.held_out is None else float(self.held_out.mean())
+
+
+class Search:
+    """The trials of a choice."""
+
+    def __init__(self, choice: Choice, seed: int, progress: bool) -> None:
+        self.choice, self.seed = choice, seed
+        self.trials: list[Trial] = []
+        generator = torch.Generator().manual_seed(seed)
+        data = choice.data
+        if data.num_items > choice.max_items:
+            data = some_items(data, _asked_first(data, choice.max_items, generator))
+        splits = []
+        if data.answers is not None:
+            made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
+            splits = [one for one in made if one is not None]
+        self.data, self.splits = data, splits
+        # What a form makes of the data, and the mean of log p(o) - log p(x).
+        self.coordinates: dict[Form, tuple[Identity, float]] = {}
+        self.interrupted = False
+        self.bar = tqdm(disable=not progress, unit="candidate")
+
+    def best(self) -> tuple[Trial, str]:
+        """Run the search; the winner and why it is."""
+        try:
+            return self.search()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            best = max(self.trials, key=lambda trial: trial.score)
+            return best, f"best of {len(self.trials)} candidates when the search was interrupted"
+
+    def search(self) -> tuple[Trial, str]:
+        """Try the candidates."""
+        choice = self.choice
+        with self.bar:
+            first = [
+                self.try_out(form, choice.first_size)
+                for form in choice.forms
+                if form.of_features or self.splits
+            ]
+            first.sort(key=lambda trial: -trial.score)
+            for of_features in (True, False):
+                alike = [trial for trial in first if trial.form.of_features == of_features]
+                for trial in alike[: choice.best_forms]:
+                    if of_features or trial.clusters == trial.num_components:
+                        self.climb(trial, 1)
+                    if of_features:
+                        self.climb(trial, -1)
+            if not self.splits:
+                best = max(self.trials, key=lambda trial: trial.elbo)
+                return best, f"largest ELBO of {len(self.trials)} candidates; no answers held out"
+            return self.by_answers()
+
+    def climb(self, trial: Trial, direction: int) -> None:
+        """Try ever more, or fewer, components until it has not paid twice in a row."""
+        sizes = list(self.choice.sizes)
+        place, best, losses = sizes.index(trial.num_components), trial.score, 0
+        stride = 2 if self.splits else 1
+        while losses < (1 if self.splits else 2):
+            place += direction * stride
+            if not 0 <= place < len(sizes):
+                return
+            found = self.try_out(trial.form, sizes[place]).score
+            losses = 0 if found > best else losses + 1
+            best = max(best, found)
+
+    def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
+        """Fit a candidate without the answers of a split, and predict these."""
+        started = time.perf_counter()
+        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        one = self.splits[number] if self.splits else None
+        if form not in self.coordinates:
+            made = form.emission(self.data)
+            features = self.data.rows(torch.arange(self.data.num_items))
+            self.coordinates[form] = made, float(made.log_volume(features).mean())
+        emission, volume = self.coordinates[form]
+        recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
+        stopping = Stopping(tolerance=1e-3)
+        result = recipe.fit(progress=False, seed=self.seed, epochs=60, stopping=stopping)
+        if result.stop_reason.startswith("interrupted") and self.trials:
+            raise KeyboardInterrupt
+        trial = Trial(
+            form,
+            num_components,
+            result.elbo / self.data.num_items + volume if form.of_features else np.nan,
+            None if one is None else one.log_probability(result),
+            int((result.clusters["assigned_items"] > 0).sum()),
+            time.perf_counter() - started,
+        )
+        if number == 0:
+            self.trials.append(trial)
+        self.bar.update()
+        return trial
+
+    def by_answers(self) -> tuple[Trial, str]:
+        """The candidate with the largest ELBO of those that answers cannot tell from the best."""
+        for number in range(1, len(self.splits)):
+            rivals = self.rivals()
+            if len(rivals) == 1:
+                break
+            for trial in rivals:
+                again = self.try_out(trial.form, trial.num_components, number)
+                both = np.concatenate([trial.answers, again.answers])
+                seconds = trial.seconds + again.seconds
+                place = self.trials.index(trial)
+                self.trials[place] = replace(trial, held_out=both, seconds=seconds)
+        rivals = self.rivals()
+        best = max(rivals, key=lambda trial: (not np.isnan(trial.elbo), trial.elbo, trial.score))
+        said = f"answers about held-out items are predicted at {best.score:.3f} nats an answer"
+        if len(rivals) == 1:
+            return best, f"{said}, better than by any other candidate"
+        return best, f"{said}; of {len(rivals)} candidates that do as well it has the largest ELBO"
+
+    def rivals(self) -> list[Trial]:
+        """Trials on as many splits as the best, not clearly worse than it."""
+        most = max(len(trial.answers) for trial in self.trials)
+        of_all = [trial for trial in self.trials if len(trial.answers) == most]
+        best = max(of_all, key=lambda trial: trial.score)
+        blocks = torch.cat([one.block for one in self.splits]).numpy()[:most]
+        return [
+            trial
+            for trial in of_all
+            if best.score - trial.score < max(self.error(best, trial, blocks), SMALLEST_GAIN)
+        ]
+
+    @staticmethod
+    def error(best: Trial, trial: Trial, blocks: np.ndarray) -> float:
+        """Standard error of the mean difference, whose parts of one item are not independent."""
+        difference = best.answers - trial.answers
+        sums = np.bincount(blocks, difference - difference.mean())
+        return float(np.sqrt(np.square(sums).sum()) / len(difference))
+
+
+def _asked_first(data: CrowdData, number: int, generator: torch.Generator) -> torch.Tensor:
+    """Positions of so many items, at most half of them for their answers, the others at random."""
+    order = torch.rand(data.num_items, generator=generator)
+    if data.answers is not None:
+        asked = torch.cat([data.answers.left, data.answers.right]).unique()
+        asked = asked[torch.randperm(len(asked), generator=generator)[: 3 * number // 4]]
+        order[asked] -= 1
+    return order.argsort()[:number].sort().values

@@ -1,0 +1,162 @@
+"""PairRegression: its bound against brute force, its messages, and what it predicts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from pyro.infer import Trace_ELBO
+from scipy.special import betaln, log_softmax
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.guides import PairRegressionGuide
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.mixture.softmax_regression import with_one
+from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.training import NaturalGradient
+
+OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 40, "progress": False}
+ANSWERS = [(0, 1, 1), (1, 2, 0), (0, 2, 0), (2, 3, 1)]
+
+
+def tiny() -> CrowdData:
+    """Four items on a line, two kinds, one worker."""
+    left, right, label = map(list, zip(*ANSWERS, strict=True))
+    pairs = {"left": left, "right": right, "worker": ["a"] * len(ANSWERS), "label": label}
+    return CrowdData(np.array([[-1.0], [-0.8], [0.9], [1.2]]), pairs)
+
+
+def log_evidence(data: CrowdData, scale: float, intercept_scale: float) -> float:
+    """Sum over all z and a grid of the slopes and intercepts of two clusters."""
+    grid = np.linspace(-4, 4, 13)
+    slopes = np.array(list(itertools.product(grid * scale, repeat=2)))
+    starts = np.array(list(itertools.product(grid * intercept_scale, repeat=2)))
+    mass = np.exp(-0.5 * np.array(list(itertools.product(grid, repeat=2))) ** 2).prod(1)
+    mass /= mass.sum()
+    x = data.features[:, 0]
+    scores = slopes[:, None, None, :] * x[:, None] + starts[None, :, None, :]
+    log_p = log_softmax(scores, axis=-1)
+    total = 0.0
+    for z in itertools.product(range(2), repeat=4):
+        chosen = sum(log_p[:, :, item, cluster] for item, cluster in enumerate(z))
+        prior = (np.exp(chosen) * mass[:, None] * mass[None, :]).sum()
+        said = np.zeros((2, 2))
+        for left, right, label in ANSWERS:
+            same = z[left] == z[right]
+            said[int(same), int(label == same)] += 1
+        answers = sum(betaln(2 + right, 1 + wrong) - betaln(2, 1) for wrong, right in said)
+        total += prior * np.exp(answers)
+    return float(np.log(total))
+
+
+def test_the_elbo_rises_and_stays_below_the_evidence():
+    data = tiny()
+    model = PairRegression(
+        SoftmaxRegression(2, 1, scale=1.2, intercept_scale=0.8), TwoCoin(1, (2.0, 1.0), (2.0, 1.0))
+    )
+    guide = PairRegressionGuide(model)
+    guide.start(data, torch.Generator())
+    optimizer = NaturalGradient(guide.posteriors.values(), 0.5)
+    elbos = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = Trace_ELBO().differentiable_loss(model, guide, full_batch(data))
+        loss.backward()
+        optimizer.step()
+        elbos.append(-loss.item())
+    assert (np.diff(elbos) > -1e-6).all()
+    evidence = log_evidence(data, 1.2, 0.8)
+    assert evidence - 3.0 < elbos[-1] < evidence
+
+
+def regions(num_items: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Three sectors of one cloud, which no Gaussian clusters are."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(num_items, 4))
+    return x, (x @ rng.normal(size=(4, 3))).argmax(1)
+
+
+def answered(x: np.ndarray, kinds: np.ndarray) -> CrowdData:
+    rates = [0.9, 0.85, 0.8]
+    pairs = simulate_pairs(kinds, rates, rates, pairs_per_worker=250, items=range(70), seed=0)
+    return CrowdData(x, pairs)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, kinds = regions()
+    data = answered(50 + 10 * x, kinds)
+    emission = Standardized(torch.full((4,), 50.0), torch.full((4,), 10.0))
+    model = PairRegression(SoftmaxRegression(6, 4), TwoCoin(3), emission)
+    return fit(model, PairRegressionGuide(model), data, **OPTIONS), kinds
+
+
+def test_it_learns_regions_from_answers_about_a_few_items(fitted):
+    result, kinds = fitted
+    table = np.array([np.bincount(result.assignments[kinds == k], minlength=6) for k in range(3)])
+    assert (table.max(1).sum() / len(kinds)) > 0.85
+    assert len(set(table.argmax(1))) == 3
+    x, _ = regions(400)
+    assert (result.predict(50 + 10 * x[:300])[70:] == result.assignments[70:]).all()
+    assert result.workers["weight"].between(1, 12).all()
+
+
+def test_clusters_that_are_not_needed_are_empty(fitted):
+    result, _ = fitted
+    assert (result.clusters["assigned_items"] > 0).sum() <= 4
+    assert result.clusters["weight"].sum() == pytest.approx(1)
+
+
+def test_items_without_answers_teach_nothing():
+    x, kinds = regions()
+    few, many = (answered(part, kinds[: len(part)]) for part in (x[:70], x))
+    results = []
+    for data in (few, many):
+        model = PairRegression(SoftmaxRegression(3, 4), TwoCoin(3))
+        guide = PairRegressionGuide(model)
+        results.append(fit(model, guide, data, **OPTIONS))
+    assert results[1].elbo == pytest.approx(results[0].elbo, abs=1e-6)
+    alike, own = (result.component_probabilities for result in reversed(results))
+    np.testing.assert_allclose(alike[:70], own, rtol=0, atol=1e-6)
+
+
+def test_predictions_are_less_sure_far_from_what_was_asked(fitted):
+    result, _ = fitted
+    statistics = result.guide.posteriors["coefficients"].mean()
+    regression = result.model.regression
+    far = 3 * torch.randn(20, 4, dtype=torch.float64)
+    plain, moderated = (
+        log_p(statistics, far).exp().max(1).values
+        for log_p in (regression.log_prediction, regression.log_moderated)
+    )
+    assert (moderated <= plain + 1e-9).all()
+    assert (plain - moderated).max() > 0.01
+
+
+def test_moderated_predictions_are_near_the_average_of_draws(fitted):
+    result, _ = fitted
+    regression, posterior = result.model.regression, result.guide.posteriors["coefficients"]
+    mean, covariance = posterior.standard()
+    root = torch.linalg.cholesky(covariance)
+    phi = mean + (root @ torch.randn(4000, *mean.shape, 1, dtype=mean.dtype)).squeeze(-1)
+    x = torch.randn(10, 4, dtype=torch.float64)
+    scores = with_one(x) @ phi.mT
+    drawn = scores.softmax(-1).mean(0)
+    ours = regression.log_moderated(posterior.mean(), x).exp()
+    assert (ours - drawn).abs().max() < 0.05
+
+
+def test_sizes_are_checked():
+    data = tiny()
+    model = PairRegression(SoftmaxRegression(2, 3), TwoCoin(1))
+    with pytest.raises(ValueError, match="on 3 numbers"):
+        fit(model, PairRegressionGuide(model), data, **OPTIONS)
+    model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(2))
+    with pytest.raises(ValueError, match="2 workers"):
+        fit(model, PairRegressionGuide(model), data, **OPTIONS)
