@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,11 +17,29 @@ from pyro_crowdclust.interface.forms import Form
 from pyro_crowdclust.interface.held_out import some_items, split
 from pyro_crowdclust.training import Stopping
 
-if TYPE_CHECKING:
-    from pyro_crowdclust.interface.choice import Choice
-
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
+
+
+class Plan(Protocol):
+    """What a search is told; see ``Choice``."""
+
+    @property
+    def data(self) -> CrowdData: ...
+    @property
+    def forms(self) -> Sequence[Form]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
+    @property
+    def first_size(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def num_splits(self) -> int: ...
+    @property
+    def max_items(self) -> int: ...
+    @property
+    def best_forms(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,7 @@ class Trial:
 class Search:
     """The trials of a choice."""
 
-    def __init__(self, choice: Choice, seed: int, progress: bool) -> None:
+    def __init__(self, choice: Plan, seed: int, progress: bool) -> None:
         self.choice, self.seed = choice, seed
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
