@@ -7,6 +7,11 @@ sentences and LabelMe images, on the items that were labelled and on a test part
 LogResp has a Gaussian posterior of its regression, and beside it the paper's point estimate. The
 baseline is Dawid-Skene, and a logistic regression trained on its labels.
 
+On the real crowds the form of the features and what they count are chosen by answers about items
+that were held out, without any truth; annotators have confusion matrices around a common one, which
+is learned. There LogResp begins once at the vote and once at MomResp's classes, and MomResp is also
+fitted with the features of the test part, without any label, among its items.
+
     python examples/momresp_logresp.py --data DIR --figures figures
 
 DIR holds ``news20_w100.npz`` and two ``crowd_labels_*.npz``; its default is the environment
@@ -33,16 +38,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices
+from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import (
     Components,
-    DiagonalGaussianComponents,
+    GaussianComponents,
     MultinomialComponents,
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots.style import COLORS, new_axes, quiet
+from pyro_crowdclust.protocols import ClassAnnotators
+from pyro_crowdclust.results import held_out_log_probability
+from pyro_crowdclust.starts import ClassesStart
 from pyro_crowdclust.training import Stopping
 
 NAMES = {
@@ -53,18 +62,44 @@ NAMES = {
 }
 QUALITIES = (0.9, 0.7, 0.5, 0.3)
 ANSWERS_PER_ITEM = 3
+# More than there are items: classes share one covariance, which is learned.
+MANY = 1000.0
 
 
 class Features(NamedTuple):
-    """What each model reads of the training items, and of the test part."""
+    """What each model reads of the training items, and of the test part, and what it counts."""
 
     generative: np.ndarray
     regression: np.ndarray
     generative_test: np.ndarray
     regression_test: np.ndarray
+    components: Components
+    weight: float = 1.0
+    name: str = "counts"
 
 
-def train(model: Any, data: CrowdData, epochs: int, points: Sequence[str] = ()) -> Fitted:
+class Crowd(NamedTuple):
+    """Answers, the truth that scores, and the forms of the features to choose from."""
+
+    labels: pd.DataFrame
+    truth: np.ndarray
+    truth_test: np.ndarray
+    forms: list[Features]
+
+    def data(self, x: np.ndarray) -> CrowdData:
+        """The answers and these features."""
+        classes = range(self.forms[0].components.num_clusters)
+        return CrowdData(x, labels=self.labels, classes=classes)
+
+    @property
+    def asked(self) -> np.ndarray:
+        """The items with answers."""
+        return np.unique(self.labels["item"])
+
+
+def train(
+    model: Any, data: CrowdData, epochs: int, points: Sequence[str] = (), **options: Any
+) -> Fitted:
     """Full-batch natural steps; what is a point estimate is learned by Adam."""
     return fit(
         model,
@@ -76,45 +111,68 @@ def train(model: Any, data: CrowdData, epochs: int, points: Sequence[str] = ()) 
         optim=partial(torch.optim.Adam, lr=0.05),
         stopping=Stopping(1e-4),
         progress=False,
+        **options,
     )
 
 
+def train_momresp(
+    form: Features, annotators: ClassAnnotators, epochs: int, data: CrowdData
+) -> Fitted:
+    """MomResp, which learns how wide its components are if they are Gaussians."""
+    model = MomResp(form.components, annotators, feature_weight=form.weight)
+    return train(model, data, epochs, callbacks=[LearnedPrior()])
+
+
+def choose(crowd: Crowd, annotators: ClassAnnotators, epochs: int, folds: int) -> Features:
+    """The form under which answers about items held out are likeliest by MomResp."""
+    if len(crowd.forms) == 1:
+        return crowd.forms[0]
+    found = []
+    for form in crowd.forms:
+        fit_one = partial(train_momresp, form, annotators, epochs)
+        found.append(held_out_log_probability(crowd.data(form.generative), fit_one, folds))
+        print(f"{form.name}, weight {form.weight}: {found[-1]:.4f} nats an answer held out")
+    return crowd.forms[int(np.argmax(found))]
+
+
 def compare(
-    labels: pd.DataFrame,
-    features: Features,
-    components: Components,
-    truth: np.ndarray,
-    truth_test: np.ndarray,
-    epochs: int,
-) -> dict[str, tuple[float, float]]:
+    crowd: Crowd, annotators: ClassAnnotators, epochs: int, folds: int = 3
+) -> dict[str, list[float]]:
     """Accuracy on the labelled training items and on the test part, by method."""
-    classes = range(components.num_clusters)
-    asked = np.unique(labels["item"])
+    form, truth = choose(crowd, annotators, epochs, folds), crowd.truth
+    asked = crowd.asked
 
-    def crowd(x: np.ndarray) -> CrowdData:
-        return CrowdData(x, labels=labels, classes=classes)
-
-    def accuracies(result: Fitted, x_test: np.ndarray) -> tuple[float, float]:
+    def accuracies(result: Fitted, x_test: np.ndarray) -> list[float]:
         on_asked = (result.assignments[asked] == truth[asked]).mean()
-        return float(on_asked), float((result.predict(x_test) == truth_test).mean())
+        return [float(on_asked), float((result.predict(x_test) == crowd.truth_test).mean())]
 
-    generative, discriminative = crowd(features.generative), crowd(features.regression)
-    annotators = ConfusionMatrices(generative.num_workers, len(classes))
-    momresp = train(MomResp(components, annotators), generative, epochs)
-    regression = SoftmaxRegression(len(classes), features.regression.shape[1])
-    logresp = train(LogResp(regression, annotators), discriminative, epochs)
-    point = train(LogResp(regression, annotators), discriminative, epochs, ["coefficients"])
+    generative, discriminative = crowd.data(form.generative), crowd.data(form.regression)
+    momresp = train_momresp(form, annotators, epochs, generative)
+    logresp = LogResp(
+        SoftmaxRegression(annotators.num_classes, form.regression.shape[1]), annotators
+    )
+    voted = train(logresp, discriminative, epochs)
+    point = train(logresp, discriminative, epochs, ["coefficients"])
     plain = train(DawidSkene(annotators), generative, epochs)
     classifier = LogisticRegression(max_iter=500)
-    classifier.fit(features.regression[asked], plain.assignments[asked])
-    on_test = float((classifier.predict(features.regression_test) == truth_test).mean())
-    on_asked = float((plain.assignments[asked] == truth[asked]).mean())
-    return {
-        "momresp": accuracies(momresp, features.generative_test),
-        "logresp": accuracies(logresp, features.regression_test),
-        "logresp_point": accuracies(point, features.regression_test),
-        "dawid_skene": (on_asked, on_test),
+    classifier.fit(form.regression[asked], plain.assignments[asked])
+    found = {
+        "momresp": accuracies(momresp, form.generative_test),
+        "logresp": accuracies(voted, form.regression_test),
+        "logresp_point": accuracies(point, form.regression_test),
+        "dawid_skene": [
+            float((plain.assignments[asked] == truth[asked]).mean()),
+            float((classifier.predict(form.regression_test) == crowd.truth_test).mean()),
+        ],
     }
+    if len(crowd.forms) > 1:
+        start = ClassesStart(momresp.probabilities)
+        started = train(logresp, discriminative, epochs, initialize=start)
+        found["logresp_started"] = accuracies(started, form.regression_test)
+        everything = crowd.data(np.concatenate([form.generative, form.generative_test]))
+        seen = train_momresp(form, annotators, epochs, everything)
+        found["momresp_seen"] = accuracies(seen, form.generative_test)
+    return found
 
 
 def simulated_answers(
@@ -140,18 +198,19 @@ def learning_curves(
     x, y = arrays["x"][order].astype(float), arrays["y"][order]
     y = y - y.min()
     scaled = StandardScaler().fit_transform(x)
-    features = Features(x[:num_items], scaled[:num_items], x[num_items:], scaled[num_items:])
     classes = int(y.max()) + 1
+    form = Features(
+        *(x[:num_items], scaled[:num_items], x[num_items:], scaled[num_items:]),
+        MultinomialComponents(classes, x.shape[1]),
+    )
     curves: dict[str, list[float]] = {name: [] for name in NAMES}
     for size in sizes:
         found = []
         for seed in range(seeds):
             items = np.random.default_rng(seed).permutation(num_items)[:size]
             labels = simulated_answers(y, items, classes, seed)
-            components = MultinomialComponents(classes, x.shape[1])
-            found.append(
-                compare(labels, features, components, y[:num_items], y[num_items:], epochs)
-            )
+            crowd = Crowd(labels, y[:num_items], y[num_items:], [form])
+            found.append(compare(crowd, ConfusionMatrices(len(QUALITIES), classes), epochs))
         for name, curve in curves.items():
             curve.append(round(float(np.mean([one[name][1] for one in found])), 4))
         print(
@@ -175,14 +234,14 @@ def draw(curves: dict[str, list[float]], file: Path) -> None:
     axes.figure.savefig(file)
 
 
-def sentences(folder: Path, dim: int) -> tuple[pd.DataFrame, Features, Components, Any, Any]:
+def sentences(folder: Path, dim: int, words: int | None) -> Crowd:
     """Movie-review sentences: word counts for MomResp, their principal directions for LogResp."""
     arrays = np.load(folder / "crowd_labels_sentiment_text.npz")
     train_text, test_text = (
         arrays[key].tobytes().decode("utf8").split("\n")
         for key in ("texts_utf8", "texts_test_utf8")
     )
-    counter = CountVectorizer(min_df=5)
+    counter = CountVectorizer(min_df=5, max_features=words)
     counts, counts_test = counter.fit_transform(train_text), counter.transform(test_text)
     weights = TfidfTransformer().fit(counts)
     reduce = TruncatedSVD(dim, random_state=0)
@@ -190,22 +249,27 @@ def sentences(folder: Path, dim: int) -> tuple[pd.DataFrame, Features, Component
     x = scale.fit_transform(reduce.fit_transform(weights.transform(counts)))
     x_test = scale.transform(reduce.transform(weights.transform(counts_test)))
     dense = [part.toarray().astype(float) for part in (counts, counts_test)]
-    features = Features(dense[0], x, dense[1], x_test)
-    labels = pd.DataFrame(arrays["annotations"], columns=["item", "worker", "label"])
     components = MultinomialComponents(2, counts.shape[1])
-    return labels, features, components, arrays["truth"], arrays["truth_test"]
-
-
-def images(folder: Path, dim: int) -> tuple[pd.DataFrame, Features, Components, Any, Any]:
-    """LabelMe images: principal components of network features."""
-    arrays = np.load(folder / "crowd_labels_labelme.npz")
-    reduce = PCA(dim, whiten=True, random_state=0)
-    x = reduce.fit_transform(arrays["features_train"].astype(float))
-    x_test = reduce.transform(arrays["features_test"].astype(float))
+    forms = [Features(dense[0], x, dense[1], x_test, components, weight) for weight in (1.0, 0.2)]
     labels = pd.DataFrame(arrays["annotations"], columns=["item", "worker", "label"])
-    features = Features(x, x, x_test, x_test)
-    components = DiagonalGaussianComponents(8, dim)
-    return labels, features, components, arrays["truth_train"], arrays["truth_test"]
+    return Crowd(labels, arrays["truth"], arrays["truth_test"], forms)
+
+
+def images(folder: Path, dim: int) -> Crowd:
+    """LabelMe images: principal components of network features, or of their square roots."""
+    arrays = np.load(folder / "crowd_labels_labelme.npz")
+    parts = [arrays[f"features_{part}"].astype(float) for part in ("train", "test")]
+    forms = []
+    forms_of_parts = {"columns": parts, "square roots": [np.sqrt(part) for part in parts]}
+    for name, (train_part, test_part) in forms_of_parts.items():
+        for size in (dim, 2 * dim):
+            reduce = PCA(size, whiten=True, random_state=0)
+            x, x_test = reduce.fit_transform(train_part), reduce.transform(test_part)
+            components = GaussianComponents(8, size, least_degrees=MANY)
+            name_of_form = f"{name}, {size} directions"
+            forms.append(Features(x, x, x_test, x_test, components, name=name_of_form))
+    labels = pd.DataFrame(arrays["annotations"], columns=["item", "worker", "label"])
+    return Crowd(labels, arrays["truth_train"], arrays["truth_test"], forms)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, Any]]:
@@ -218,7 +282,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, Any]]:
     parser.add_argument("--items", type=int, default=4000, help="posts to learn from")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--dim", type=int, default=100, help="of the regression on real crowds")
+    parser.add_argument("--words", type=int, help="of the sentences, the most frequent; all")
+    parser.add_argument("--folds", type=int, default=3, help="in which answers are held out")
+    parser.add_argument("--dim", type=int, default=20, help="features of the real crowds")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     figures: dict[str, dict[str, Any]] = {
@@ -227,9 +293,15 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, Any]]:
         )
     }
     draw(figures["news20"], options.figures / "learning_curves.png")
-    for name, prepare in (("sentiment_text", sentences), ("labelme", images)):
-        prepared = prepare(options.data, options.dim)
-        found = compare(*prepared, options.epochs)
+    real = {
+        "sentiment_text": sentences(options.data, options.dim, options.words),
+        "labelme": images(options.data, options.dim),
+    }
+    for name, crowd in real.items():
+        workers = crowd.labels["worker"].nunique()
+        classes = crowd.forms[0].components.num_clusters
+        annotators = CommunityConfusion(workers, classes, 1)
+        found = compare(crowd, annotators, options.epochs, options.folds)
         figures[name] = {
             f"{method}_{part}": round(value, 4)
             for method, values in found.items()

@@ -122,8 +122,16 @@ class ClassLabelGuide(nn.Module):
             evidence = likelihood.evidence(batch.class_labels)
         return LocalPosterior(self._logits(values, evidence, batch), None)
 
-    def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Move all posteriors, and learned priors, to where the majority vote puts them."""
+    def start(
+        self,
+        data: CrowdData,
+        generator: torch.Generator,
+        classes: Float[Tensor, "item class"] | None = None,
+    ) -> None:
+        """Move all posteriors, and learned priors, to where q(y) of the labelled items puts them.
+
+        ``classes`` is q(y) of all items; the majority vote by default.
+        """
         assert data.class_labels is not None  # as the model has checked
         labelled = data.class_labels.labelled_items
         chosen = torch.randperm(len(labelled), generator=generator)[: self.start_items]
@@ -131,7 +139,7 @@ class ClassLabelGuide(nn.Module):
         (batch,) = item_batches(data, len(items), items, class_labels=True)
         batch.item_weight.mul_(len(labelled) / len(items))
         assert batch.class_labels is not None  # of items with labels
-        votes = batch.class_labels.votes()
+        votes = batch.class_labels.votes() if classes is None else classes[items]
         self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
         conjugate = [q for q in self.posteriors.values() if isinstance(q, ConjugatePosterior)]
         natural = NaturalGradient(conjugate, 1.0)

@@ -1,10 +1,12 @@
 """MomResp of Felt et al. 2015: class labels from annotators, and features drawn from the classes.
 
     theta ~ Dir(alpha)            phi_k ~ its conjugate prior       gamma_jk ~ Dir(b_k)
-    y_i ~ Cat(theta)              x_i | y_i = k ~ p(x | phi_k)      a_ij | y_i = k ~ Cat(gamma_jk)
+    y_i ~ Cat(theta)              x_i | y_i = k ~ p(x | phi_k)^w    a_ij | y_i = k ~ Cat(gamma_jk)
 
 The paper's x are word counts, multinomial given the class; here any conjugate components serve.
-Items without labels are clustered by their features, and teach the components, too.
+Items without labels are clustered by their features, and teach the components, too. With w = 1, as
+in the paper, features that depend on each other given the class are counted again and again; w < 1
+is a power likelihood, under which they count less.
 """
 
 from __future__ import annotations
@@ -54,11 +56,15 @@ class MomResp(nn.Module):
         Model of the workers, e.g. ``ConfusionMatrices``.
     weights
         Prior of the class proportions; uniform by default.
+    feature_weight
+        w, above 0: what the features of an item count, against an answer about it. Bounds of
+        different weights cannot be compared; answers about items that were held out can
+        (``results.held_out_log_probability``).
 
     Raises
     ------
     ValueError
-        If the parts disagree about the number of classes.
+        If the parts disagree about the number of classes, or the weight is not above 0.
     """
 
     def __init__(
@@ -66,8 +72,15 @@ class MomResp(nn.Module):
         components: Components,
         annotators: ClassAnnotators,
         weights: Weights | None = None,
+        feature_weight: float = 1.0,
     ) -> None:
         super().__init__()
+        if not feature_weight > 0:
+            raise ValueError(
+                f"feature_weight is {feature_weight}, but must be above 0; without features use "
+                "DawidSkene"
+            )
+        self.feature_weight = feature_weight
         self.components = components
         self.annotators = annotators
         self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
@@ -106,11 +119,12 @@ class MomResp(nn.Module):
         check_support(self.components, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """``E[log p(y_i = k) + log p(x_i | k)]`` up to a constant of the item."""
+        """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant of the item."""
         assert batch.features is not None  # as the model has checked
         observed = self.components.observe(batch.features)
         features = self.components.family.observation_statistics(observed)
-        return self.weights.log_weights(values["weights"]) + features @ values["components"].mT
+        of_features = self.feature_weight * (features @ values["components"].mT)
+        return self.weights.log_weights(values["weights"]) + of_features
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
@@ -118,7 +132,8 @@ class MomResp(nn.Module):
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             observed = None if batch.features is None else self.components.observe(batch.features)
-            pyro.sample("x", self.components.given(values["components"], y), obs=observed)
+            with pyro.poutine.scale(scale=self.feature_weight):
+                pyro.sample("x", self.components.given(values["components"], y), obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y
 

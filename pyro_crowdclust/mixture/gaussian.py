@@ -56,6 +56,9 @@ class GaussianComponents(Components):
         S, or a multiple of the identity; (d + kappa) I by default.
     degrees
         nu > d - 1; d + kappa by default.
+    least_degrees
+        Where the prior is learned, the least nu: with many degrees more than a component has items
+        all of them share one covariance, which is learned, and clusters part at hyperplanes.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class GaussianComponents(Components):
         concentration: float = 0.5,
         scale: Float[Tensor, "dim dim"] | float | None = None,
         degrees: float | None = None,
+        least_degrees: float = 0.0,
     ) -> None:
         check_num_clusters(num_clusters)
         check_dimensions(dim)
@@ -84,13 +88,15 @@ class GaussianComponents(Components):
         )
         super().__init__(num_clusters, family, eta)
         self.dim = dim
+        self.least_degrees = least_degrees
         self.latent_family = family
 
     def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
         eta = self.family.natural_of_mean(statistics)
         location, concentration, scale, degrees = self.family.standard(eta)
         variances, axes = torch.linalg.eigh(scale / degrees)
-        degrees = degrees.clamp_max(MOST_DEGREES + self.dim)
+        most = max(MOST_DEGREES + self.dim, self.least_degrees)
+        degrees = degrees.clamp(self.least_degrees, most)
         scale = degrees * (axes * variances.clamp_min(NARROWEST)) @ axes.mT
         return self.family.natural(location, concentration, scale, degrees)
 

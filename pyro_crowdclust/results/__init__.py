@@ -8,6 +8,7 @@ from pyro_crowdclust.results.cluster_classes import (
     known_or_likeliest,
 )
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.held_out_items import held_out_log_probability
 from pyro_crowdclust.results.loading import load
 from pyro_crowdclust.results.matches import Matches, match_records
 
@@ -19,6 +20,7 @@ __all__ = [
     "calibrated_class_probabilities",
     "class_probabilities",
     "cluster_classes",
+    "held_out_log_probability",
     "known_or_likeliest",
     "load",
     "match_records",

@@ -6,6 +6,7 @@ from pyro_crowdclust.starts.answers import (
     answered_groups,
     groups_by_answers,
 )
+from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.partitions import (
     KMeansStart,
@@ -21,6 +22,7 @@ from pyro_crowdclust.starts.principal_components import (
 
 __all__ = [
     "AnswersStart",
+    "ClassesStart",
     "KMeansStart",
     "LabeledStart",
     "MixtureStart",

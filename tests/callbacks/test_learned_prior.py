@@ -118,3 +118,28 @@ def test_a_column_of_few_values_has_no_infinite_density(make):
     )
     assert np.isfinite(result.history["elbo"]).all()
     assert default_elbo(False).loss(result.model, result.guide, full_batch(result.data)) < 1e6
+
+
+def test_with_many_degrees_components_of_any_width_share_the_covariance_within_them():
+    """Linear discriminant analysis: one covariance, that of all items around their centres."""
+    centers = blobs(0.0)
+    width = torch.tensor([0.1, 0.2, 0.3])[torch.arange(120) % 3, None]
+    x = centers + width * (blobs(1.0) - centers)
+    model = mixture(lambda *sizes: GaussianComponents(*sizes, least_degrees=400.0))
+    result = quiet_fit(
+        model,
+        MessagePassingGuide(model),
+        CrowdData(x),
+        epochs=100,
+        batch_size=None,
+        step_size=1.0,
+        dtype=torch.float64,
+        callbacks=[LearnedPrior()],
+    )
+    q = torch.tensor(result.probabilities)
+    away = x[:, None] - (q.mT @ x) / q.sum(0)[:, None]
+    within = torch.einsum("ik,ikd,ike->de", q, away, away) / len(x)
+    prior = result.model.components.prior
+    _, _, scale, degrees = prior.family.standard(prior.natural_parameters)
+    torch.testing.assert_close(degrees, torch.full_like(degrees, 400.0))
+    torch.testing.assert_close(scale[0] / 400, within, rtol=0.05, atol=1e-3)

@@ -140,3 +140,28 @@ def test_parts_and_features_that_do_not_fit():
         train(CrowdData(words[:, :2], labels=labels))
     with pytest.raises(ValueError, match="features is -"):
         train(CrowdData(words - words[0, 0] - 1, labels=labels))
+
+
+@pytest.mark.parametrize("weight", [2.0, 3.0])
+def test_features_count_as_much_as_they_weigh(weight):
+    """A document counted w times is one with w times the words, up to the constant of its bound."""
+    words, truth = documents(24, 6, length=8)
+    labels = labels_of(truth, range(20), 6)
+    annotators = ConfusionMatrices(4, 3)
+    settings = {"batch_size": None, "step_size": 1.0, "epochs": 15, "progress": False}
+    found = []
+    for x, one in ((words, weight), (weight * words, 1.0)):
+        data = CrowdData(x, labels=labels)
+        model = MomResp(MultinomialComponents(3, 6), annotators, feature_weight=one)
+        found.append(fit(model, ClassLabelGuide(model), data, **settings))
+    weighted, repeated = found
+    np.testing.assert_allclose(weighted.probabilities, repeated.probabilities, atol=1e-10)
+    np.testing.assert_allclose(
+        *(one.guide.posteriors["components"].natural_parameters.detach() for one in found),
+        rtol=1e-10,
+    )
+
+
+def test_a_weight_that_is_none():
+    with pytest.raises(ValueError, match="feature_weight is 0, but must be above 0"):
+        MomResp(MultinomialComponents(3, 6), ConfusionMatrices(4, 3), feature_weight=0)

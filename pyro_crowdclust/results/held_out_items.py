@@ -1,0 +1,84 @@
+"""How well a model of class labels predicts what is said of items that nobody has labelled yet.
+
+    mean over a, of items i in a part held out, of  log sum_k q(y_i = k) E[gamma_jk(a)]
+
+with q and gamma of a fit that has seen the features of these items and not the answers about them.
+It needs no truth and compares what the bound cannot: other features, a weight of the features, an
+optimizer, a prior scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from pyro_crowdclust.data.class_labels import ClassLabels
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.results.fitted import Fitted
+
+
+def held_out_log_probability(
+    data: CrowdData, fit_one: Callable[[CrowdData], Fitted], folds: int = 3, seed: int = 0
+) -> float:
+    """Mean log-probability, in nats, of an answer about an item whose answers were held out.
+
+    Parameters
+    ----------
+    data
+        Items with features and class labels.
+    fit_one
+        Fits the model to the data that it is given: all items, with the answers about some.
+    folds
+        Parts of the labelled items, each held out once; as many fits.
+    seed
+        Of the parts. Candidates are compared on the same ones.
+
+    Raises
+    ------
+    ValueError
+        Without class labels, or with fewer labelled items than parts, or fewer than two parts.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.annotators import ConfusionMatrices
+    >>> from pyro_crowdclust.guides import ClassLabelGuide
+    >>> from pyro_crowdclust.mixture import MultinomialComponents
+    >>> from pyro_crowdclust.models import MomResp
+    >>> words = np.array([[4, 0, 1], [3, 1, 0], [0, 5, 1], [1, 4, 0]])
+    >>> said = {"item": [0, 1, 2, 3], "worker": [0, 0, 0, 0], "label": list("xxyy")}
+    >>> model = MomResp(MultinomialComponents(2, 3), ConfusionMatrices(1, 2))
+    >>> def fit_one(data):
+    ...     return fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
+    >>> found = held_out_log_probability(CrowdData(words, labels=said), fit_one, folds=2)
+    >>> -1.0 < found < 0
+    True
+    """
+    labels = data.class_labels
+    if labels is None:
+        raise ValueError("the data have no class labels, of which some could be held out")
+    items = labels.labelled_items
+    if not 2 <= folds <= len(items):
+        raise ValueError(
+            f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items"
+        )
+    order = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
+    total = 0.0
+    for fold in range(folds):
+        out = torch.isin(labels.item, items[order[fold::folds]])
+        seen, held = _answers(labels, ~out), _answers(labels, out)
+        result = fit_one(data.with_parts(class_labels=seen, _labels_index=None))
+        named = result.guide.answer_probabilities(
+            full_batch(result.data).class_labels, held.item, held.worker, held.label
+        )
+        total += float(np.log((result.probabilities[held.item] * named.numpy()).sum(1)).sum())
+    return total / len(labels)
+
+
+def _answers(labels: ClassLabels, chosen: torch.Tensor) -> ClassLabels:
+    item, worker, label = (part[chosen] for part in (labels.item, labels.worker, labels.label))
+    return replace(labels, item=item, worker=worker, label=label)
