@@ -6,6 +6,7 @@ from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.pair_regression import PairRegressionGuide
+from pyro_crowdclust.guides.partition import PartitionGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
 from pyro_crowdclust.guides.two_way import TwoWayGuide
 
@@ -17,6 +18,7 @@ __all__ = [
     "EnumeratedGuide",
     "MessagePassingGuide",
     "PairRegressionGuide",
+    "PartitionGuide",
     "Sampled",
     "StructuredGuide",
     "TwoWayGuide",

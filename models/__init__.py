@@ -1,5 +1,6 @@
 """The generative side: one file per model, readable beside its paper."""
 
+from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.models.dawid_skene import DawidSkene
 from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.latent_trait import LatentTrait
@@ -10,6 +11,7 @@ from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMix
 from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
 __all__ = [
+    "AnsweredPartition",
     "DawidSkene",
     "DeepLatentMixture",
     "LatentTrait",

@@ -135,6 +135,14 @@ class SupportsMixture(Protocol):
 
 
 @runtime_checkable
+class SupportsPartition(Protocol):
+    """A guide that draws partitions: ``result`` then reads clusters from these draws."""
+
+    def partition_draws(self) -> Int[Tensor, "draw item"]:
+        """The cluster of every item in every draw, by any numbers."""
+
+
+@runtime_checkable
 class SupportsWorkers(Protocol):
     """A guide of workers who answer about pairs: for ``result.workers``."""
 

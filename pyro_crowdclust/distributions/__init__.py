@@ -25,6 +25,7 @@ from pyro_crowdclust.distributions.statistics import (
     ComponentObservation,
     ConjugateAtMean,
     GaussianAtMean,
+    Point,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "GaussianAtMean",
     "NamedDraws",
     "OfItems",
+    "Point",
     "PointEstimate",
     "RowComponent",
     "RowNormal",

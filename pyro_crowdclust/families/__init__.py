@@ -22,6 +22,7 @@ from pyro_crowdclust.families.gaussian import (
     IndependentMoments,
     Moments,
 )
+from pyro_crowdclust.families.matching import natural_at_mean
 from pyro_crowdclust.families.matrix_normal_inverse_wishart import (
     MatrixNormalInverseWishart,
     MatrixNormalInverseWishartParameters,
@@ -87,5 +88,6 @@ __all__ = [
     "PosteriorSummary",
     "ProductFamily",
     "RegressionParameters",
+    "natural_at_mean",
     "softmax_without_denormals",
 ]

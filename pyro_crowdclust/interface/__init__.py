@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
+    from pyro_crowdclust.interface.answers_alone import AnswersAlone
     from pyro_crowdclust.interface.choice import Choice, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.recipe import Recipe
 
 __all__ = [
+    "AnswersAlone",
     "Choice",
     "CrowdClusterer",
     "DeepBernoulli",
@@ -39,6 +41,7 @@ __all__ = [
 
 # Loaded when they are first asked for, so that the command line can say how it is used at once.
 _HOMES = {
+    "AnswersAlone": "answers_alone",
     "Choice": "choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",

@@ -18,6 +18,7 @@ from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.choice import Choice, choice_for
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import location_and_scale
@@ -242,20 +243,23 @@ def recipe_for(
     components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
     supervision: Supervision | None = None,
-) -> Choice | Recipe:
-    """What to fit: a ``Choice`` of the model, or the ``Recipe`` of the one that is asked for.
+) -> Choice | AnswersAlone | Recipe:
+    """What to fit: a choice of the model, or the ``Recipe`` of the one that is asked for.
 
     Parameters
     ----------
     data
         Items with features, and what people said of them, if anything.
     num_clusters
-        An upper bound on the number of clusters. Default: chosen with the model, or 10.
+        An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
+        features the number is found, and none may be given.
     components, networks, supervision
         As for ``mixture_for``. With any of them, with known labels, links or placements, and where
         columns are not real or have gaps, there is nothing to choose.
     """
     is_fixed = any(part is not None for part in (components, networks, supervision))
+    if data.features is None and data.has_answers and not is_fixed:
+        return _answers_alone(data, num_clusters)
     others = data.known, data.links, data.placements
     if not is_fixed and all(part is None for part in others) and _is_real(data):
         return choice_for(data, num_clusters=num_clusters)
@@ -266,6 +270,20 @@ def recipe_for(
         networks=networks,
         supervision=supervision,
     )
+
+
+def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
+    """What to fit without features; sorted pages count by their pairs."""
+    if num_clusters is not None:
+        raise ValueError(
+            f"num_clusters is {num_clusters}, but without features the number of clusters is found "
+            "from the answers: leave it out"
+        )
+    if data.known is not None or data.links is not None:
+        raise ValueError(
+            "known labels and links need features beside them: pass features, or answers alone"
+        )
+    return AnswersAlone(data.as_pairs() if data.placements is not None else data)
 
 
 def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.guides import MessagePassingGuide, PartitionGuide
+from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
 from pyro_crowdclust.restarts import fit_restarts
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
@@ -27,8 +27,8 @@ class Recipe:
         Its others.
     """
 
-    model: SemiCrowdsourcedMixture
-    guide: MessagePassingGuide
+    model: SemiCrowdsourcedMixture | AnsweredPartition
+    guide: MessagePassingGuide | PartitionGuide
     data: CrowdData
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.protocols import SupportsMixture
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition
 from pyro_crowdclust.results import Fitted, class_probabilities
 
 
 def has_clusters(result: Fitted) -> bool:
     """Whether the fit is of clusters, and not of classes that workers named."""
-    return isinstance(result.guide, SupportsMixture)
+    return isinstance(result.guide, SupportsMixture | SupportsPartition)
 
 
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
@@ -50,7 +50,7 @@ def _item_table(result: Fitted) -> pd.DataFrame:
 
     Classes are there if some were known.
     """
-    columns = {"cluster": result.assignments, "probability": result.probabilities.max(1)}
+    columns = {"cluster": result.assignments, "probability": result.assignment_probabilities}
     if result.data.num_known_classes:
         of_classes = class_probabilities(result)
         columns["class"] = result.data.known_ids[of_classes.argmax(1)]

@@ -18,7 +18,8 @@ class Chosen:
         that its components are on), ``covariance``, ``components`` (their number), ``elbo`` (nats
         an item, in the users' units, so that rows can be compared), ``held_out`` (mean
         log-probability of answers about items whose answers were kept out of the fit, in nats; NaN
-        without answers), ``clusters`` in use, ``seconds``, and whether it was ``chosen``.
+        without answers), ``clusters`` in use, ``seconds``, and whether it was ``chosen``. Without
+        features ``prior`` (of the sizes of clusters) and the last four.
     reason
         A sentence.
     chance
@@ -33,6 +34,8 @@ class Chosen:
     def winner(self) -> str:
         """The chosen candidate, in words."""
         (row,) = self.table[self.table["chosen"]].itertuples()
+        if "prior" in self.table:
+            return str(row.prior)
         return f"{row.kind} on {row.features}, {row.components} components"
 
     @property

@@ -36,11 +36,13 @@ from pyro_crowdclust.protocols import (
     SupportsConfusion,
     SupportsInfer,
     SupportsMixture,
+    SupportsPartition,
     SupportsRateStatistics,
     SupportsWorkers,
     part_of,
 )
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.text import as_html, three_lines
@@ -196,6 +198,8 @@ class Fitted:
         """Whether there is a q(z) of the items: the guide infers it, or the model enumerates z."""
         if "_training_items" in self.__dict__ or isinstance(self.guide, SupportsInfer):
             return True
+        if self._drawn is not None:
+            return False
         batch = next(item_batches(self.data, min(2, self.data.num_items), class_labels=True))
         if batch.features is None and self.feature_shape is not None:
             return False  # loaded, without the features that the model runs on
@@ -219,6 +223,13 @@ class Fitted:
             if latents is not None and heard_latents is not None:
                 latents[answered.items] = heard_latents
         return assignments, latents
+
+    @cached_property
+    def _drawn(self) -> DrawnPartition | None:
+        """Draws of the partition, where the guide makes them."""
+        if not isinstance(self.guide, SupportsPartition):
+            return None
+        return DrawnPartition(self.guide.partition_draws().cpu())
 
     @cached_property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
@@ -247,8 +258,11 @@ class Fitted:
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of every training item, with the answers about it.
 
-        ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``.
+        ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; where
+        partitions were drawn, the share of the draws.
         """
+        if self._drawn is not None:
+            return _read_only(self._drawn.probabilities())
         return _read_only(self._of_clusters(self._training_items[0]))
 
     @property
@@ -301,11 +315,20 @@ class Fitted:
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
         """The most probable cluster of every training item."""
+        if self._drawn is not None:
+            return _read_only(self._drawn.labels.numpy())
         return self.probabilities.argmax(1)
+
+    @property
+    def assignment_probabilities(self) -> Float[np.ndarray, " item"]:
+        """The probability of every training item's cluster in ``assignments``."""
+        return self.probabilities.max(1) if self._drawn is None else self._drawn.own_shares
 
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""
+        if self._drawn is not None:
+            return None
         latents = self._training_items[1]
         return None if latents is None else _read_only(latents.numpy())
 
@@ -411,7 +434,8 @@ class Fitted:
         """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
 
         Where clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
-        probability that components k and l are one cluster.
+        probability that components k and l are one cluster. Where partitions were drawn, the share
+        of the draws in which the two are together, with half a draw more for either.
 
         Parameters
         ----------
@@ -424,6 +448,9 @@ class Fitted:
         if len(lefts) != len(rights):
             raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
         i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
+        if self._drawn is not None:
+            together = self._drawn.same(torch.from_numpy(i), torch.from_numpy(j))
+            return float(together[0]) if single else together
         items = self._training_items[0].numpy()
         of_right = items[j]
         if self.owners is not None:
@@ -535,6 +562,8 @@ class Fitted:
     @cached_property
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first."""
+        if self._drawn is not None:
+            return self._drawn.clusters()
         of_components = self._guide(SupportsMixture, "mixture").mixture().weights.double().cpu()
         weights = self._by_size(self._guide_clusters(of_components).numpy())
         expected = self.probabilities.sum(0)

@@ -9,7 +9,13 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsMixture, SupportsWorkers
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    SupportsInfer,
+    SupportsMixture,
+    SupportsPartition,
+    SupportsWorkers,
+)
 
 # A notebook shows so many rows of a table.
 _ROWS = 10
@@ -51,6 +57,8 @@ def _found(result: ShownResult) -> str:
         if stored and "clusters_in_use" in result.history:  # a look at every item may take hours
             return f"{result.history['clusters_in_use'].iloc[-1]} clusters in use"
         return _sizes("cluster", result.clusters["assigned_items"])
+    if isinstance(result.guide, SupportsPartition):
+        return _sizes("cluster", result.clusters["assigned_items"])
     if result.data.class_labels is not None and isinstance(result.guide, SupportsInfer):
         classes = result.class_probabilities
         return _sizes("class", classes.idxmax(axis=1).value_counts())
@@ -73,7 +81,7 @@ def as_html(result: ShownResult) -> str:
     """The three lines, the clusters with items and the workers of most weight."""
     lines = "<br>".join(map(html.escape, three_lines(result).splitlines()))
     tables = []
-    if isinstance(result.guide, SupportsMixture) and not isinstance(
+    if isinstance(result.guide, SupportsMixture | SupportsPartition) and not isinstance(
         result.data.features, StoredFeatures
     ):
         tables.append(result.clusters.query("assigned_items > 0"))

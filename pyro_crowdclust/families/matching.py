@@ -1,0 +1,56 @@
+"""The member of a family whose statistics have a given mean."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.families.family import ExponentialFamily
+
+_STEPS = 50
+_HALVINGS = 30
+
+
+def natural_at_mean(
+    family: ExponentialFamily, mean: Float[Tensor, " size"], start: Float[Tensor, " size"]
+) -> Float[Tensor, " size"]:
+    """eta with ``E_eta[t] = mean``: the maximum of ``<eta, mean> - log Z(eta)``, by Newton's method.
+
+    With the mean of t over many thetas that is the prior under which these are likeliest, type II
+    maximum likelihood.
+
+    Parameters
+    ----------
+    family
+        The family; its log Z is strictly convex.
+    mean
+        A mean that the family can have.
+    start
+        Natural parameters to start from, in the domain.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.families import Beta
+    >>> eta = torch.tensor([3.0, 0.5], dtype=torch.float64)
+    >>> natural_at_mean(Beta(), Beta().expected_statistics(eta), torch.zeros_like(eta))
+    tensor([3.0000, 0.5000], dtype=torch.float64)
+    """
+    eta = start
+
+    def loss(point: Tensor) -> Tensor:
+        return family.log_normalizer(point) - (point * mean).sum()
+
+    for _ in range(_STEPS):
+        gradient = torch.func.grad(loss)(eta)
+        step = torch.linalg.solve(torch.func.hessian(loss)(eta), gradient)
+        size = 1.0
+        for _ in range(_HALVINGS):
+            point = eta - size * step
+            if bool(family.in_domain(point)) and bool(loss(point) <= loss(eta)):
+                eta = point
+                break
+            size /= 2
+        if float((size * step).abs().max()) < 1e-9:
+            break
+    return eta

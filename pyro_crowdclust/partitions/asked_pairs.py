@@ -1,0 +1,83 @@
+"""The graph of the pairs that people were asked about: sparse, whatever the number of items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class AskedPairs:
+    """Distinct pairs of items, and which answers are about each.
+
+    Attributes
+    ----------
+    num_items
+        N, asked about or not.
+    left, right
+        Positions of the two items, the smaller first.
+    pair
+        Of every answer the number of its pair.
+
+    Examples
+    --------
+    >>> asked = torch.tensor([[0, 1], [1, 0], [1, 2]])
+    >>> pairs = AskedPairs.of(asked, num_items=4)
+    >>> pairs.left.tolist(), pairs.right.tolist(), pairs.pair.tolist()
+    ([0, 1], [1, 2], [0, 0, 1])
+    >>> pairs.neighbors[1], pairs.neighbors[3]
+    ([0, 2], [])
+    """
+
+    num_items: int
+    left: Int[Tensor, " pair"]
+    right: Int[Tensor, " pair"]
+    pair: Int[Tensor, " answer"]
+
+    @classmethod
+    def of(cls, items: Int[Tensor, "answer 2"], num_items: int) -> AskedPairs:
+        """The pairs of answers, of which each is about two items."""
+        ends = items.sort(dim=1).values.cpu()
+        codes, pair = torch.unique(ends[:, 0] * num_items + ends[:, 1], return_inverse=True)
+        return cls(num_items, codes // num_items, codes % num_items, pair)
+
+    @property
+    def num_pairs(self) -> int:
+        """How many distinct pairs."""
+        return len(self.left)
+
+    def total(self, of_answers: Float[Tensor, " answer"]) -> Float[Tensor, " pair"]:
+        """Sums over the answers about each pair."""
+        return of_answers.new_zeros(self.num_pairs).index_add(0, self.pair, of_answers)
+
+    def together(self, labels: Int[Tensor, "*draw item"]) -> Tensor:
+        """Whether the ends of every pair are in one cluster, ``[*draw, pair]``."""
+        return labels[..., self.left] == labels[..., self.right]
+
+    @cached_property
+    def _edges(self) -> tuple[Tensor, Tensor, Tensor]:
+        """First place of every item's edges, their other ends, and their pairs."""
+        ends = torch.cat([self.left, self.right])
+        order = ends.argsort(stable=True)
+        first = torch.searchsorted(ends[order], torch.arange(self.num_items + 1))
+        others = torch.cat([self.right, self.left])[order]
+        return first, others, order % max(self.num_pairs, 1)
+
+    @cached_property
+    def neighbors(self) -> list[list[int]]:
+        """The items that each was compared with."""
+        first, others, _ = self._edges
+        return _split(others.tolist(), first.tolist())
+
+    def by_item(self, weights: Float[Tensor, " pair"]) -> list[list[float]]:
+        """Numbers of the pairs in the order of ``neighbors``."""
+        first, _, pair = self._edges
+        return _split(weights[pair].tolist(), first.tolist())
+
+
+def _split(values: list, first: list[int]) -> list[list]:
+    return [values[i:j] for i, j in zip(first[:-1], first[1:], strict=True)]

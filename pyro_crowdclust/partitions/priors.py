@@ -1,0 +1,247 @@
+"""What is known of a partition before anybody has answered: which sizes its clusters have.
+
+Both priors say with which odds an item joins a cluster of so many others, among those in which it
+was compared with somebody, against being alone. They learn these odds from the partitions that the
+answers lead to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+from pyro_crowdclust.partitions.choices import Choices
+from pyro_crowdclust.partitions.starts import spectral_partition
+
+_NEWTON_STEPS = 30
+
+
+class PartitionPrior(Protocol):
+    """The verbs of a prior of partitions."""
+
+    closure: float
+
+    def log_join(self, num_items: int) -> list[float]:
+        """Log weight of joining a cluster of 0, 1, ..., num_items others."""
+
+    def log_alone(self, num_clusters: int) -> float:
+        """Log weight of being alone beside so many clusters."""
+
+    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
+        """A step towards the prior that suits a partition and the choices that led to it."""
+
+    def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
+        """``log p(z)``, perhaps up to a constant."""
+
+    def first_partition(
+        self,
+        shares: Float[Tensor, " pair"],
+        same: float,
+        pairs: AskedPairs,
+        generator: torch.Generator,
+    ) -> Int[Tensor, " item"]:
+        """Where to begin, given shares of "same" and how many of the asked pairs are it."""
+
+
+@described
+class PitmanYor(nn.Module):
+    """Few clusters, some of them large: the Pitman-Yor process.
+
+        p(z) = prod_{k=1}^{K-1} (theta + k d) / prod_{i=1}^{N-1} (theta + i)
+               prod_k prod_{s=1}^{n_k - 1} (s - d)
+
+    (Pitman 1995, eq. 16.) d = 0 is the Dirichlet process. Discount d and concentration theta are
+    points, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
+
+    Parameters
+    ----------
+    discount
+        d at the start, in [0, 1).
+    concentration
+        theta at the start, above 0.
+
+    Examples
+    --------
+    >>> prior = PitmanYor(discount=0.0, concentration=1.0)
+    >>> pairs = AskedPairs.of(torch.tensor([[0, 1]]), num_items=2)
+    >>> prior.log_prob(torch.tensor([0, 0]), pairs).exp()  # one of two as likely partitions
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    closure = 0.0
+    discount: Tensor
+    concentration: Tensor
+
+    def __init__(self, discount: float = 0.1, concentration: float = 1.0) -> None:
+        super().__init__()
+        if not 0 <= discount < 1 or concentration <= 0:
+            raise ValueError(
+                f"discount is {discount} and concentration {concentration}, but the first must lie "
+                "in [0, 1) and the second above 0"
+            )
+        self.register_buffer("discount", torch.tensor(discount, dtype=torch.float64))
+        self.register_buffer("concentration", torch.tensor(concentration, dtype=torch.float64))
+
+    def log_join(self, num_items: int) -> list[float]:
+        """``log(n - d)``."""
+        others = torch.arange(num_items + 1, dtype=torch.float64)
+        return (others - self.discount).clamp_min(1e-300).log().tolist()
+
+    def log_alone(self, num_clusters: int) -> float:
+        """``log(theta + d K)``."""
+        return math.log(float(self.concentration) + float(self.discount) * num_clusters)
+
+    @torch.no_grad()
+    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
+        """Two Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
+        sizes = torch.bincount(labels).double()
+        start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
+
+        def loss(point: Tensor) -> Tensor:
+            discount, concentration = point[0].sigmoid(), point[1].exp()
+            # Densities of the unconstrained coordinates, whose mode does not run away.
+            log_prior = discount.log() + 4 * torch.log1p(-discount)
+            log_prior = log_prior + 1.1 * concentration.log() - 0.1 * concentration
+            return -_log_pitman_yor(sizes, discount, concentration) - log_prior
+
+        for _ in range(2):
+            gradient = torch.func.grad(loss)(start)
+            curvature = torch.func.hessian(loss)(start)
+            values, vectors = torch.linalg.eigh(curvature)
+            step = vectors @ ((vectors.mT @ gradient) / values.abs().clamp_min(0.1))
+            start = start - step.clamp(-1.0, 1.0)
+        self.discount.copy_(start[0].sigmoid())
+        self.concentration.copy_(start[1].exp())
+
+    def first_partition(
+        self,
+        shares: Float[Tensor, " pair"],
+        same: float,
+        pairs: AskedPairs,
+        generator: torch.Generator,
+    ) -> Int[Tensor, " item"]:
+        """That of the spectrum of the shares."""
+        return spectral_partition(shares, pairs, generator)
+
+    def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
+        """The density above."""
+        sizes = torch.bincount(labels)
+        return _log_pitman_yor(sizes[sizes > 0].double(), self.discount, self.concentration)
+
+
+def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
+    """``log p(z)`` of the Pitman-Yor process, of clusters of these sizes."""
+    others = torch.arange(1, len(sizes), dtype=torch.float64)
+    total = (concentration + discount * others).log().sum()
+    total = total - torch.lgamma(concentration + sizes.sum()) + torch.lgamma(concentration + 1)
+    return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
+
+
+@described
+class ManySmall(nn.Module):
+    """Many clusters of few items, such as records of the same thing: a Markov random field.
+
+        p(z) propto prod_k exp( sum_{s=1}^{n_k - 1} rho_s + closure u_k )
+
+    rho_s are the log odds with which an item joins a cluster of s others rather than being alone;
+    u_k counts the pairs of cluster k that nobody was asked about. Where pairs were chosen to be
+    asked because the items look alike, two items of one cluster are rarely among the others. The
+    odds are learned by Besag's (1975) pseudo-likelihood, ``sum_i log p(z_i | rest)``, which also
+    stands for the constant of ``log_prob``. rho is one number for all sizes of a range, which grow
+    like 1, 2, 3, 4, 5 .. 6, 7 .. 8, 9 .. 11, ...
+
+    Parameters
+    ----------
+    log_odds
+        rho at the start, of all sizes.
+    closure
+        What a pair that nobody was asked about adds.
+    """
+
+    log_odds: Tensor
+    _RANGES = 24
+
+    def __init__(self, log_odds: float = -2.0, closure: float = -3.0) -> None:
+        super().__init__()
+        self.closure, self._mean = closure, log_odds
+        start = torch.full((self._RANGES,), log_odds, dtype=torch.float64)
+        self.register_buffer("log_odds", start)
+
+    def _range(self, sizes: Tensor) -> Int[Tensor, " size"]:
+        """Which number of ``log_odds`` holds for clusters of so many."""
+        of_size = torch.where(sizes <= 4, sizes.double() - 1, 2 * (sizes.double().log2() - 0.5))
+        return of_size.floor().long().clamp(0, self._RANGES - 1)
+
+    def log_join(self, num_items: int) -> list[float]:
+        """rho of every size."""
+        return self.log_odds[self._range(torch.arange(num_items + 1))].tolist()
+
+    def log_alone(self, num_clusters: int) -> float:
+        """0: the odds are against being alone."""
+        return 0.0
+
+    @torch.no_grad()
+    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
+        """The odds under which the choices are likeliest, near to those of the ranges beside."""
+        if not choices.chosen:
+            return
+        counts, chosen = self._counts(choices)
+        steps = torch.eye(self._RANGES, dtype=torch.float64).diff(dim=0)
+        precision = 0.5 * steps.mT @ steps + 0.1 * torch.eye(self._RANGES, dtype=torch.float64)
+        log_odds = self.log_odds.clone()
+        for _ in range(_NEWTON_STEPS):
+            shares = self._shares(counts, log_odds)
+            gradient = chosen - shares.sum(0) - precision @ (log_odds - self._mean)
+            curvature = torch.diag(shares.sum(0)) - shares.mT @ shares + precision
+            step = torch.linalg.solve(curvature, gradient)
+            step = step / step.abs().max().clamp_min(2.0) * 2.0
+            log_odds = log_odds + step
+            if float(step.abs().max()) < 1e-6:
+                break
+        self.log_odds.copy_(log_odds)
+
+    def _counts(self, choices: Choices) -> tuple[Tensor, Tensor]:
+        """How many clusters of every range each item could join; how often each was joined."""
+        lengths = torch.tensor([len(sizes) for sizes in choices.sizes])
+        item = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+        offered = self._range(torch.tensor([size for sizes in choices.sizes for size in sizes]))
+        counts = torch.zeros(len(lengths), self._RANGES, dtype=torch.float64)
+        counts.index_put_((item, offered), counts.new_ones(()), accumulate=True)
+        chosen = torch.tensor([size for size in choices.chosen if size])
+        return counts, torch.bincount(self._range(chosen), minlength=self._RANGES).double()
+
+    @staticmethod
+    def _shares(counts: Tensor, log_odds: Tensor) -> Float[Tensor, "item range"]:
+        odds = counts * log_odds.exp()
+        return odds / (1 + odds.sum(1, keepdim=True))
+
+    @torch.no_grad()
+    def first_partition(
+        self,
+        shares: Float[Tensor, " pair"],
+        same: float,
+        pairs: AskedPairs,
+        generator: torch.Generator,
+    ) -> Int[Tensor, " item"]:
+        """Everybody alone, with the odds of an asked pair."""
+        self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)
+        return torch.arange(pairs.num_items)
+
+    def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
+        """Besag's pseudo-likelihood of the partition, ``sum_i log p(z_i | rest)``."""
+        num_clusters = int(labels.max()) + 1
+        item, other = torch.cat([pairs.left, pairs.right]), torch.cat([pairs.right, pairs.left])
+        # Every cluster that an item could join, and with how many of it the item was compared.
+        codes, asked = torch.unique(item * num_clusters + labels[other], return_counts=True)
+        item, cluster = codes // num_clusters, codes % num_clusters
+        is_own = labels[item] == cluster
+        others = torch.bincount(labels)[cluster] - is_own.long()
+        score = self.log_odds[self._range(others)] + self.closure * (others - asked)
+        odds = score.new_zeros(len(labels)).index_add(0, item, score.exp())
+        return score[is_own].sum() - torch.log1p(odds).sum()

@@ -1,0 +1,57 @@
+"""A first partition of few large clusters, by the spectrum of the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import sparse
+from scipy.sparse.linalg import eigsh
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+
+# Eigenvectors that are looked at, which is also the largest number of clusters.
+_MOST = 20
+
+
+def spectral_partition(
+    shares: Float[Tensor, " pair"], pairs: AskedPairs, generator: torch.Generator
+) -> Int[Tensor, " item"]:
+    """Spectral clustering of shares of "same", the number of clusters at the largest gap.
+
+    The eigenvectors of ``D^-1/2 A D^-1/2`` (Ng, Jordan and Weiss 2001), with A the share of "same"
+    of every pair, 0 where nobody was asked, and D its row sums, to which a tenth of their mean is
+    added for items of which little is known (Amini et al. 2013). The graph is sparse.
+
+    Parameters
+    ----------
+    shares
+        Share of "same" among the answers about every pair.
+    pairs
+        The pairs.
+    generator
+        Seeds k-means.
+    """
+    num_items = pairs.num_items
+    ends = pairs.left.numpy(), pairs.right.numpy()
+    half = sparse.coo_array((shares.numpy(), ends), (num_items, num_items))
+    affinity = (half + half.T).tocsr()
+    degrees = np.asarray(affinity.sum(1)).ravel()
+    scale = sparse.dia_array(
+        ((degrees + 0.1 * degrees.mean() + 1e-12)[None] ** -0.5, [0]), (num_items, num_items)
+    )
+    most = min(_MOST + 1, num_items - 1)
+    if most < 3:
+        return torch.zeros(num_items, dtype=torch.int64)
+    seed = int(torch.randint(2**31, (), generator=generator))
+    first = np.random.default_rng(seed).normal(size=num_items)
+    values, vectors = eigsh(scale @ affinity @ scale, k=most, which="LA", v0=first)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    # A cluster more is a gap of the values; the first value is that of all items together.
+    number = 2 + int(np.argmax(values[1:-1] - values[2:]))
+    rows = vectors[:, :number]
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    found = KMeans(number, n_init=5, random_state=seed).fit_predict(rows)
+    return torch.as_tensor(found, dtype=torch.int64)

@@ -1,0 +1,98 @@
+"""Draws of a partition as a user reads them: clusters, and who is with whom how surely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.partitions import Memberships, consensus, share_together
+
+# A table of more numbers (800 MB) is not made; what it says is read item by item.
+_MOST_NUMBERS = 10**8
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPartition:
+    """What is read from draws of a partition; its cost is theirs, whatever the number of clusters.
+
+    Attributes
+    ----------
+    draws
+        Cluster of every item in every draw.
+    """
+
+    draws: Int[Tensor, "draw item"]
+
+    @cached_property
+    def labels(self) -> Int[Tensor, " item"]:
+        """The cluster of every item in the consensus, from the largest cluster on."""
+        return consensus(self.draws)
+
+    @cached_property
+    def _memberships(self) -> Memberships:
+        return Memberships.of(self.draws, self.labels)
+
+    @property
+    def num_clusters(self) -> int:
+        """How many the consensus has."""
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def own_shares(self) -> Float[np.ndarray, " item"]:
+        """The share of draws in which an item is in its own cluster."""
+        found = self._memberships
+        is_own = found.cluster == self.labels[found.item]
+        own = torch.zeros(len(self.labels), dtype=torch.float64)
+        own[found.item[is_own]] = found.share[is_own]
+        return own.numpy()
+
+    def probabilities(self) -> Float[np.ndarray, "item cluster"]:
+        """Shares of draws in every cluster, of those draws in which the item is in any of them.
+
+        Raises
+        ------
+        ValueError
+            If the table is too large to be made.
+        """
+        shape = len(self.labels), self.num_clusters
+        if shape[0] * shape[1] > _MOST_NUMBERS:
+            raise ValueError(
+                f"a table of {shape[0]} items and {shape[1]} clusters is too large: read "
+                "assignments, assignment_probabilities and same_cluster_probability"
+            )
+        table = np.zeros(shape)
+        found = self._memberships
+        table[found.item.numpy(), found.cluster.numpy()] = found.share.numpy()
+        # In no draw in any cluster: it is in its own as far as anything is known.
+        nowhere = table.sum(1) == 0
+        table[nowhere, self.labels.numpy()[nowhere]] = 1.0
+        return table / table.sum(1, keepdims=True)
+
+    def clusters(self) -> pd.DataFrame:
+        """One row per cluster: expected and assigned items, share and weight."""
+        found = self._memberships
+        expected = np.bincount(found.cluster, found.share, minlength=self.num_clusters)
+        assigned = np.bincount(self.labels, minlength=self.num_clusters)
+        share = expected / expected.sum()
+        return pd.DataFrame(
+            {
+                "expected_items": expected,
+                "assigned_items": assigned,
+                "share": share,
+                "weight": share,
+            },
+            index=pd.RangeIndex(self.num_clusters, name="cluster"),
+        )
+
+    def same(
+        self, left: Int[Tensor, " pair"], right: Int[Tensor, " pair"]
+    ) -> Float[np.ndarray, " pair"]:
+        """Probability that two items are in one cluster; 1 for an item and itself."""
+        shares = share_together(self.draws, left, right)
+        return torch.where(left == right, 1.0, shares).numpy()
