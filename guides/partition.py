@@ -35,6 +35,8 @@ from pyro_crowdclust.partitions import AskedPairs, share_together, sweep
 _FIRST_ROUNDS = 30
 # The prior of the workers is learned as if so many stood for the prior that was given.
 _PSEUDO_WORKERS = 2.0
+# Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
+_LEARN_EVERY = 5
 
 
 @described
@@ -102,9 +104,7 @@ class PartitionGuide(nn.Module):
         self.draws.copy_(first.expand_as(self.draws))
         self.steps.fill_(1)
 
-    def _move_workers(
-        self, same: Float[Tensor, " pair"], pairs: AskedPairs, batch: Batch
-    ) -> None:
+    def _move_workers(self, same: Float[Tensor, " pair"], pairs: AskedPairs, batch: Batch) -> None:
         """Give the workers the posteriors of pairs that are the same with these probabilities."""
         rates = {name: mean.requires_grad_() for name, mean in self._means()[1].items()}
         with torch.enable_grad():
@@ -122,14 +122,13 @@ class PartitionGuide(nn.Module):
         looks, rates = self._means()
         ratio = self.model.log_answers(rates, batch, pairs)
         # log p(answers | different) and log p(answers | same), but for what both have in common.
-        different, same = (
-            torch.logaddexp(look[0] + ratio, look[1]) for look in looks.unbind()
-        )
+        different, same = (torch.logaddexp(look[0] + ratio, look[1]) for look in looks.unbind())
         labels, choices = sweep(self.labels, pairs, same - different, self.model.prior)
         self.draws[int(self.steps) % len(self.draws)] = labels
         self.steps += 1
-        self.model.prior.learn(labels, choices)
-        self._learn_workers()
+        if int(self.steps) % _LEARN_EVERY == 0:
+            self.model.prior.learn(labels, choices)
+            self._learn_workers()
 
     def _learn_workers(self) -> None:
         """Type II maximum likelihood of the workers' prior."""
@@ -154,6 +153,8 @@ class PartitionGuide(nn.Module):
                 for name in self.model.annotators.priors()
             }
         z = pyro.sample("z", Point(self.labels, torch.zeros((), dtype=torch.float64)))
+        if not batch.num_pairs:
+            return
         pairs = asked_pairs(batch)
         logits = looks.detach()[pairs.together(z).long()].clone()
         logits[:, 0] += self.model.log_answers(rates, batch, pairs)

@@ -95,6 +95,8 @@ class AnsweredPartition(nn.Module):
                 for name, prior in self.annotators.priors().items()
             }
         z = pyro.sample("z", AskedPartition(self.prior, pairs))
+        if not batch.num_pairs:
+            return z
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             look = pyro.sample("look", Assignment(looks[pairs.together(z).long()]))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):

@@ -34,6 +34,7 @@ from pyro_crowdclust.guides import (
     ClassLabelGuide,
     MessagePassingGuide,
     PairRegressionGuide,
+    PartitionGuide,
     StructuredGuide,
     TwoWayGuide,
 )
@@ -45,6 +46,7 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import (
+    AnsweredPartition,
     DawidSkene,
     DeepLatentMixture,
     LatentTrait,
@@ -55,6 +57,7 @@ from pyro_crowdclust.models import (
     TwoWayMixture,
 )
 from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
+from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.starts import (
     KMeansStart,
@@ -240,6 +243,13 @@ def _confusion() -> ConfusionMatrices:
 
 
 # A model, its guide, and data for them.
+def _answers_alone() -> tuple[Any, Any, CrowdData]:
+    data = crowd()
+    alone = CrowdData(None, data.pairs, item_ids=data.item_ids)
+    model = AnsweredPartition(TwoCoin(alone.num_workers), PitmanYor())
+    return model, PartitionGuide(model, alone.num_items, num_draws=4), alone
+
+
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
     "message passing": lambda: (*message_passing_pair(), crowd()),
@@ -251,6 +261,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "sorted pages, two-way": _sorted_pages_two_way,
     "sorted pages, deep latents": _sorted_pages_deep,
     "pair regression": _pair_regression,
+    "answers alone": _answers_alone,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
     "latent trait": lambda: _class_labels(
         LatentTrait(ItemTrait(WORKERS)), labelled(features=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.functional import hessian
 
 from pyro_crowdclust.families.family import ExponentialFamily
 
@@ -15,7 +16,7 @@ _HALVINGS = 30
 def natural_at_mean(
     family: ExponentialFamily, mean: Float[Tensor, " size"], start: Float[Tensor, " size"]
 ) -> Float[Tensor, " size"]:
-    """eta with ``E_eta[t] = mean``: the maximum of ``<eta, mean> - log Z(eta)``, by Newton's method.
+    """eta of ``E_eta[t] = mean``, the maximum of ``<eta, mean> - log Z(eta)``, by Newton's method.
 
     With the mean of t over many thetas that is the prior under which these are likeliest, type II
     maximum likelihood.
@@ -42,8 +43,8 @@ def natural_at_mean(
         return family.log_normalizer(point) - (point * mean).sum()
 
     for _ in range(_STEPS):
-        gradient = torch.func.grad(loss)(eta)
-        step = torch.linalg.solve(torch.func.hessian(loss)(eta), gradient)
+        gradient = family.expected_statistics(eta) - mean
+        step = torch.linalg.solve(hessian(family.log_normalizer, eta), gradient)
         size = 1.0
         for _ in range(_HALVINGS):
             point = eta - size * step

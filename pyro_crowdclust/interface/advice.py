@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyro_crowdclust.protocols import SupportsMixture
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition
 from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
@@ -61,9 +61,11 @@ def _of_answers(result: Fitted) -> list[str]:
     if _unheard_share(result) > 0.5:
         return [
             "most answers come from workers who seem to guess: their answers agree neither with "
-            "each other nor with the features; look at the question that they were asked"
+            "each other nor with anything else; look at the question that they were asked"
         ]
     chosen = result.chosen
+    if isinstance(result.guide, SupportsPartition):  # there are no features
+        return []
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [

@@ -108,7 +108,8 @@ def _with_answers(data: CrowdData, kept: Bool[Tensor, " pair"]) -> CrowdData:
 def _log_probability(result: Fitted, data: CrowdData, out: Bool[Tensor, " pair"]) -> float:
     """Mean ``log p(L)`` of answers that a fit has not heard."""
     answers = data.answers
-    assert answers is not None and isinstance(result.guide, PartitionGuide)
+    assert answers is not None
+    assert isinstance(result.guide, PartitionGuide)
     if not bool(out.any()):
         return result.elbo / len(answers.label)
     items = torch.stack([answers.left, answers.right], 1)[out]

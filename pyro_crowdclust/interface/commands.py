@@ -84,8 +84,11 @@ def _fit(options: Namespace) -> int:
     if options.model == "dawid-skene":
         result = _fit_labels(options)
     else:
-        table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
-        settings["kinds"] = _kinds(options, table)
+        if options.features is not None:
+            table = read_features(
+                options.features, id_column=options.id_column, ignore=options.ignore
+            )
+        settings["kinds"] = {} if table is None else _kinds(options, table)
         data = read_data(files, table, settings["kinds"])
         result = _fit_clusters(data, options)
     settings |= {
@@ -122,7 +125,10 @@ def _check_files(options: Namespace) -> None:
                 raise ValueError(f"--answers and --{name} are given: leave one of them out")
     elif options.answers_format is not None:
         raise ValueError("--answers-format says nothing without --answers FILE")
-    if getattr(options, takes[0]) is None and not (of_labels and options.answers is not None):
+    # Class labels, or clusters from answers alone.
+    without_features = {"dawid-skene": ("answers",), "choose": ("answers", "pairs", "placements")}
+    names = takes[0], *without_features.get(options.model, ())
+    if all(getattr(options, name) is None for name in names):
         raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
 
 
@@ -205,11 +211,9 @@ def report(options: Namespace) -> int:
     """Write a page with the tables and pictures of what 'fit' learned."""
     result, settings = read_result(options.folder, with_features=True)
     path = options.out or options.folder / "report.html"
-    title = (
-        f"Clusters of {Path(settings['features']).name}"
-        if has_clusters(result)
-        else f"Classes of {Path(settings['labels'] or settings['answers'][0]).name}"
-    )
+    kind = "Clusters" if has_clusters(result) else "Classes"
+    files = [settings[name] for name in (*FILES, "labels")] + (settings["answers"] or [])
+    title = f"{kind} of {Path(next(filter(None, files))).name}"
     path.write_text(report_page(result, title), encoding="utf-8")
     print(path)
     return 0

@@ -128,7 +128,7 @@ class CrowdClusterer(
 
     def fit(
         self,
-        X: ArrayLike,
+        X: ArrayLike | None,
         y: None = None,
         *,
         pairs: Any | None = None,
@@ -145,7 +145,8 @@ class CrowdClusterer(
         X
             Numbers of shape ``[item, feature]``, or a data frame, whose columns may also hold yes
             and no, counts and categories, and whose index names the items. NaN and empty cells are
-            missing, and are integrated out.
+            missing, and are integrated out. None where there are only answers; ``n_clusters`` is
+            then None, too.
         y
             Ignored.
         pairs
@@ -169,8 +170,8 @@ class CrowdClusterer(
         self._check_parameters()
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
-        features: Any = self._read(X, reset=True)
-        if self.ignore_other_items:
+        features: Any = None if X is None else self._read(X, reset=True)
+        if self.ignore_other_items and features is not None:
             every: Any = range(len(features)) if item_ids is None else item_ids
             ids = pd.Index(every, tupleize_cols=False)
             pairs, must_link, cannot_link = (

@@ -50,9 +50,12 @@ def new_folder(path: Path, force: bool) -> Iterator[None]:
 
 
 def read_data(
-    files: Mapping[str, Any], table: FeatureTable, kinds: Mapping[Hashable, str]
+    files: Mapping[str, Any], table: FeatureTable | None, kinds: Mapping[Hashable, str]
 ) -> CrowdData:
-    """The data in a table of features and the files beside it, each under its option's name."""
+    """The data in a table of features and the files beside it, each under its option's name.
+
+    Without a table they are answers alone.
+    """
     tables: dict[str, Any] = {
         name: read_answers(Path(str(files[name])), columns)
         for name, columns in (
@@ -67,14 +70,19 @@ def read_data(
     if "known" in tables:
         tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
     if files["answers"] is not None:
-        tables |= read_exported(files, table.ids, ("pairs", "placements"))
+        ids = None if table is None else table.ids
+        tables |= read_exported(files, ids, ("pairs", "placements"))
+    if table is None:
+        return CrowdData(None, **tables)
     return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
 
 
 def read_exported(
-    files: Mapping[str, Any], item_ids: Iterable[Hashable], wanted: Sequence[str]
+    files: Mapping[str, Any], item_ids: Iterable[Hashable] | None, wanted: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
     """The answers that a tool exported, as tables of the wanted kinds.
+
+    Of these items; None for all.
 
     Raises
     ------
@@ -83,7 +91,7 @@ def read_exported(
     """
     form = files["answers_format"]
     answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
-    tables = answers.for_items(item_ids).tables()
+    tables = (answers if item_ids is None else answers.for_items(item_ids)).tables()
     if not tables or not {*tables} <= {*wanted}:
         held = ", ".join(tables) or "no answers"
         raise ValueError(

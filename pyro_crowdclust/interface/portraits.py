@@ -32,7 +32,7 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
     >>> typical_items(result, 1)["items"].tolist()
     ['14', '2']
     """
-    distance = -result.probabilities.max(1)
+    distance = -result.assignment_probabilities
     table = _numbers(result)
     if table is not None:
         away = np.zeros(len(table))
@@ -44,7 +44,7 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
             away[own] = np.nansum(np.square(table[own] - middle), axis=1)
         # Of items of which little was seen nobody knows how near they are.
         unseen = np.isnan(table).mean(1) > 0.5
-        doubtful = result.probabilities.max(1) < 0.9
+        doubtful = result.assignment_probabilities < 0.9
         distance = away + np.where(unseen | doubtful, away.max() + 1, 0.0)
     rows = {}
     for cluster in np.unique(result.assignments):
@@ -80,19 +80,20 @@ def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
 
 def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
     """The items whose cluster is least sure, with the two that they are most probably in."""
-    probabilities = result.probabilities
-    if probabilities.shape[1] < 2:
+    surest = result.assignment_probabilities
+    doubt = np.argsort(surest, kind="stable")[:count]
+    doubt = doubt[surest[doubt] < 0.99]
+    if len(result.clusters) < 2 or not len(doubt):
         return pd.DataFrame()
+    probabilities = result.cluster_probabilities(result.data.item_ids[doubt])
     order = np.argsort(-probabilities, axis=1)[:, :2]
     first, second = np.take_along_axis(probabilities, order, 1).T
-    doubt = np.argsort(first, kind="stable")[:count]
-    doubt = doubt[first[doubt] < 0.99]
     return pd.DataFrame(
         {
-            "cluster": order[doubt, 0],
-            "probability": first[doubt],
-            "or cluster": order[doubt, 1],
-            "its probability": second[doubt],
+            "cluster": order[:, 0],
+            "probability": first,
+            "or cluster": order[:, 1],
+            "its probability": second,
         },
         index=result.data.item_ids[doubt].rename("item"),
     )
@@ -113,7 +114,8 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
     )
     counts = frame.groupby(["left", "right"])["same"].agg(["sum", "size"]).reset_index()
     left, right = counts["left"].to_numpy(), counts["right"].to_numpy()
-    probability = (result.probabilities[left] * result.probabilities[right]).sum(1)
+    ends_of_pairs = (result.data.item_ids[end].tolist() for end in (left, right))
+    probability = np.asarray(result.same_cluster_probability(*ends_of_pairs))
     same, different = counts["sum"].to_numpy(), counts["size"].to_numpy() - counts["sum"].to_numpy()
     # How many answers one expects to be wrong if the pair is as the result says.
     against = probability * different + (1 - probability) * same

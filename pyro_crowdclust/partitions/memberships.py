@@ -28,9 +28,7 @@ class Memberships(NamedTuple):
     alone: Float[Tensor, " item"]
 
     @classmethod
-    def of(
-        cls, draws: Int[Tensor, "draw item"], reference: Int[Tensor, " item"]
-    ) -> Memberships:
+    def of(cls, draws: Int[Tensor, "draw item"], reference: Int[Tensor, " item"]) -> Memberships:
         """Every draw's clusters by the names of the reference.
 
         A cluster of a draw and one of the reference that share most items with each other, of all

@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.autograd.functional import hessian, jacobian
 
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
@@ -99,7 +100,7 @@ class PitmanYor(nn.Module):
 
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
-        """Two Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
+        """Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
         sizes = torch.bincount(labels).double()
         start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
 
@@ -110,9 +111,8 @@ class PitmanYor(nn.Module):
             log_prior = log_prior + 1.1 * concentration.log() - 0.1 * concentration
             return -_log_pitman_yor(sizes, discount, concentration) - log_prior
 
-        for _ in range(2):
-            gradient = torch.func.grad(loss)(start)
-            curvature = torch.func.hessian(loss)(start)
+        for _ in range(5):
+            gradient, curvature = jacobian(loss, start), hessian(loss, start)
             values, vectors = torch.linalg.eigh(curvature)
             step = vectors @ ((vectors.mT @ gradient) / values.abs().clamp_min(0.1))
             start = start - step.clamp(-1.0, 1.0)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy import sparse
-from scipy.sparse.linalg import eigsh
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
@@ -34,6 +31,11 @@ def spectral_partition(
     generator
         Seeds k-means.
     """
+    # They take long to load.
+    from scipy import sparse
+    from scipy.sparse.linalg import eigsh
+    from sklearn.cluster import KMeans
+
     num_items = pairs.num_items
     ends = pairs.left.numpy(), pairs.right.numpy()
     half = sparse.coo_array((shares.numpy(), ends), (num_items, num_items))

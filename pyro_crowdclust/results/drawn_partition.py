@@ -52,26 +52,38 @@ class DrawnPartition:
         own[found.item[is_own]] = found.share[is_own]
         return own.numpy()
 
-    def probabilities(self) -> Float[np.ndarray, "item cluster"]:
+    def probabilities(
+        self, items: Int[np.ndarray, " item"] | None = None
+    ) -> Float[np.ndarray, "item cluster"]:
         """Shares of draws in every cluster, of those draws in which the item is in any of them.
+
+        Parameters
+        ----------
+        items
+            Positions of the items; default all.
 
         Raises
         ------
         ValueError
             If the table is too large to be made.
         """
-        shape = len(self.labels), self.num_clusters
-        if shape[0] * shape[1] > _MOST_NUMBERS:
+        items = np.arange(len(self.labels)) if items is None else items
+        if len(items) * self.num_clusters > _MOST_NUMBERS:
             raise ValueError(
-                f"a table of {shape[0]} items and {shape[1]} clusters is too large: read "
-                "assignments, assignment_probabilities and same_cluster_probability"
+                f"a table of {len(items)} items and {self.num_clusters} clusters is too large: "
+                "read assignments, assignment_probabilities, same_cluster_probability, or "
+                "cluster_probabilities of some items"
             )
-        table = np.zeros(shape)
+        row = np.full(len(self.labels), -1)
+        row[items] = np.arange(len(items))
         found = self._memberships
-        table[found.item.numpy(), found.cluster.numpy()] = found.share.numpy()
+        wanted = row[found.item.numpy()] >= 0
+        table = np.zeros((len(items), self.num_clusters))
+        places = row[found.item.numpy()[wanted]], found.cluster.numpy()[wanted]
+        table[places] = found.share.numpy()[wanted]
         # In no draw in any cluster: it is in its own as far as anything is known.
-        nowhere = table.sum(1) == 0
-        table[nowhere, self.labels.numpy()[nowhere]] = 1.0
+        nowhere = np.flatnonzero(table.sum(1) == 0)
+        table[nowhere, self.labels.numpy()[items[nowhere]]] = 1.0
         return table / table.sum(1, keepdims=True)
 
     def clusters(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -264,6 +264,11 @@ class Fitted:
         if self._drawn is not None:
             return _read_only(self._drawn.probabilities())
         return _read_only(self._of_clusters(self._training_items[0]))
+
+    def cluster_probabilities(self, items: Iterable[Hashable]) -> Float[np.ndarray, "item cluster"]:
+        """The rows of ``probabilities`` of some training items, by the user's ids."""
+        rows = self.data.item_positions(items).numpy()
+        return self.probabilities[rows] if self._drawn is None else self._drawn.probabilities(rows)
 
     @property
     def component_probabilities(self) -> Float[Tensor, "item component"]:

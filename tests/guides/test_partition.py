@@ -1,0 +1,130 @@
+"""Clusters from answers alone: the bound against its closed form, and fits of crowds made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, Fitted, fit, load
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.partitions import AskedPairs, ManySmall, PitmanYor
+from pyro_crowdclust.simulation import simulate_pairs
+
+LARGE = np.arange(60) % 3
+SMALL = np.arange(60) // 2
+
+
+def crowd_of(truth: np.ndarray, pairs_per_worker: int = 600, seed: int = 0) -> CrowdData:
+    pairs = simulate_pairs(
+        truth,
+        sensitivity=[0.9, 0.8, 0.95, 0.7],
+        specificity=[0.9, 0.95, 0.85, 0.8],
+        pairs_per_worker=pairs_per_worker,
+        seed=seed,
+    )
+    return CrowdData(None, pairs, item_ids=range(len(truth)))
+
+
+def fitted(data: CrowdData, prior: PitmanYor | ManySmall) -> Fitted:
+    model = AnsweredPartition(TwoCoin(data.num_workers), prior)
+    guide = PartitionGuide(model, data.num_items, num_draws=10)
+    options = {"batch_size": None, "step_size": 0.3, "epochs": 20, "progress": False}
+    return fit(model, guide, data, dtype=torch.float64, **options)
+
+
+@pytest.fixture(scope="module")
+def result() -> Fitted:
+    return fitted(crowd_of(LARGE), PitmanYor())
+
+
+def test_finds_few_large_clusters(result):
+    assert clustering_accuracy(LARGE, result.assignments) > 0.97
+    assert len(result.clusters) <= 5
+
+
+def test_finds_many_small_clusters():
+    found = fitted(crowd_of(SMALL, 1500), ManySmall())
+    same = SMALL[:, None] == SMALL
+    guessed = found.assignments[:, None] == found.assignments
+    assert (same == guessed).mean() > 0.985
+    assert len(found.clusters) > 20
+
+
+def test_workers_are_those_of_the_simulation(result):
+    workers = result.workers
+    for name, truth in (
+        ("sensitivity", [0.9, 0.8, 0.95, 0.7]),
+        ("specificity", [0.9, 0.95, 0.85, 0.8]),
+    ):
+        assert np.abs(workers[name] - truth).max() < 0.07
+
+
+def test_bound_is_its_closed_form(result):
+    """The looks summed out by hand; what is left are KLs of Betas."""
+    guide, model = result.guide, result.model
+    batch = full_batch(result.data)
+    pairs = AskedPairs.of(batch.asked_items, result.data.num_items)
+    means = {name: posterior.mean() for name, posterior in guide.posteriors.items()}
+    ones = torch.ones(batch.num_pairs, dtype=torch.float64)
+    says_same, says_different = (
+        pairs.total(model.annotators.answer(look, means, batch.worker).log_prob(batch.label))
+        for look in (ones, 0 * ones)
+    )
+    looks = means["looks"][pairs.together(guide.labels).long()]
+    bound = torch.logaddexp(looks[:, 0] + says_same, looks[:, 1] + says_different).sum()
+    bound = bound + model.prior.log_prob(guide.labels, pairs)
+    for name, posterior in guide.posteriors.items():
+        q = posterior.standard()
+        p = model.priors()[name].family.standard(model.priors()[name].natural_parameters)
+        beta = torch.distributions.Beta
+        bound = bound - torch.distributions.kl_divergence(beta(*q), beta(*p)).sum()
+    assert result.elbo == pytest.approx(float(bound), rel=1e-9)
+    assert result.elbo == result.elbo_of(batch)  # reading it draws nothing
+
+
+def test_answers_not_heard_are_predicted(result):
+    held_out = crowd_of(LARGE, seed=1).answers
+    items = torch.stack([held_out.left, held_out.right], 1)
+    yes = result.guide.answer_probabilities(result.data, items, held_out.worker)
+    right = torch.where(held_out.label == 1, yes, 1 - yes).log().mean()
+    share = float(held_out.label.mean())
+    chance = share * np.log(share) + (1 - share) * np.log(1 - share)
+    assert float(right) > chance + 0.15
+    assert ((yes > 0) & (yes < 1)).all()
+
+
+def test_probabilities_are_those_of_the_draws(result):
+    draws = result.guide.partition_draws()
+    share = float((draws[:, 0] == draws[:, 3]).double().mean())
+    assert result.same_cluster_probability(0, 3) == pytest.approx((10 * share + 0.5) / 11)
+    assert result.same_cluster_probability(5, 5) == 1
+    assert result.assignment_probabilities.shape == (60,)
+    np.testing.assert_array_equal(
+        result.cluster_probabilities([4, 2]), result.probabilities[[4, 2]]
+    )
+
+
+def test_saved_and_loaded_it_reads_the_same(result, tmp_path):
+    result.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit")
+    np.testing.assert_array_equal(loaded.assignments, result.assignments)
+    assert loaded.elbo == result.elbo
+    assert loaded.workers.equals(result.workers)
+    assert repr(loaded) == repr(result)
+
+
+def test_simulates(result):
+    torch.manual_seed(0)
+    z = result.model(full_batch(result.data))
+    assert z.shape == (60,)
+
+
+def test_data_without_answers_are_refused():
+    model = AnsweredPartition(TwoCoin(1), PitmanYor())
+    with pytest.raises(ValueError, match="no answers about pairs"):
+        model.check(CrowdData(np.eye(3)))

@@ -1,0 +1,83 @@
+"""The short forms of clusters from answers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import load
+from pyro_crowdclust.interface import CrowdClusterer, cluster
+from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
+
+TRUTH = np.arange(40) % 2
+RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
+
+
+def answers() -> pd.DataFrame:
+    frame = simulate_pairs(TRUTH, **RATES, pairs_per_worker=300, seed=0)
+    return frame.assign(**{end: "i" + frame[end].astype(str) for end in ("left", "right")})
+
+
+def accuracy(found: pd.Series) -> float:
+    truth = [TRUTH[int(name[1:])] for name in found.index]
+    return clustering_accuracy(truth, found.to_numpy())
+
+
+def test_cluster_finds_clusters_and_chooses_the_prior():
+    result = cluster(None, pairs=answers(), epochs=30, progress=False)
+    assert accuracy(pd.Series(result.assignments, result.data.item_ids)) == 1
+    assert result.chosen.winner == "few large clusters"
+    assert result.chosen.held_out > result.chosen.chance
+    assert result.chosen.table["chosen"].sum() == 1
+
+
+def test_estimator_takes_no_features():
+    clusterer = CrowdClusterer(n_init=1, max_iter=30, random_state=0).fit(None, pairs=answers())
+    ids = clusterer.result_.data.item_ids
+    assert accuracy(pd.Series(clusterer.labels_, ids)) == 1
+    assert clusterer.n_clusters_in_use_ == len(clusterer.clusters_)
+    assert len(clusterer.workers_) == 3
+
+
+def test_placements_count_by_their_pairs():
+    pages = simulate_placements(
+        TRUTH, accuracy=[0.95] * 4, pages_per_worker=4, page_size=10, seed=0
+    )
+    result = cluster(None, placements=pages, epochs=30, progress=False)
+    truth = TRUTH[result.data.item_ids.to_numpy()]
+    assert clustering_accuracy(truth, result.assignments) > 0.9
+
+
+def test_command_line(tmp_path, capsys):
+    answers().to_csv(tmp_path / "answers.csv", index=False)
+    words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
+    assert main(["fit", *words, "--starts", "1", "--epochs", "30"]) == 0
+    assert "few large clusters" in capsys.readouterr().out
+    items = pd.read_csv(tmp_path / "fit/items.csv", index_col="item")
+    assert accuracy(items["cluster"]) == 1
+    assert load(tmp_path / "fit/result.safetensors").assignments.shape == (40,)
+    assert main(["report", str(tmp_path / "fit")]) == 0
+    page = (tmp_path / "fit/report.html").read_text(encoding="utf-8")
+    assert "Clusters of answers.csv" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_clusters": 3}, "without features the number of clusters is found"),
+        ({"known": {"i0": "a"}}, "known labels and links need features"),
+        ({"must_link": {"left": ["i0"], "right": ["i1"]}}, "known labels and links need features"),
+    ],
+)
+def test_what_needs_features_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        cluster(None, pairs=answers(), progress=False, **arguments)
+
+
+def test_a_handful_of_answers_is_enough_to_run():
+    few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
+    result = cluster(None, pairs=few, epochs=10, progress=False)
+    assert len(result.assignments) == 3
