@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +44,8 @@ class LabelStudio:
     classes
         Of questions for labels: what there is to choose from.
     num_groups
-        How many buckets a page has; default one for every item of the largest page, at most 8.
+        How many buckets a page has; default one for every item of the largest page, at most 6,
+        which is what a screen holds side by side.
     workers
         Names of people by the number that Label Studio has for them (``completed_by``); others
         keep their address, or their number as text.
@@ -93,7 +96,7 @@ class LabelStudio:
                 body = _choices(_panels(1, shown), [*self.classes, CANNOT_TELL])
             case PageQuestion():
                 largest = max(len(question.items) for question in asked)
-                body = _buckets(self.num_groups or min(largest, 8))
+                body = _buckets(self.num_groups or min(largest, 6))
         head = f"  <Header value={quoteattr(self.sentence or asked[0].sentence)}/>"
         return "\n".join(["<View>", head, *body, "</View>", ""])
 
@@ -115,8 +118,21 @@ class LabelStudio:
         ------
         ValueError
             Naming the task, the annotation and the field.
+
+        Warns
+        -----
+        UserWarning
+            Where there are predictions of which the export has the numbers alone.
         """
-        return CrowdAnswers.of(said for task in records(export, "task") for said in self._of(task))
+        tasks = records(export, "task")
+        numbers = [task for task in tasks if _names_predictions_alone(task)]
+        if self.predictions and numbers:
+            warnings.warn(
+                f"{numbers[0].place}: its predictions are numbers alone, so that no model is heard "
+                "as a worker; export a snapshot with the predictions, or pass predictions=False",
+                stacklevel=2,
+            )
+        return CrowdAnswers.of(said for task in tasks for said in self._of(task))
 
     def _of(self, task: Record) -> Iterator[Said]:
         try:
@@ -130,7 +146,9 @@ class LabelStudio:
             answer = None if cancelled else _answer(annotation, question)
             seconds = annotation.maybe("lead_time", (int, float))
             yield Said(question, self._worker(annotation), answer, seconds)
-        for prediction in task.records("predictions", "prediction") if self.predictions else []:
+        if not self.predictions or _names_predictions_alone(task):
+            return
+        for prediction in task.records("predictions", "prediction"):
             name = prediction.maybe("model_version", str, "model")
             yield Said(question, name, _answer(prediction, question))
 
@@ -140,6 +158,11 @@ class LabelStudio:
         if number in self.workers:
             return self.workers[number]
         return str(number) if isinstance(who, int) else str(who.get("email") or number)
+
+
+def _names_predictions_alone(task: Record) -> bool:
+    """Whether the export has numbers in place of predictions, as a plain one does."""
+    return any(isinstance(one, int) for one in task.maybe("predictions", Sequence, ()))
 
 
 def _task(question: Question, shown: ShownItems) -> dict[str, Any]:
@@ -162,8 +185,10 @@ def _list_entry(item: Hashable, shown: ShownItems) -> dict[str, str]:
     if shown.has_texts:
         entry["body"] = shown.text(item)
     if shown.has_images:
-        source = quoteattr(shown.image(item))
-        entry["html"] = f'<img src={source} alt="" style="max-width: 100%; min-width: 4rem">'
+        # Of addresses in HTML, Label Studio keeps those of the web alone, but not so in styles.
+        image = html.escape(shown.image(item))
+        style = f"height: 5rem; background: url({image}) center/contain no-repeat"
+        entry["html"] = f'<div style="{style}"></div>'
     return entry
 
 
@@ -192,9 +217,11 @@ def _choices(panels: list[str], values: Sequence[str]) -> list[str]:
 
 def _buckets(count: int) -> list[str]:
     return [
+        # The last line of an item is its id, which may tell more than people should know.
+        "  <Style>.htx-ranker-item [class^=itemLine]:last-child { display: none }</Style>",
         '  <List name="items" value="$list" title="To sort"/>',
         f'  <Ranker name="{_GROUPS}" toName="items">',
-        *(f'    <Bucket name="{n}" title="Group {n}"/>' for n in range(1, count + 1)),
+        *(f'    <Bucket name="{n}" title="{n}"/>' for n in range(1, count + 1)),
         f'    <Bucket name={quoteattr(CANNOT_TELL)} title="Can\'t tell"/>',
         "  </Ranker>",
     ]

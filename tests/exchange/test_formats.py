@@ -284,6 +284,11 @@ def test_models_are_workers_unless_they_are_not_wanted():
     assert STUDIO.answers([task]).pairs["worker"].tolist() == ["ann", "judge 2"]
     assert STUDIO.answers([task]).pairs["label"].tolist() == [1, 0]
     assert len(LabelStudio(predictions=False).answers([task]).pairs) == 1
+    # A plain export has no more than their numbers.
+    task["predictions"] = [17]
+    with pytest.warns(UserWarning, match="task 1: its predictions are numbers alone"):
+        assert STUDIO.answers([task]).pairs["worker"].tolist() == ["ann"]
+    assert len(LabelStudio(predictions=False).answers([task]).pairs) == 1
     record = in_argilla(Argilla().tasks(PAIRS[:1]), ["same"])[0]
     record["suggestions"] = {"answer": {"value": "different", "score": None, "agent": "judge"}}
     assert Argilla().answers([record]).pairs["worker"].tolist() == ["ann", "judge"]
