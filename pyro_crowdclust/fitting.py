@@ -218,7 +218,26 @@ def fit(
             parameter_store=store,
             dtype=dtype,
             device=device,
+            train_on=partial(
+                fit,
+                epochs=_further_epochs(epochs, has_networks=bool(run.network_parameters)),
+                batch_size=batch_size,
+                optim=optim,
+                step_size=step_size,
+                elbo=elbo,
+                stopping=stopping,
+                answer_sampling=answer_sampling,
+                device=device,
+                dtype=dtype,
+                callbacks=callbacks,
+                trainer=trainer,
+            ),
         )
+
+
+def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
+    """How long an update trains at most: networks know their features already."""
+    return math.ceil(epochs / 10) if has_networks and epochs is not None else epochs
 
 
 def _check_arguments(data: CrowdData, step_size: float | StepSize, **counts: int | None) -> None:

@@ -1,26 +1,27 @@
-"""What a fit says of its items, with doubt where nobody was asked.
+"""What a fit says of its items and components, with doubt where nobody was asked.
 
-Items that look alike, by the features alone, are balls of one urn: the composition of the items of
-component k over the clusters is ``phi_k ~ Dirichlet(b_k)``. The counts b_k begin with what the
-model says of the component, as if one ball had been seen, and have a count for every item of it
-that was asked about. So a component about which nobody was asked is uncertain however sure the
-model is, and one whose asked items lie in different clusters stays so.
+Items that look alike share a component k, and with it what they are: its cluster ``c_k ~ m_k``. An
+item is *bound* to its component with probability ``w_i``, and then in the cluster ``c_k``; else it
+is in one of those nearby. So an answer about one item teaches about all of its component, and
+however sure the model is, a component that was compared with nobody nearby is in doubt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.spatial.distance import cdist
 
-from pyro_crowdclust.asking.information import entropy, urn_information
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.asking.information import entropy
+from pyro_crowdclust.mixture import Ownership
+from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of
 
-# How many balls the model's word for a component counts, and which part of it is doubted.
-_TRUST = 1.0
-_DOUBT = 0.1
+# Probability that a component is of one cluster with others nearby, before anybody was asked.
+_DOUBT = 0.7
+# Pseudo-counts of items that are bound to their component, and that are not.
+_BOUND = (9.0, 1.0)
 # Clusters and components with fewer expected items are left out.
 _IN_USE = 1e-6
 
@@ -32,22 +33,28 @@ class Beliefs:
     Attributes
     ----------
     probabilities
-        Of the clusters in use, for every item.
+        ``w_i m_k + (1 - w_i) m_nearby``: of the clusters in use, for every item.
+    entropies
+        Theirs.
     heard
         Probability that an item was asked about, and truly answered.
     wanted
         1 for items whose clusters are to be known, 0 for others.
-    responsibilities
-        Of the components, by the features alone; None where there are none.
-    urns
-        The counts b of every component.
+    components
+        Which component every item looks like; without columns where there are none.
+    bound
+        ``w_i``.
+    taught
+        What is yet to be told about all items of every component, in nats.
     """
 
     probabilities: Float[np.ndarray, "item cluster"]
+    entropies: Float[np.ndarray, " item"]
     heard: Float[np.ndarray, " item"]
     wanted: Float[np.ndarray, " item"]
-    responsibilities: Float[np.ndarray, "item component"] | None
-    urns: Float[np.ndarray, "component cluster"] | None
+    components: Float[np.ndarray, "item component"]
+    bound: Float[np.ndarray, " item"]
+    taught: Float[np.ndarray, " component"]
 
     @classmethod
     def of(
@@ -58,51 +65,48 @@ class Beliefs:
     ) -> Beliefs:
         """Of a fit; ``heard`` says how well the answers so far can be trusted."""
         found = np.asarray(result.probabilities, dtype=np.float64)
-        used = found.sum(0) > _IN_USE
-        used[:1] = True
-        found = found[:, used] / found[:, used].sum(1, keepdims=True)
         by_features = result.component_probabilities_by_features
         if by_features is None:
-            return cls(found, heard, wanted, None, None)
-        responsibilities = np.asarray(by_features, dtype=np.float64)
-        claims = _claims(result, responsibilities.shape[1])[:, used]
-        here = (responsibilities.sum(0) > _IN_USE) & (claims.sum(1) > _IN_USE)
-        responsibilities, claims = responsibilities[:, here], claims[here]
-        shares = found.mean(0)
-        claims = claims / claims.sum(1, keepdims=True)
-        urns = _TRUST * ((1 - _DOUBT) * claims + _DOUBT * shares)
-        urns += (responsibilities * heard[:, None]).T @ found
-        drawn = responsibilities @ (urns / urns.sum(1, keepdims=True))
-        drawn = drawn / drawn.sum(1, keepdims=True)
-        blended = heard[:, None] * found + (1 - heard[:, None]) * drawn
-        return cls(blended, heard, wanted, responsibilities, urns)
+            used = found.sum(0) > _IN_USE
+            found = found[:, used] / found[:, used].sum(1, keepdims=True)
+            nothing = np.empty((len(found), 0)), np.zeros(len(found)), np.empty(0)
+            return cls(found, entropy(found), heard, wanted, *nothing)
+        alone = np.asarray(by_features, dtype=np.float64)
+        after = np.asarray(result.component_probabilities, dtype=np.float64)
+        here = alone.sum(0) + after.sum(0) > _IN_USE
+        alone, after = alone[:, here], after[:, here]
+        weight = heard[:, None]
+        owners = _owners(result, len(here))
+        nearby = _nearby(result, here)
+        sizes = after.sum(0)
+        larger = _larger(nearby, owners[here] @ (owners[here].T @ sizes))
+        clusters = _clusters(result, owners, here, larger, (weight * alone).sum(0))
+        stayed = (after @ _together(owners[here]) * alone).sum(1, keepdims=True)
+        kept, left = (
+            count + (weight * agreed * alone).sum(0)
+            for count, agreed in zip(_BOUND, (stayed, 1 - stayed), strict=True)
+        )
+        purity = kept / (kept + left)
+        components = weight * after + (1 - weight) * alone
+        bound = heard + (1 - heard) * (alone @ purity)
+        probabilities = bound[:, None] * (components @ clusters)
+        probabilities += (1 - bound)[:, None] * (alone @ nearby @ clusters)
+        probabilities = probabilities / probabilities.sum(1, keepdims=True)
+        others = (wanted * (1 - heard)) @ (alone * purity)
+        taught = others * entropy(clusters)
+        return cls(probabilities, entropy(probabilities), heard, wanted, components, bound, taught)
 
-    @cached_property
-    def entropies(self) -> Float[np.ndarray, " item"]:
-        """Of the cluster of every item."""
-        return entropy(self.probabilities)
+    def own(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
+        """What there is to tell of these items alone, in nats, as far as they are wanted."""
+        return self.wanted[items] * self.entropies[items]
 
-    @cached_property
-    def _unheard(self) -> Float[np.ndarray, " component"]:
-        """Expected items of every component that are wanted and were not asked about."""
-        assert self.responsibilities is not None
-        return (self.wanted * (1 - self.heard)) @ self.responsibilities
+    def others(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
+        """What knowing the cluster of each tells of all others of its component, in nats."""
+        return self.bound[items] * (self.components[items] ** 2 @ self.taught)
 
-    def values(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
-        """What it is worth to know the clusters of these items, each by itself, in nats.
-
-        Their own entropy, if they are wanted, and the information about all others of their urns.
-        """
-        own = self.wanted[items] * self.entropies[items]
-        if self.urns is None or self.responsibilities is None:
-            return own
-        return own + self.responsibilities[items] @ (self._unheard * urn_information(self.urns))
-
-    def expect(self, item: int, reliability: float) -> None:
-        """Count an item that is about to be asked about, so that the next ones are others."""
-        if self.urns is not None and self.responsibilities is not None:
-            seen = reliability * self.responsibilities[item]
-            self.urns += seen[:, None] * self.probabilities[item]
+    def expect(self, item: int, share: float) -> None:
+        """Such a share of what there is to tell of a component is about to be told."""
+        self.taught = self.taught * (1 - share * self.bound[item] * self.components[item])
 
     def surest(self, per_cluster: int) -> Int[np.ndarray, " item"]:
         """The items whose clusters are best known, some of every cluster."""
@@ -114,10 +118,85 @@ class Beliefs:
         return (self.heard[items] > 0.5) & (self.probabilities[items].max(1) > 0.9)
 
 
-def _claims(result: FittedModel, num_components: int) -> np.ndarray:
-    """Which cluster every component belongs to, by the model."""
-    if result.owners is not None:
-        return np.asarray(result.owners)
+def _owners(result: FittedModel, num_components: int) -> Float[np.ndarray, "component cluster"]:
+    """q(c) in the guide's order of the clusters; the identity where components are clusters."""
+    if result.owners is None:
+        return np.eye(num_components)
     order = result.cluster_order
-    identity = np.eye(num_components)
-    return identity if order is None else identity[:, order]
+    return np.asarray(result.owners)[:, np.argsort(order)]
+
+
+def _together(
+    owners: Float[np.ndarray, "component cluster"],
+) -> Float[np.ndarray, "component component"]:
+    same = owners @ owners.T
+    np.fill_diagonal(same, 1.0)
+    return same
+
+
+def _clusters(
+    result: FittedModel,
+    owners: Float[np.ndarray, "component cluster"],
+    here: Bool[np.ndarray, " component"],
+    nearby: Float[np.ndarray, "component component"],
+    num_heard: Float[np.ndarray, " component"],
+) -> Float[np.ndarray, "component cluster"]:
+    """m_k: the cluster of every component, if those nearby are more likely to share one.
+
+    Where clusters own components, q(c_k) was made with a prior that knows of no distance; that is
+    divided out, and the one with distances takes its place. Else the model says that every
+    component is a cluster of its own, which counts once, and once more for every item of it that
+    was asked about.
+    """
+    own = np.eye(len(owners))[here]
+    doubt = _DOUBT * nearby.sum(1, keepdims=True)
+    prior = (1 - doubt) * own + _DOUBT * nearby @ owners[here]
+    ownership = part_of(result.model, "ownership", Ownership)
+    if ownership is None:
+        count = num_heard[:, None]
+        clusters = (prior + count * own) / (1 + count)
+    else:
+        flat = np.exp(ownership.prior.natural_parameters.numpy(force=True))[here]
+        clusters = owners[here] * prior / flat + 1e-12
+        clusters = clusters / clusters.sum(1, keepdims=True)
+    return clusters[:, clusters.sum(0) > _IN_USE]
+
+
+def _larger(
+    nearby: Float[np.ndarray, "component component"], sizes: Float[np.ndarray, " component"]
+) -> Float[np.ndarray, "component component"]:
+    """Which components nearby are larger: of two that may be one, the smaller is in doubt.
+
+    If both were, the items of the larger would count as open, too; but it is the smaller one's
+    that get another cluster.
+    """
+    order = np.lexsort([np.arange(len(sizes)), sizes])
+    rank = np.argsort(order)
+    shares = np.where(rank[None, :] > rank[:, None], nearby, 0.0)
+    return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
+
+
+def _nearby(
+    result: FittedModel, here: Bool[np.ndarray, " component"]
+) -> Float[np.ndarray, "component other"]:
+    """How near the other components are to each, as shares: ``exp(-2 (d^2 - nearest) / h)``.
+
+    d is the distance of their means in units of the spread inside components, h the mean over the
+    components of the squared distance to the nearest one.
+    """
+    number = int(here.sum())
+    others = 1.0 - np.eye(number)
+    if number > 1 and isinstance(result.guide, SupportsMixture):
+        mixture = result.guide.mixture()
+        means = mixture.location.double().numpy(force=True)[here]
+        if mixture.covariance is not None:
+            weights = mixture.weights.double().numpy(force=True)[here]
+            spread = mixture.covariance.double().numpy(force=True)[here]
+            spread = np.tensordot(weights / weights.sum(), spread, 1)
+            full = spread if spread.ndim == 2 else np.diag(spread)
+            means = np.linalg.solve(np.linalg.cholesky(full), means.T).T
+        distance = cdist(means, means, "sqeuclidean")
+        np.fill_diagonal(distance, np.inf)
+        nearest = distance.min(1, keepdims=True)
+        others = np.exp(-2 * (distance - nearest) / max(nearest.mean(), 1e-12))
+    return others / np.maximum(others.sum(1, keepdims=True), 1e-300)

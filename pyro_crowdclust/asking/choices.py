@@ -30,6 +30,9 @@ class Questions:
         The same of a worker of whom no more is known.
     is_asked
         Whether each worker, by the codes, was asked the question with this number.
+    novelty
+        Share of what there is to tell of the items' components that it can tell: a pair of items
+        that look alike tells nothing of what both look like.
     allowed
         Who may be asked what; None: everybody everything.
     """
@@ -39,6 +42,7 @@ class Questions:
     channels: Float[np.ndarray, "worker outcome label"]
     typical: Float[np.ndarray, "outcome label"]
     is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
+    novelty: Float[np.ndarray, " question"]
     allowed: Bool[np.ndarray, "question worker"] | None = None
 
 
@@ -63,9 +67,10 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
     chosen: list[Chosen] = []
     while len(chosen) < count:
-        told = information * ((remaining * entropies)[place].sum(1) + _TINY) / involved
-        teaches = (beliefs.values(items)[place].sum(1) + _TINY) / involved
-        prospects = situation.prospects(told, questions.outcomes, teaches)
+        left = (remaining * beliefs.own(items))[place].sum(1)
+        left += questions.novelty * beliefs.others(items)[place].sum(1)
+        gain = information / involved * left
+        prospects = situation.prospects(gain, questions.outcomes)
         worth = situation.criterion.worth(prospects, situation.generator)
         best = situation.best(worth, is_open)
         if best is None:
@@ -79,8 +84,8 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
             loads[worker] -= 1
         elif len(crowd.ids):
             continue  # nobody is left who was not asked
-        chosen.append(Chosen(best, worker, float(told[best] * teaches[best])))
-        share = min(float(told[best] / involved[best]), 1.0)
+        chosen.append(Chosen(best, worker, float(gain[best])))
+        share = min(float(information[best] / involved[best]), 1.0)
         remaining[place[best]] *= 1 - share
         for item in questions.items[best]:
             beliefs.expect(int(item), share)
@@ -95,8 +100,6 @@ def _worker(
     worth = np.full(len(able), -np.inf)
     for worker in np.flatnonzero(able):
         information = channel_information(outcomes, questions.channels[worker])
-        prospects = situation.prospects(
-            information, outcomes, np.ones(1), crowd.counts[worker].mean(0)
-        )
+        prospects = situation.prospects(information, outcomes, crowd.counts[worker].mean(0))
         worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
     return situation.best(worth / crowd.prices, able)

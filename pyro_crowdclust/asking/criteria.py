@@ -15,20 +15,17 @@ class Prospects:
 
     Attributes
     ----------
-    information
-        What the answer tells of the items in it, in nats.
+    gain
+        What the answer tells of the items in it, if they are wanted, and of others that look like
+        them, in nats.
     outcomes
         Probabilities of what is true: different and same, the groups of a page, the classes.
-    teaches
-        What a nat about these items is worth, in nats: 1 for themselves, if they are wanted, and
-        what it tells of items that look like them.
     worker_information
         What the answer tells of the worker's rate, in nats.
     """
 
-    information: Float[np.ndarray, " question"]
+    gain: Float[np.ndarray, " question"]
     outcomes: Float[np.ndarray, "question outcome"]
-    teaches: Float[np.ndarray, " question"]
     worker_information: Float[np.ndarray, " question"]
 
 
@@ -52,8 +49,8 @@ class InformationGain:
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
-        """``I(L; z) times what a nat of it is worth``."""
-        return prospects.information * prospects.teaches
+        """``I(L; z)`` and what that teaches."""
+        return prospects.gain
 
 
 @dataclass(frozen=True)
@@ -89,4 +86,4 @@ class Random:
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """A random number."""
-        return generator.random(len(prospects.information))
+        return generator.random(len(prospects.gain))

@@ -50,6 +50,7 @@ class Labels:
             channels,
             channels.mean(0) if len(channels) else stranger,
             lambda codes, question: asked.items(codes, np.full(len(codes), items[question])),
+            np.ones(len(items)),
             allowed,
         )
         chosen = choose(situation, questions, count)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from pyro_crowdclust.asking.criteria import WorkerInformation
+from pyro_crowdclust.asking.criteria import Criterion, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
 
@@ -85,9 +85,7 @@ class Pages:
         worth = np.empty(len(crowd.ids))
         for worker in range(len(worth)):
             information = placement_information(typical, reliability[worker])
-            prospects = situation.prospects(
-                information, typical, np.ones(1), crowd.counts[worker, 0]
-            )
+            prospects = situation.prospects(information, typical, crowd.counts[worker, 0])
             worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
         return situation.best(worth / crowd.prices, loads >= 1)
 
@@ -108,30 +106,83 @@ class Pages:
             counts = crowd.counts[worker, 0]
             measured = self.size // 2 if crowd.is_new[worker] else 0
         known = beliefs.is_known(pool)
-        unled = np.ones(probabilities.shape[1])
-        groups = np.empty((len(pool), 0))
+        table = _Table(probabilities, beliefs.components[pool], beliefs.bound[pool])
+        own, others = beliefs.own(pool), beliefs.others(pool)
         eligible = eligible.copy()
-        places: list[int] = []
         gains: list[float] = []
-        while len(places) < self.size and eligible.any():
-            outcomes = np.column_stack([groups, probabilities @ unled])
+        while len(gains) < self.size and eligible.any():
+            outcomes, novelty = table.outcomes()
+            joins, placed = outcomes[:, :-1], table.places
             # The first item is compared with nobody; it is one of which there is much to learn.
-            told = outcomes if places else probabilities
-            values = beliefs.values(pool)
-            involved = groups @ entropies[places] + entropies + _TINY
-            teaches = (groups @ values[places] + values + _TINY) / involved
-            information = placement_information(told, reliability)
-            prospects = situation.prospects(information, told, teaches, counts)
-            criterion, candidates = situation.criterion, eligible
-            if len(places) < measured and (known & eligible).any():
-                criterion, candidates = WorkerInformation(), known & eligible
+            gain = own + others
+            if placed:
+                involved = joins @ entropies[placed] + entropies + _TINY
+                of_own = (joins @ own[placed] + own) / involved
+                of_others = novelty * (joins @ others[placed] + others) / involved
+                gain = placement_information(outcomes, reliability) * (of_own + of_others)
+            prospects = situation.prospects(gain, outcomes if placed else probabilities, counts)
+            criterion: Criterion = situation.criterion
+            candidates = eligible
+            if len(gains) < measured and (known & eligible).any():
+                criterion, candidates = Random(), known & eligible
             worth = criterion.worth(prospects, situation.generator)
             best = situation.best(worth, candidates)
             assert best is not None  # as somebody is eligible
-            gains.append(float(information[best] * teaches[best]) if places else 0.0)
-            places.append(best)
+            gains.append(float(gain[best]) if placed else 0.0)
             eligible[best] = False
-            groups = np.column_stack([groups, probabilities @ (probabilities[best] * unled)])
-            unled = unled * (1 - probabilities[best])
-            beliefs.expect(int(pool[best]), reliability)
-        return places, gains
+            table.place(best)
+        for place, gained in zip(table.places, gains, strict=True):
+            share = gained / max(own[place] + others[place], gained, _TINY)
+            beliefs.expect(int(pool[place]), share)
+        return table.places, gains
+
+
+class _Table:
+    """A page on a worker's table: which items of it every item of the pool would go with.
+
+    Parameters
+    ----------
+    probabilities
+        q of the clusters of every item.
+    components
+        Of which component it is.
+    bound
+        Probability that it is in the component's cluster.
+    """
+
+    def __init__(
+        self,
+        probabilities: Float[np.ndarray, "item cluster"],
+        components: Float[np.ndarray, "item component"],
+        bound: Float[np.ndarray, " item"],
+    ) -> None:
+        self._probabilities, self._components, self._bound = probabilities, components, bound
+        self.places: list[int] = []
+        # Probability that no placed item is of the cluster, and that each is the first of it.
+        self._unled = np.ones(probabilities.shape[1])
+        self._leads = np.empty((0, probabilities.shape[1]))
+        # Of every placed item, the components of which it is the first.
+        self._firsts = np.empty((0, components.shape[1]))
+
+    def outcomes(self) -> tuple[Float[np.ndarray, "item group"], Float[np.ndarray, " item"]]:
+        """Probability of going with every placed item, and of a group of its own, last.
+
+        ``<q_i, l_j>`` and ``<q_i, unled>``; an item that is bound to the component of placed ones
+        goes with the first of these, wherever it is. Also the probability that an item is of a
+        component that is not on the page.
+        """
+        fresh = self._probabilities @ np.vstack([self._leads, self._unled]).T
+        alike = self._components @ self._firsts.T
+        same = alike * self._bound[:, None] * self._bound[self.places]
+        fresh *= 1 - same.sum(1, keepdims=True)
+        fresh[:, :-1] += same
+        return fresh, 1 - alike.sum(1)
+
+    def place(self, item: int) -> None:
+        """Put an item on the page."""
+        q = self._probabilities[item]
+        first = self._components[item] * (1 - self._firsts.sum(0))
+        self._firsts = np.vstack([self._firsts, first])
+        self.places.append(item)
+        self._leads = np.vstack([self._leads, q * self._unled])
+        self._unled = self._unled * (1 - q)

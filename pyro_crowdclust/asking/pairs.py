@@ -58,11 +58,14 @@ class Pairs:
             if "worker" in table:
                 allowed = allowed_workers(table["worker"], group, len(first), crowd.ids)
         q = beliefs.probabilities
-        same = (q[items[:, 0]] * q[items[:, 1]]).sum(1)
+        left, right = items.T
+        alike = (beliefs.components[left] * beliefs.components[right]).sum(1)
+        bound = alike * beliefs.bound[left] * beliefs.bound[right]
+        same = bound + (1 - bound) * (q[left] * q[right]).sum(1)
         channels = crowd.pair_channels(crowd.drawn, q.shape[1])
         typical = crowd.pair_channels(crowd.rates, q.shape[1]).mean(0) if len(crowd.ids) else None
-        right = (1 + TYPICAL_RELIABILITY) / 2
-        coin = np.array([[right, 1 - right], [1 - right, right]])
+        rate = (1 + TYPICAL_RELIABILITY) / 2
+        coin = np.array([[rate, 1 - rate], [1 - rate, rate]])
         keys = asked.pair_keys(*items.T)
         questions = Questions(
             items,
@@ -70,6 +73,7 @@ class Pairs:
             channels,
             coin if typical is None else typical,
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
+            1 - alike,
             allowed,
         )
         chosen = choose(situation, questions, count)
@@ -89,7 +93,8 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     beliefs, generator = situation.beliefs, situation.generator
     pool = situation.pool()
     number = min(max(4 * count, _FEWEST_SEEDS), len(pool))
-    by_value = np.argsort(-beliefs.values(pool), kind="stable")[: (number + 1) // 2]
+    values = beliefs.own(pool) + beliefs.others(pool)
+    by_value = np.argsort(-values, kind="stable")[: (number + 1) // 2]
     seeds = np.union1d(pool[by_value], generator.choice(pool, number // 2, replace=False))
     q = beliefs.probabilities
     surest = np.argsort(-q, axis=0, kind="stable")[:_SUREST]

@@ -62,9 +62,9 @@ class Situation:
         if self.num_items <= _MOST_ITEMS:
             return np.arange(self.num_items)
         every = np.arange(self.num_items)
-        probabilities, entropies = self.beliefs.probabilities, self.beliefs.entropies
-        values = self.beliefs.values(every)
-        prospects = self.prospects(entropies, probabilities, values / (entropies + 1e-9))
+        probabilities = self.beliefs.probabilities
+        values = self.beliefs.own(every) + self.beliefs.others(every)
+        prospects = self.prospects(values, probabilities)
         worth = self.criterion.worth(prospects, self.generator)
         best = np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]
         others = self.generator.choice(self.num_items, _MOST_ITEMS // 4, replace=False)
@@ -72,17 +72,15 @@ class Situation:
 
     def prospects(
         self,
-        information: Float[np.ndarray, " question"],
+        gain: Float[np.ndarray, " question"],
         outcomes: Float[np.ndarray, "question outcome"],
-        teaches: Float[np.ndarray, " question"],
         counts: Float[np.ndarray, " 2"] | None = None,
     ) -> Prospects:
         """With what the worker of these pseudo-counts would be known better by."""
         right, wrong = (1.0, 1.0) if counts is None else counts
         certainty = outcomes.max(1)
-        return Prospects(
-            information, outcomes, teaches, rate_information(certainty, float(right), float(wrong))
-        )
+        told = rate_information(certainty, float(right), float(wrong))
+        return Prospects(gain, outcomes, told)
 
     def best(
         self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pages import overlap_of
@@ -46,6 +47,7 @@ from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.text import as_html, three_lines
+from pyro_crowdclust.results.updating import with_workers
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.isolation import own_random_numbers
@@ -82,6 +84,8 @@ class Fitted:
         Shape of the features of one item.
     chosen
         How the model was chosen, where it was.
+    train_on
+        ``fit`` with the options that this fit had, for ``update``; None of a loaded fit.
     """
 
     model: Any
@@ -98,6 +102,7 @@ class Fitted:
     feature_shape: tuple[int, ...] | None = None
     callbacks: tuple[Any, ...] = ()
     chosen: Chosen | None = None
+    train_on: Callable[..., Fitted] | None = None
 
     def __repr__(self) -> str:
         return three_lines(self)
@@ -165,6 +170,70 @@ class Fitted:
             write_file(path, "result", content_of(self))
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def update(
+        self,
+        pairs: Any | None = None,
+        *,
+        placements: Any | None = None,
+        labels: Any | None = None,
+        features: Any | None = None,
+        item_ids: Iterable[Hashable] | None = None,
+        **options: Any,
+    ) -> Fitted:
+        """Go on from here with new answers, of old and new workers, about old and new items.
+
+        Training begins where this fit ended, and has its options: it ends where a fit to all
+        answers ends, in fewer epochs, unless the new answers would lead that elsewhere from its
+        start. This result stays as it is.
+
+        Parameters
+        ----------
+        pairs, placements, labels
+            The new answers alone, as for ``CrowdData``. Pages and pairs are turned into what the
+            fit had; a page has an id that no page had before.
+        features, item_ids
+            New items, with the columns of the fit, and their ids; by default those of the data
+            frame's index, or the next numbers.
+        options
+            Of ``fit`` in place of those of this one. By default networks train for a tenth of its
+            epochs.
+
+        Raises
+        ------
+        ValueError
+            If the fit was loaded, or the model has no annotators, or none that can have new
+            workers; and for what ``CrowdData`` refuses.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pyro_crowdclust.interface import cluster
+        >>> x = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
+        >>> said = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
+        >>> result = cluster(x, said, num_clusters=4, progress=False)
+        >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
+        CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
+        """
+        if self.train_on is None:
+            raise ValueError(
+                "this result was loaded, and a file has neither features nor options of the fit: "
+                "update the result of fit() itself, or fit anew"
+            )
+        items = None
+        if features is not None:
+            found = self.new_items(features)
+            ids = item_ids
+            if ids is None and isinstance(features, pd.DataFrame):
+                ids = features.index
+            if ids is None:
+                ids = range(self.data.num_items, self.data.num_items + found.num_items)
+            items = found.with_parts(item_ids=pd.Index(ids, tupleize_cols=False))
+        data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
+        model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
+        options = {"progress": False, "seed": self.seed, "initialize": None} | options
+        updated = self.train_on(model, guide, data, **options)
+        return dataclasses.replace(updated, chosen=self.chosen)
 
     @cached_property
     def elbo(self) -> float:
