@@ -123,7 +123,7 @@ def _owners(result: FittedModel, num_components: int) -> Float[np.ndarray, "comp
     if result.owners is None:
         return np.eye(num_components)
     order = result.cluster_order
-    return np.asarray(result.owners)[:, np.argsort(order)]
+    return result.owners if order is None else result.owners[:, order.argsort()]
 
 
 def _together(

@@ -1,0 +1,192 @@
+"""A campaign of questions: fit, ask, go on, until it no longer pays."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from scipy.optimize import linear_sum_assignment
+
+from pyro_crowdclust.asking.criteria import Criterion, InformationGain
+from pyro_crowdclust.asking.crowds import AnsweringCrowd
+from pyro_crowdclust.asking.pages import Pages
+from pyro_crowdclust.asking.suggesting import Kind, suggest
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.extending import extended
+from pyro_crowdclust.results.fitted import Fitted
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop once rounds neither move items nor are expected to.
+
+    A round is idle if at most such a share of the items got another cluster in it, and the next
+    one is expected to move no more: its expected gain, in bits an item.
+
+    Parameters
+    ----------
+    share
+        Of the items, for a round of price 1; a round of a higher price may move more.
+    patience
+        So many idle rounds in a row.
+
+    Examples
+    --------
+    >>> rounds = pd.DataFrame(
+    ...     {"round": [0, 1, 2], "spent": [1.0, 2, 3], "moved": [0.2, 0.0, 0.0],
+    ...      "expected_moved": [0.1, 0.0, 0.0]})
+    >>> Stop(patience=2).round(rounds), Stop(patience=3).round(rounds)
+    (2, None)
+    """
+
+    share: float = 0.005
+    patience: int = 3
+
+    def round(self, rounds: pd.DataFrame) -> int | None:
+        """The round after which a campaign could have ended, or None."""
+        price = rounds["spent"].diff().fillna(rounds["spent"])
+        most = self.share * price.clip(lower=1.0)
+        idle = (rounds["moved"] <= most) & (rounds["expected_moved"] <= most)
+        in_a_row = idle.rolling(self.patience).sum() >= self.patience
+        return int(rounds["round"][in_a_row].iloc[0]) if in_a_row.any() else None
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What a campaign asked, and what came of it.
+
+    Attributes
+    ----------
+    rounds
+        One row per round: ``round``; ``asked``, the questions so far, and ``spent``, their price;
+        ``expected_gain`` in nats and ``expected_moved``, the same in bits an item, of the round
+        before it was asked; ``moved``, the share of items that got another cluster by it;
+        ``seconds``; and the columns of ``score``.
+    questions
+        What was asked in which ``round``, as in ``Suggestions.frame``.
+    result
+        The last fit.
+    """
+
+    rounds: pd.DataFrame
+    questions: pd.DataFrame
+    result: Fitted
+
+
+def simulate_campaign(
+    fit: Callable[[CrowdData], Fitted],
+    data: CrowdData,
+    crowd: AnsweringCrowd,
+    kind: Kind = Pages(),  # noqa: B008, frozen
+    *,
+    rounds: int = 20,
+    count: int = 1,
+    criterion: Criterion = InformationGain(),  # noqa: B008, frozen
+    prices: Mapping[Hashable, float] | None = None,
+    exploration: float = 0.1,
+    stop: Stop | None = None,
+    score: Callable[[Fitted], Mapping[str, float]] | None = None,
+    seed: int = 0,
+) -> Campaign:
+    """Fit, ``suggest``, have it answered, ``update``, and so on.
+
+    Parameters
+    ----------
+    fit
+        Makes the first fit of the data, and, where these have no answers, that after the first
+        round; later rounds go on from it.
+    data
+        Items, and the answers that there are already.
+    crowd
+        ``SimulatedCrowd`` or ``RecordedCrowd``.
+    kind, count, criterion, prices, exploration
+        As for ``suggest``, in every round.
+    rounds
+        At most so many.
+    stop
+        When to end earlier.
+    score
+        Scores of a fit for the table of rounds, such as its accuracy where the truth is known.
+    seed
+        Of the questions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.asking import SimulatedCrowd
+    >>> from pyro_crowdclust.interface import mixture_for
+    >>> truth = np.arange(60) % 2
+    >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 4 * truth[:, None]
+    >>> crowd = SimulatedCrowd(truth, {"ann": 0.95, "bob": 0.6}, seed=0)
+    >>> campaign = simulate_campaign(
+    ...     lambda data: mixture_for(data, num_clusters=4).fit(progress=False),
+    ...     CrowdData(features), crowd, Pages(5), rounds=3)
+    >>> campaign.rounds["asked"].tolist(), len(campaign.questions)
+    ([1, 2, 3], 15)
+    """
+    result = fit(data)
+    table: list[dict[str, float]] = []
+    questions: list[pd.DataFrame] = []
+    asked, spent = 0, 0.0
+    for number in range(rounds):
+        started = time.perf_counter()
+        offered = crowd.offers(kind)
+        if offered is None:
+            break
+        suggestions = suggest(
+            result,
+            offered,
+            count=count,
+            criterion=criterion,
+            workers=crowd.workers,
+            prices=prices,
+            exploration=exploration,
+            seed=seed + number,
+        )
+        if not len(suggestions):
+            break
+        answers = crowd.answer(suggestions.frame, f"round {number}")
+        before = result.assignments
+        result = _go_on(fit, result, answers)
+        asked, spent = asked + len(suggestions), spent + suggestions.price
+        questions.append(suggestions.frame.assign(round=number))
+        row: dict[str, Any] = {
+            "round": number,
+            "asked": asked,
+            "spent": spent,
+            "expected_gain": suggestions.expected_gain,
+            "expected_moved": suggestions.expected_gain / (math.log(2) * data.num_items),
+            "moved": moved_share(before, result.assignments),
+            "seconds": time.perf_counter() - started,
+        }
+        table.append(row | ({} if score is None else dict(score(result))))
+        if stop is not None and stop.round(pd.DataFrame(table)) is not None:
+            break
+    return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
+
+
+def _go_on(fit: Callable[[CrowdData], Fitted], result: Fitted, answers: dict[str, Any]) -> Fitted:
+    """Update; a fit to features alone has no annotators yet, and is made anew."""
+    if result.data.has_answers or result.data.class_labels is not None:
+        return result.update(**answers)
+    return fit(extended(result.data, **answers))
+
+
+def moved_share(before: Int[np.ndarray, " item"], after: Int[np.ndarray, " item"]) -> float:
+    """Share of items that changed clusters, whatever these are called.
+
+    Examples
+    --------
+    >>> moved_share(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]))
+    0.25
+    """
+    table = np.zeros((before.max() + 1, after.max() + 1))
+    np.add.at(table, (before, after), 1.0)
+    rows, columns = linear_sum_assignment(-table)
+    return float(1 - table[rows, columns].sum() / len(before))

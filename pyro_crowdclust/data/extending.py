@@ -1,0 +1,109 @@
+"""The same data with more answers, workers and items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.stored_features import StoredFeatures
+from pyro_crowdclust.data.tables import show
+
+
+def extended(
+    data: CrowdData,
+    *,
+    items: CrowdData | None = None,
+    pairs: Any | None = None,
+    placements: Any | None = None,
+    labels: Any | None = None,
+) -> CrowdData:
+    """Data and more of the same, which comes after what is there.
+
+    Pairs and placements are turned into what the data have. Workers are numbered anew, by their
+    ids; items keep their positions.
+
+    Parameters
+    ----------
+    data
+        What there is.
+    items
+        New items, with ids and columns like those of the data.
+    pairs, placements, labels
+        Answers, about old items and new ones, as for ``CrowdData``.
+
+    Raises
+    ------
+    ValueError
+        For what ``CrowdData`` refuses, a page that there is already, and new items beside features
+        that are on disk.
+
+    Examples
+    --------
+    >>> before = CrowdData(np.eye(3), {"left": [0], "right": [1], "worker": ["b"], "label": [1]})
+    >>> more = {"left": [1], "right": [2], "worker": ["a"], "label": [0]}
+    >>> extended(before, pairs=more)
+    CrowdData(3 items, features 3 binary, 2 answers by 2 workers on 3 items)
+    """
+    if data.answers is not None and placements is not None:
+        placements, pairs = None, CrowdData(None, placements=placements).as_pairs().pairs
+    elif data.placements is not None and pairs is not None:
+        placements, pairs = CrowdData(None, pairs).as_placements().pages, None
+    ids = data.item_ids
+    if items is not None:
+        ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
+    tables = CrowdData(
+        None,
+        _together(data.pairs, pairs, "pairs"),
+        placements=_together(data.pages, placements, "placements"),
+        labels=_together(data.labels, labels, "labels"),
+        classes=data.class_ids if len(data.class_ids) else None,
+        item_ids=ids,
+    )
+    if items is None:
+        features, num_missing, known = data.features, data.num_missing, data.known
+    else:
+        features = _joined(data.features, items.features)
+        num_missing = data.num_missing + items.num_missing
+        known = data.known
+        if known is not None:
+            known = torch.cat([known, torch.full((items.num_items,), -1)])
+    return tables.with_parts(
+        features=features,
+        columns=data.columns,
+        num_missing=num_missing,
+        known=known,
+        known_ids=data.known_ids,
+        links=data.links,
+        num_contradictions=data.num_contradictions,
+    )
+
+
+def _together(before: pd.DataFrame | None, after: Any | None, name: str) -> pd.DataFrame | None:
+    if before is None or after is None:
+        return before if after is None else pd.DataFrame(after)
+    after = pd.DataFrame(after)
+    if "page" in before and "page" in after:
+        again = after["page"].isin(before["page"])
+        if again.any():
+            raise ValueError(
+                f"{name}: page {show(after['page'][again].iloc[0])} was answered before; give new "
+                "pages ids of their own"
+            )
+    return pd.concat([before, after], ignore_index=True)
+
+
+def _joined(before: Any, after: Any) -> np.ndarray | Tensor | None:
+    if before is None and after is None:
+        return None
+    if isinstance(before, StoredFeatures) or before is None or after is None:
+        raise ValueError(
+            "new items need features in memory, like those of the fit: fit anew with all items"
+        )
+    if isinstance(before, Tensor):
+        return torch.cat([before, torch.as_tensor(after).to(before)])
+    return np.concatenate([before, np.asarray(after)])

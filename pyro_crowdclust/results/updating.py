@@ -1,0 +1,59 @@
+"""Going on from a fit: the same model and guide, with room for new workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import nn
+
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.training.copies import copied
+
+
+def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
+    """Copies of model and guide for these workers: new ones at their prior, others as they were.
+
+    Raises
+    ------
+    ValueError
+        If there were no annotators, or they know more of their workers than conjugate posteriors.
+    """
+    model, guide = copied(model, guide)
+    if after.equals(before):
+        return model, guide
+    annotators: Any = part_of(model, "annotators", nn.Module)
+    if annotators is None:
+        raise ValueError(
+            "the model has no annotators, since there were no answers when it was made: make a "
+            "model with annotators and fit it anew"
+        )
+    arguments = vars(annotators).get("constructor_arguments", {})
+    posteriors = part_of(guide, "posteriors", nn.ModuleDict)
+    names = list(annotators.priors())
+    is_conjugate = posteriors is not None and all(
+        isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False
+        for name in names
+    )
+    if "num_workers" not in arguments or not is_conjugate:
+        raise ValueError(
+            f"{type(annotators).__name__} under {type(guide).__name__} cannot go on with new "
+            "workers: fit anew, with a model of all of them"
+        )
+    assert posteriors is not None
+    grown: Any = type(annotators)(**arguments | {"num_workers": len(after)})
+    rows = torch.from_numpy(after.get_indexer(before))
+    for name, prior in grown.priors().items():
+        posterior = ConjugatePosterior(prior)
+        old = posteriors[name].natural_parameters.detach()
+        new = posterior.natural_parameters.detach()
+        if prior.plate_size is None or prior.plate_size % len(after):
+            new.copy_(old)
+        else:  # a row, or several, for every worker
+            by_worker = new.view(len(after), -1, new.shape[-1])
+            by_worker[rows] = old.to(new).view(len(before), -1, new.shape[-1])
+        posteriors[name] = posterior
+    model.annotators = grown
+    return model, guide

@@ -1,0 +1,153 @@
+"""Going on from a fit ends where a fit to everything ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+
+from pyro_crowdclust import CrowdData, fit, load
+from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
+from pyro_crowdclust.data.extending import extended
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
+from pyro_crowdclust.training import Stopping
+
+TRUTH = np.arange(90) % 3
+FEATURES = 3.0 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
+OPTIONS = {"batch_size": None, "step_size": 1.0, "epochs": 200, "dtype": torch.float64}
+OPTIONS |= {"progress": False, "stopping": Stopping(1e-6)}
+
+
+def crowd(kind, workers, seed):
+    """Answers of workers with these ids; pairs of even items by seed 0, of odd ones by 1."""
+    rates = [0.9] * len(workers)
+    if kind == "pairs":
+        options = {"pairs_per_worker": 50, "items": np.arange(seed, 90, 2), "seed": seed}
+        table = simulate_pairs(TRUTH, rates, rates, **options)
+    else:
+        table = simulate_placements(TRUTH, rates, pages_per_worker=2, page_size=9, seed=seed)
+        table["page"] = [f"{seed}.{page}" for page in table["page"]]
+    return table.assign(worker=np.array(workers)[table["worker"]])
+
+
+def fitted(data, **options):
+    annotators = (TwoCoin if data.placements is None else SortedPages)(data.num_workers)
+    parts = DirichletWeights(3), GaussianComponents(3, 3), Identity(), annotators
+    model = SemiCrowdsourcedMixture(*parts)
+    return fit(model, MessagePassingGuide(model), data, **(OPTIONS | options))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "placements"])
+def test_an_update_ends_where_a_fresh_fit_ends(kind):
+    before, more = crowd(kind, ["b", "d"], 0), crowd(kind, ["a", "b", "c"], 1)
+    first = fitted(CrowdData(FEATURES, **{kind: before}))
+    elbo = first.elbo
+    updated = first.update(**{kind: more})
+    assert len(updated.history) < len(first.history)
+    assert updated.data.worker_ids.tolist() == ["a", "b", "c", "d"]
+    both = {kind: pd.concat([before, more], ignore_index=True)}
+    fresh = fitted(CrowdData(FEATURES, **both))
+    assert updated.elbo == pytest.approx(fresh.elbo, rel=1e-3)
+    assert adjusted_rand_score(updated.assignments, fresh.assignments) == 1.0
+    rates = ["sensitivity" if kind == "pairs" else "accuracy"]
+    pd.testing.assert_frame_equal(updated.workers[rates], fresh.workers[rates], atol=1e-2)
+    assert elbo == first.elbo_of(full_batch(first.data))  # what was is left as it was
+
+
+def test_new_items_are_taken_up():
+    answers = crowd("pairs", ["a", "b"], 0)
+    known = answers[(answers["left"] < 60) & (answers["right"] < 60)]
+    first = fitted(CrowdData(FEATURES[:60], known))
+    more = answers.drop(known.index)
+    updated = first.update(more, features=FEATURES[60:])
+    fresh = fitted(CrowdData(FEATURES, pd.concat([known, more], ignore_index=True)))
+    assert updated.data.num_items == 90
+    assert updated.elbo == pytest.approx(fresh.elbo, rel=1e-3)
+    assert adjusted_rand_score(updated.assignments, fresh.assignments) == 1.0
+
+
+def test_new_items_have_the_ids_of_their_table():
+    ids = [f"item {number}" for number in range(90)]
+    table = pd.DataFrame(FEATURES, index=ids, columns=list("xyz"))
+    answers = {"left": ["item 0"], "right": ["item 3"], "worker": ["a"], "label": [1]}
+    first = fitted(CrowdData(table[:60], answers), epochs=2)
+    more = {"left": ["item 89"], "right": ["item 0"], "worker": ["a"], "label": [0]}
+    updated = first.update(more, features=table[60:], epochs=1)
+    assert updated.data.item_ids.tolist() == ids
+    assert updated.data.pairs["left"].tolist() == ["item 0", "item 89"]
+
+
+def test_class_labels_go_on_too():
+    rng = np.random.default_rng(0)
+
+    def said(workers, seed):
+        item = np.tile(np.arange(90), len(workers))
+        worker = np.repeat(workers, 90)
+        slip = np.random.default_rng(seed).random(len(item)) < 0.2
+        return pd.DataFrame(
+            {"item": item, "worker": worker, "label": (TRUTH[item] + slip * rng.integers(1, 3)) % 3}
+        )
+
+    def dawid_skene(labels):
+        data = CrowdData(None, labels=labels)
+        model = DawidSkene(ConfusionMatrices(data.num_workers, 3))
+        return fit(model, ClassLabelGuide(model), data, **OPTIONS)
+
+    before, more = said(["b", "c"], 1), said(["a", "d"], 2)
+    updated = dawid_skene(before).update(labels=more)
+    fresh = dawid_skene(pd.concat([before, more], ignore_index=True))
+    assert updated.elbo == pytest.approx(fresh.elbo, rel=1e-3)
+    assert (updated.assignments == fresh.assignments).all()
+
+
+def test_what_the_interface_made_goes_on():
+    before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
+    options = {"num_clusters": 3, "progress": False}
+    chosen = cluster(FEATURES, before, num_starts=1, **options)
+    assert chosen.update(more).chosen is chosen.chosen
+    made = CrowdClusterer(3, components=GaussianComponents, n_init=1, random_state=0)
+    for first in (chosen, made.fit(FEATURES, pairs=before).result_):
+        updated = first.update(more)
+        assert updated.workers.index.tolist() == ["a", "b", "c"]
+        assert adjusted_rand_score(TRUTH, updated.assignments) > 0.7
+
+
+def test_networks_train_on_for_a_tenth_of_the_epochs():
+    answers = crowd("pairs", ["a", "b"], 0)
+    data, networks = CrowdData(FEATURES, answers), DeepNormal(dim=2, hidden=(8,))
+    result = cluster(FEATURES, answers, networks=networks, epochs=20, progress=False)
+    updated = result.update(crowd("pairs", ["a", "b"], 1))
+    assert (len(result.history), len(updated.history)) == (20, 2)
+    assert data.num_pairs < updated.data.num_pairs
+
+
+def test_what_cannot_go_on_says_why(tmp_path):
+    answers = crowd("pairs", ["a", "b"], 0)
+    result = fitted(CrowdData(FEATURES, answers), epochs=2)
+    result.save(tmp_path / "fit.safetensors")
+    with pytest.raises(ValueError, match="this result was loaded"):
+        load(tmp_path / "fit.safetensors").update(answers)
+    paged = CrowdData(FEATURES, answers.assign(page="one"))
+    with pytest.raises(ValueError, match="page 'one' was answered before"):
+        extended(paged, pairs=answers.assign(page="one"))
+    model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 3), Identity())
+    alone = fit(model, MessagePassingGuide(model), CrowdData(FEATURES), **OPTIONS | {"epochs": 2})
+    with pytest.raises(ValueError, match="the model has no annotators"):
+        alone.update(answers)
+
+
+def test_pairs_and_pages_become_what_the_fit_has():
+    pages = crowd("placements", ["a"], 0)
+    pairs = CrowdData(None, placements=crowd("placements", ["b"], 1)).as_pairs().pairs
+    as_pages = extended(CrowdData(FEATURES, placements=pages), pairs=pairs)
+    assert (as_pages.answers, as_pages.placements.num_pages) == (None, 4)
+    as_pairs = extended(CrowdData(FEATURES, pairs), placements=pages)
+    assert (as_pairs.placements, as_pairs.num_pairs) == (None, 4 * 36)
