@@ -31,7 +31,7 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             "model with annotators and fit it anew"
         )
     arguments = vars(annotators).get("constructor_arguments", {})
-    posteriors = part_of(guide, "posteriors", nn.ModuleDict)
+    posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
         isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False
@@ -42,7 +42,6 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             f"{type(annotators).__name__} under {type(guide).__name__} cannot go on with new "
             "workers: fit anew, with a model of all of them"
         )
-    assert posteriors is not None
     grown: Any = type(annotators)(**arguments | {"num_workers": len(after)})
     rows = torch.from_numpy(after.get_indexer(before))
     for name, prior in grown.priors().items():
