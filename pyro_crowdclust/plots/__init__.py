@@ -13,6 +13,7 @@ figure stays behind in its global list, and matplotlib is imported when somethin
 """
 
 from pyro_crowdclust.plots.calibration import plot_calibration
+from pyro_crowdclust.plots.campaign import plot_campaign
 from pyro_crowdclust.plots.clusters import plot_cluster_sizes, plot_contingency
 from pyro_crowdclust.plots.confusion import plot_confusion
 from pyro_crowdclust.plots.history import plot_history
@@ -23,6 +24,7 @@ from pyro_crowdclust.plots.workers import plot_worker_weights, plot_workers
 
 __all__ = [
     "plot_calibration",
+    "plot_campaign",
     "plot_cluster_samples",
     "plot_cluster_sizes",
     "plot_confusion",

@@ -1,0 +1,339 @@
+"""What to ask next: ours against random choice, margins, and choosers that assume an oracle.
+
+All choosers have the same fit, a mixture whose clusters own components (`Ownership`) where there
+are features, and go on from it with every round of answers. The target of a case is the accuracy
+that random choice has at the end of its budget; counted is how many questions each chooser needs
+to have it for good, that is in the round and in the mean of the two after it.
+
+    python benchmarks/asking.py --cases digits_pages digits_pairs --seeds 1
+
+A peer of the package active-semi-supervised-clustering (`benchmarks/asking_peers.txt`) is run with
+its own code, told the truth, and its constraints are given to the same fit; without the package it
+is left out, with the reason. Prints a line per campaign and, last, one JSON object with, per case,
+`answers_to_target` of every chooser, `random_over_ours`, `best_other_over_ours`, `stopped_at`,
+`accuracy_at_stop`, `accuracy_at_end` and `seconds_per_round`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.asking import (
+    InformationGain,
+    Labels,
+    Margin,
+    Pages,
+    Pairs,
+    Random,
+    RecordedCrowd,
+    SimulatedCrowd,
+    Stop,
+    simulate_campaign,
+)
+from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.starts import TrustingStart
+from pyro_crowdclust.training import Stopping
+
+CHOOSERS = {"ours": InformationGain(), "random": Random(), "margin": Margin()}
+PERFECT = {"oracle": 1.0}
+MIXED = {"a": 0.98, "b": 0.95, "c": 0.9, "d": 0.85, "guesses": 0.1}
+
+
+def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
+    """Clusters that own Gaussian components, of which there are many; pages are heard as pairs."""
+    data = data.as_pairs()
+    dim = data.features.shape[1]
+    degrees = dim + 2.0
+    answered = data.has_answers
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(num_components),
+        GaussianComponents(
+            num_components, dim, concentration=0.05, scale=0.2 * degrees, degrees=degrees
+        ),
+        Identity(),
+        TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)) if answered else None,
+        sum_out_assignments=None if answered else torch.float64,
+        ownership=Ownership(num_components, own=0.3) if answered else None,
+    )
+    return fit(
+        model,
+        MessagePassingGuide(model),
+        data,
+        epochs=60,
+        batch_size=None,
+        step_size=1.0,
+        initialize=TrustingStart(),
+        stopping=Stopping(1e-3, 3),
+        callbacks=[LearnedPrior(), *([OwnershipMoves()] if answered else [])],
+        dtype=torch.float64,
+        seed=seed,
+        progress=False,
+    )
+
+
+def dawid_skene(data: CrowdData, seed: int) -> Fitted:
+    """Confusion matrices of workers who name classes."""
+    model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
+    return fit(
+        model,
+        ClassLabelGuide(model),
+        data,
+        epochs=200,
+        batch_size=None,
+        step_size=1.0,
+        stopping=Stopping(1e-5),
+        dtype=torch.float64,
+        seed=seed,
+        progress=False,
+    )
+
+
+def directions(features: np.ndarray, number: int = 20) -> np.ndarray:
+    """Principal components, the first with deviation 1."""
+    found = PCA(number, random_state=0).fit_transform(features)
+    return found / found[:, 0].std()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Items, who answers, what is asked, and the budget.
+
+    Attributes
+    ----------
+    data, truth
+        Items, perhaps with answers to begin with, and their classes (-1: unknown).
+    fit
+        Of data and a seed.
+    crowd
+        Made from a seed.
+    kind, count, rounds
+        A round has so many questions of the kind.
+    accuracy
+        Of a fit.
+    """
+
+    data: CrowdData
+    truth: np.ndarray
+    fit: Callable[[CrowdData, int], Fitted]
+    crowd: Callable[[int], SimulatedCrowd | RecordedCrowd]
+    kind: Pages | Pairs | Labels
+    count: int
+    rounds: int
+    accuracy: Callable[[np.ndarray, Fitted], float] = field(
+        default=lambda truth, result: clustering_accuracy(truth, result.assignments)
+    )
+
+
+def simulated(features: np.ndarray, truth: np.ndarray, workers: dict, kind, **budget) -> Case:
+    """A made-up crowd."""
+    return Case(
+        CrowdData(directions(features)),
+        truth,
+        partial(mixture, num_components=40),
+        lambda seed: SimulatedCrowd(truth, workers, seed=seed),
+        kind,
+        **budget,
+    )
+
+
+def digits(workers: dict, kind, **budget) -> Case:
+    """1,797 images of 8 x 8 pixels."""
+    features, truth = load_digits(return_X_y=True)
+    return simulated(features, truth, workers, kind, **budget)
+
+
+def handwritten(folder: Path, workers: dict, kind, **budget) -> Case:
+    """2,000 digits, their Fourier coefficients."""
+    with np.load(folder / "active_handwritten.npz") as file:
+        return simulated(file["features"], file["truth"].astype(int), workers, kind, **budget)
+
+
+def mnist(folder: Path, workers: dict, kind, **budget) -> Case:
+    """The 10,000 test images."""
+    with np.load(folder / "mnist.npz") as file:
+        images, truth = file["x_test"].reshape(-1, 784) / 255.0, file["y_test"].astype(int)
+    return simulated(images, truth, workers, kind, **budget)
+
+
+def labelme(folder: Path, rounds: int, count: int) -> Case:
+    """1,000 scenes of 8 classes, 2,547 labels of 59 workers; begins with 300 of them, by chance."""
+    with np.load(folder / "crowd_labels_labelme.npz") as file:
+        said = pd.DataFrame(file["annotations"], columns=["item", "worker", "label"])
+        truth = file["truth_train"].astype(int)
+    order = np.random.default_rng(0).permutation(len(said))
+    first, rest = said.iloc[order[:300]], said.iloc[order[300:]]
+    ids = np.arange(len(truth))
+    return Case(
+        CrowdData(None, labels=first, classes=range(8), item_ids=ids),
+        truth,
+        dawid_skene,
+        lambda seed: RecordedCrowd(labels=rest),
+        Labels(),
+        count,
+        rounds,
+        lambda truth, result: float((result.assignments == truth).mean()),
+    )
+
+
+def cases(folder: Path) -> dict[str, Callable[[], Case]]:
+    """By name, made when they are run."""
+    page = {"kind": Pages(12), "count": 1}
+    pair = {"kind": Pairs(), "count": 20}
+    return {
+        "digits_pages": lambda: digits(MIXED, rounds=60, **page),
+        "digits_pages_perfect": lambda: digits(PERFECT, rounds=60, **page),
+        "digits_pairs": lambda: digits(PERFECT, rounds=40, **pair),
+        "digits_pairs_mixed": lambda: digits(MIXED, rounds=60, **pair),
+        "handwritten_pages": lambda: handwritten(folder, MIXED, rounds=60, **page),
+        "handwritten_pairs": lambda: handwritten(folder, PERFECT, rounds=40, **pair),
+        "mnist_pages": lambda: mnist(folder, MIXED, rounds=60, **page),
+        "labelme": lambda: labelme(folder, rounds=40, count=50),
+    }
+
+
+def run(case: Case, chooser: str, seed: int) -> pd.DataFrame:
+    """The rounds of a campaign, with the accuracy after each."""
+    campaign = simulate_campaign(
+        partial(case.fit, seed=seed),
+        case.data,
+        case.crowd(seed),
+        case.kind,
+        rounds=case.rounds,
+        count=case.count,
+        criterion=CHOOSERS[chooser],
+        score=lambda result: {"accuracy": case.accuracy(case.truth, result)},
+        seed=1000 * seed,
+    )
+    return campaign.rounds
+
+
+def peer_rounds(case: Case, name: str, seed: int, budgets: list[int]) -> pd.DataFrame:
+    """The same fit to the constraints that a peer's chooser has asked for."""
+    from asking_peers import constraints  # beside this file; needs the package
+
+    features = np.asarray(case.data.features)
+    rows = []
+    for budget in budgets:
+        pairs = constraints(name, features, case.truth, budget, seed)
+        data = CrowdData(features, pairs)
+        accuracy = case.accuracy(case.truth, case.fit(data, seed))
+        rows.append({"round": len(rows), "asked": budget, "accuracy": accuracy})
+        print(f"  {name} {budget} {accuracy:.3f}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def answers_to(rounds: pd.DataFrame, target: float) -> int | None:
+    """Questions until the accuracy is at the target, and stays there over three rounds."""
+    accuracy = rounds["accuracy"]
+    ahead = accuracy[::-1].rolling(3, min_periods=1).mean()[::-1]
+    there = (accuracy >= target) & (ahead >= target)
+    return int(rounds["asked"][there].iloc[0]) if there.any() else None
+
+
+def summarize(table: pd.DataFrame) -> dict[str, object]:
+    """Of one case: medians over seeds; a chooser that never gets there counts as its budget."""
+    needed: dict[str, list[int]] = {}
+    stops = []
+    for _, of_seed in table.groupby("seed"):
+        by_chooser = dict(list(of_seed.groupby("chooser")))
+        random = by_chooser["random"]
+        target = float(random["accuracy"].iloc[-3:].mean())
+        for name, rounds in by_chooser.items():
+            found = answers_to(rounds, target)
+            needed.setdefault(name, []).append(
+                int(rounds["asked"].iloc[-1]) if found is None else found
+            )
+        ours = by_chooser["ours"].reset_index(drop=True)
+        stop = Stop().round(ours)
+        end = float(ours["accuracy"].iloc[-1])
+        at = len(ours) - 1 if stop is None else stop
+        stops.append((int(ours["asked"][at]), float(ours["accuracy"][at]), end, target))
+    middle = {name: float(np.median(counts)) for name, counts in needed.items()}
+    others = [count for name, count in middle.items() if name not in ("ours", "random")]
+    stopped, at_stop, at_end, target = np.median(np.array(stops), axis=0)
+    return {
+        "answers_to_target": middle,
+        "target": round(float(target), 3),
+        "random_over_ours": round(middle["random"] / middle["ours"], 2),
+        "best_other_over_ours": round(min(others) / middle["ours"], 2) if others else None,
+        "stopped_at": float(stopped),
+        "accuracy_at_stop": round(float(at_stop), 3),
+        "accuracy_at_end": round(float(at_end), 3),
+        "seconds_per_round": round(
+            float(table.loc[table["chooser"] == "ours", "seconds"].median()), 2
+        ),
+    }
+
+
+def main(arguments: list[str] | None = None) -> dict[str, object]:
+    """Run the campaigns; returns what is printed last."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = Path(os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data"))
+    parser.add_argument("--data", type=Path, default=folder)
+    parser.add_argument("--cases", nargs="+", default=None)
+    parser.add_argument("--choosers", nargs="+", default=list(CHOOSERS))
+    parser.add_argument("--peers", nargs="*", default=[])
+    parser.add_argument("--peer-budgets", nargs="+", type=int, default=[100, 200, 400, 800])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
+    options = parser.parse_args(arguments)
+    known = cases(options.data)
+    found = {}
+    for name in options.cases or known:
+        try:
+            case = known[name]()
+        except FileNotFoundError as error:
+            print(f"{name}: skipped, {error.filename} is not there")
+            continue
+        if options.rounds is not None:
+            case = Case(**{**vars(case), "rounds": options.rounds})
+        parts = []
+        for seed in range(options.seeds):
+            campaigns = {
+                chooser: partial(run, case, chooser, seed) for chooser in options.choosers
+            } | {
+                peer: partial(peer_rounds, case, peer, seed, options.peer_budgets)
+                for peer in options.peers
+            }
+            for chooser, campaign in campaigns.items():
+                try:
+                    rounds = campaign()
+                except ModuleNotFoundError as error:
+                    print(f"{name} {chooser}: skipped, {error.name} is not installed")
+                    continue
+                rounds = rounds.assign(case=name, chooser=chooser, seed=seed)
+                curve = " ".join(f"{value:.3f}" for value in rounds["accuracy"])
+                print(f"{name} {chooser} {seed}: {curve}", flush=True)
+                parts.append(rounds)
+                if options.lines is not None:
+                    with options.lines.open("a") as file:
+                        rounds.to_json(file, orient="records", lines=True)
+        if {"ours", "random"} <= {*options.choosers}:
+            found[name] = summarize(pd.concat(parts, ignore_index=True))
+            print(name, json.dumps(found[name]), flush=True)
+    print(json.dumps(found))
+    return found
+
+
+if __name__ == "__main__":
+    main()

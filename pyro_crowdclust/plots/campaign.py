@@ -1,0 +1,85 @@
+"""What a campaign of questions brought, and who was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from pyro_crowdclust.plots.style import COLORS, MARKERS, new_figure, plain, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+
+def plot_campaign(
+    rounds: pd.DataFrame | Mapping[str, pd.DataFrame],
+    *,
+    column: str = "accuracy",
+    questions: pd.DataFrame | None = None,
+    stopped_at: float | None = None,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """A score against what was spent, and questions by worker.
+
+    Parameters
+    ----------
+    rounds
+        ``Campaign.rounds``, or several by name, which are compared.
+    column
+        Of the table: a score that the campaign was given, ``expected_gain``, ``moved``, ...
+    questions
+        ``Campaign.questions``, of which a second panel shows how many each worker was asked.
+    stopped_at
+        What was spent when a rule would have ended the campaign; a line marks it.
+    figure
+        Where to draw; default a new one.
+
+    Raises
+    ------
+    ValueError
+        If a table lacks the column.
+
+    Examples
+    --------
+    >>> rounds = pd.DataFrame({"spent": [1.0, 2.0], "accuracy": [0.5, 0.8]})
+    >>> figure = plot_campaign({"ours": rounds, "random": rounds})
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['ours', 'random']
+    """
+    curves = {"": rounds} if isinstance(rounds, pd.DataFrame) else dict(rounds)
+    for table in curves.values():
+        if column not in table:
+            raise ValueError(f"rounds have no column {column!r}; they have {list(table.columns)}")
+    panels = 1 if questions is None else 2
+    figure = figure or new_figure(5.0 + 3.2 * (panels - 1), 3.4)
+    widths = [5.0, 3.2][:panels]
+    axes, *beside = figure.subplots(1, panels, squeeze=False, width_ratios=widths)[0]
+    for number, (name, table) in enumerate(curves.items()):
+        color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+        style = {"color": color, "marker": marker, "markersize": 4, "label": plain(name)}
+        axes.plot(table["spent"], table[column], **style)
+    if stopped_at is not None:
+        axes.axvline(stopped_at, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
+    axes.set_xlabel("spent")
+    axes.set_ylabel(column.replace("_", " "))
+    quiet(axes, grid="both")
+    if any(curves):
+        axes.legend(loc="best", fontsize="small", frameon=False)
+    if questions is not None:
+        _who(beside[0], questions)
+    return figure
+
+
+def _who(axes: Axes, questions: pd.DataFrame) -> None:
+    """Bars of how many questions each worker was asked, a page counting once."""
+    keys = ["round", "page"] if "page" in questions else None
+    each = questions.drop_duplicates(keys) if keys else questions
+    counts = each["worker"].value_counts().sort_index()
+    axes.barh([plain(worker) for worker in counts.index], counts, color=COLORS[0], height=0.7)
+    axes.invert_yaxis()
+    axes.set_xlabel("pages" if keys else "questions")
+    axes.set_ylabel("worker")
+    quiet(axes, grid="x")
