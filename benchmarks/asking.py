@@ -20,7 +20,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -295,6 +295,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--peer-budgets", nargs="+", type=int, default=[100, 200, 400, 800])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--items", type=int, default=None, help="so many of cases with features")
+    parser.add_argument("--components", type=int, default=None, help="of cases with features")
     parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
     options = parser.parse_args(arguments)
     known = cases(options.data)
@@ -306,7 +308,12 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
             print(f"{name}: skipped, {error.filename} is not there")
             continue
         if options.rounds is not None:
-            case = Case(**{**vars(case), "rounds": options.rounds})
+            case = replace(case, rounds=options.rounds)
+        if options.items is not None:
+            part = CrowdData(case.data.features[: options.items])
+            case = replace(case, data=part, truth=case.truth[: options.items])
+        if options.components is not None:
+            case = replace(case, fit=partial(mixture, num_components=options.components))
         parts = []
         for seed in range(options.seeds):
             campaigns = {

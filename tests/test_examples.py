@@ -160,6 +160,20 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"placements", "pairs", "lumped_pages"},
     ),
+    "examples/ask_next.py": (
+        [
+            *("--rounds", "6", "--items", "300", "--components", "15", "--size", "10"),
+            *("--figures", "{tmp}"),
+        ],
+        {
+            *("accuracy_ours", "accuracy_random", "pages_of_guesser", "stop_after_round"),
+            "seconds_per_round",
+        },
+    ),
+    "benchmarks/asking.py": (
+        ["--cases", "digits_pages", "--items", "200", "--components", "10", "--rounds", "2"],
+        {"digits_pages"},
+    ),
     "benchmarks/calibration.py": (
         ["--datasets", "2", "--rows", "pairs", "sorted_pages"],
         {"pairs", "sorted_pages", "worst_coverage", "worst_wrong_above_99"},
@@ -265,6 +279,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
         ("bluebird/hierarchical Dawid-Skene/accuracy", 0.85, 1.0),
     ],
     "examples/judges.py": [("wdc/ours_with_features", 0.6, 1.0)],
+    "examples/ask_next.py": [("accuracy_ours", 0.6, 1.0)],
     "examples/pages.py": [("placements/accuracy", 0.8, 1.0)],
     "benchmarks/calibration.py": [
         ("worst_coverage", 0.75, 1.0),
