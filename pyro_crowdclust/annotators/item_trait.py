@@ -12,12 +12,13 @@ its grid, exactly, and its distribution rho is free.
 The class is not what explains the answers best, which with many dependent annotators becomes
 "hard or not" (every free parameter of a class is used to explain the dependence), but the side of
 the trait that an item is on. The cut is where the workers together tell items apart best, which is
-where most of their own thresholds are:
+where most of their own thresholds are, and where the share of class 1 is about what is expected:
 
-    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5)
-    I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))
+    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n
+    I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))          s(c) = sum_t rho_t sigma(kappa (t - c))
 
-with the Fisher information I of all answers about t. A few workers hardly move it from its prior.
+with the Fisher information I of all answers about t, and the expected share r, which counts as n
+items. A few workers hardly move the cut from its prior; many outweigh the share, too.
 """
 
 from __future__ import annotations
@@ -59,14 +60,16 @@ class ItemTrait(nn.Module):
     num_workers
         M.
     share
-        The share of class 1 that the prior of the trait expects.
+        r, the share of class 1 that the priors of the trait and of the cut expect.
     strength
-        Pseudo-items of that prior; a third of the items is a good number.
+        Pseudo-items of the trait's prior; a tenth of the items is a good number.
     slope, threshold
         Mean and deviation of the prior of b, deviation of that of h.
     sharpness
         kappa, which cannot be learned from answers: how sharply the truth itself follows the
         trait. Twice a typical worker, by default.
+    cut_strength
+        n, the pseudo-items of the share where the cut is placed.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class ItemTrait(nn.Module):
         slope: tuple[float, float] = (1.0, 0.7),
         threshold: float = 1.0,
         sharpness: float = 2.0,
+        cut_strength: float = 30.0,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
@@ -100,11 +104,13 @@ class ItemTrait(nn.Module):
             ("slope's deviation", slope[1]),
             ("threshold", threshold),
             ("sharpness", sharpness),
+            ("cut_strength", cut_strength),
         ):
             if not value > 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.num_workers = num_workers
         self.sharpness = sharpness
+        self.share, self.cut_strength = share, cut_strength
         points = torch.linspace(-_END, _END, _POINTS, dtype=torch.float64)
         self.register_buffer("points", points)
         self.register_buffer("design", torch.stack([points, -torch.ones_like(points)], 1))
@@ -156,26 +162,32 @@ class ItemTrait(nn.Module):
         one = nn.functional.logsigmoid(at_nodes) @ self.node_weights
         return torch.stack([one - self.scores(values["curves"])[0], one], 1)
 
+    def _above(self) -> Float[Tensor, "point cut"]:
+        """``sigma(kappa (t - c))``."""
+        away = self.points.unsqueeze(-1) - _CUTS.to(self.points.device)
+        return torch.sigmoid(self.sharpness * away)
+
     @torch.no_grad()
-    def cut(self, curves: Float[Tensor, "worker size"]) -> Float[Tensor, " cut"]:
+    def cut(self, values: Mapping[str, Tensor]) -> Float[Tensor, " cut"]:
         """w, the probabilities of the places where the cut may be."""
-        slope, threshold = self.family.unpack(curves)[0].unbind(-1)
+        slope, threshold = self.family.unpack(values["curves"])[0].unbind(-1)
         cuts = _CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
+        above = values["trait"].softmax(-1) @ self._above()
+        of_share = self.share * above.log() + (1 - self.share) * (1 - above).log()
         log_weight = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
-        return log_weight.softmax(0)
+        return (log_weight + self.cut_strength * of_share).softmax(0)
 
     @torch.no_grad()
-    def sides(self, curves: Float[Tensor, "worker size"]) -> Float[Tensor, "point class"]:
+    def sides(self, values: Mapping[str, Tensor]) -> Float[Tensor, "point class"]:
         """``p(y | t)`` at every point, the place of the cut averaged over."""
-        away = self.points.unsqueeze(-1) - _CUTS.to(self.points.device)
-        upper = torch.sigmoid(self.sharpness * away) @ self.cut(curves)
+        upper = self._above() @ self.cut(values)
         return torch.stack([1 - upper, upper], -1)
 
     def log_classes(self, values: Mapping[str, Tensor]) -> Float[Tensor, " class"]:
         """``log sum_t rho_t p(y | t)``: the shares of the classes that follow from the trait."""
-        return (values["trait"].exp() @ self.sides(values["curves"])).log()
+        return (values["trait"].exp() @ self.sides(values)).log()
 
     def _log_joint(
         self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row point"]
@@ -183,7 +195,7 @@ class ItemTrait(nn.Module):
         """``log sum_t rho_t p(y | t) p(a | t)``."""
         joint = evidence + values["trait"]
         largest = joint.detach().amax(-1, keepdim=True)
-        return ((joint - largest).exp() @ self.sides(values["curves"])).log() + largest
+        return ((joint - largest).exp() @ self.sides(values)).log() + largest
 
     def sum_states(
         self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row point"]
@@ -193,7 +205,7 @@ class ItemTrait(nn.Module):
 
     def _points_of_classes(self, values: Mapping[str, Tensor]) -> Float[Tensor, "class point"]:
         """``p(t | y)``."""
-        joint = values["trait"].exp().unsqueeze(-1) * self.sides(values["curves"])
+        joint = values["trait"].exp().unsqueeze(-1) * self.sides(values)
         return (joint / joint.sum(0)).mT
 
     def draw_states(
@@ -215,7 +227,7 @@ class ItemTrait(nn.Module):
         """``sum_t q(t | y, labels) E[p(label | t)]`` of answers that are not in ``labels``."""
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         evidence = labels.evidence(self.log_answers(values)) + values["trait"]
-        of_item = evidence.softmax(-1)[item].unsqueeze(1) * self.sides(values["curves"]).mT
+        of_item = evidence.softmax(-1)[item].unsqueeze(1) * self.sides(values).mT
         of_item = of_item / of_item.sum(-1, keepdim=True).clamp_min(1e-300)
         one = self._answers(values["curves"])[worker]
         named = torch.where(label.unsqueeze(-1) == 1, one, 1 - one)

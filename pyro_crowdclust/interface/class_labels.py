@@ -62,8 +62,8 @@ def infer_classes(
     dependent
         Whether errors are shared. ``num_communities`` is of no use then.
     share
-        If dependent, the expected share of the second of ``data.class_ids``. It counts as much as a
-        third of the items, so that few annotators lean on it; from the votes by default.
+        If dependent, the expected share of the second of ``data.class_ids``, on which few
+        annotators lean; from the votes by default.
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item.
@@ -144,8 +144,8 @@ _STATES = 4
 def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     if share is None:
         share = _vote_share(data)
-    # Few annotators do not tell how the trait is distributed; a third of the items is enough.
-    return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 3)))
+    # Few annotators do not tell how the trait is distributed; a tenth of the items is enough.
+    return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
 
 
 def _vote_share(data: CrowdData) -> float:

@@ -69,9 +69,12 @@ def looped(guide: ClassLabelGuide, data: CrowdData) -> tuple[np.ndarray, np.ndar
     cuts = np.linspace(-3, 3, 61)
     right = expit(slope * cuts[:, None] - threshold)
     information = (slope**2 * right * (1 - right)).sum(1) / (slope**2).sum()
-    weight = information ** (0.2 * WORKERS) * np.exp(-(cuts**2) / 2)
     points = guide.model.annotators.points.numpy()
-    upper = expit(2 * (points[:, None] - cuts)) @ (weight / weight.sum())
+    above = expit(2 * (points[:, None] - cuts))
+    share = (np.exp(log_rho) / np.exp(log_rho).sum()) @ above
+    weight = information ** (0.2 * WORKERS) * np.exp(-(cuts**2) / 2)
+    weight *= (share**0.3 * (1 - share) ** 0.7) ** 30
+    upper = above @ (weight / weight.sum())
     return logits, upper
 
 
@@ -203,6 +206,16 @@ def test_confusion_is_that_of_drawn_curves():
     assert (summary.mean <= summary.upper).all()
 
 
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_strong_share_puts_the_cut_where_it_is_that_of_the_trait(share):
+    guide = random_guide(3)
+    values = {name: one.mean() for name, one in guide.posteriors.items()}
+    annotators = ItemTrait(WORKERS, share=share, cut_strength=1e5)
+    shares = values["trait"].softmax(-1) @ annotators.sides(values)
+    # Places of the cut are a tenth apart.
+    assert shares[1] == pytest.approx(share, abs=0.02)
+
+
 def test_a_simulated_model_has_the_shares_of_its_trait():
     model = LatentTrait(ItemTrait(WORKERS, share=0.2, strength=500.0))
     batch = full_batch(crowd(2000))
@@ -218,6 +231,7 @@ def test_a_simulated_model_has_the_shares_of_its_trait():
         ({"slope": (1.0, 0.0)}, "slope's deviation is 0.0"),
         ({"threshold": 0.0}, "threshold is 0.0"),
         ({"sharpness": 0.0}, "sharpness is 0.0"),
+        ({"cut_strength": 0.0}, "cut_strength is 0.0"),
     ],
 )
 def test_bad_priors_are_named(arguments, error):
