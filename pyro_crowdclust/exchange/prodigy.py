@@ -119,7 +119,7 @@ class Prodigy:
 def _panels(question: Question, shown: ShownItems) -> str:
     panels = []
     for item in question.items:
-        image = f"<img src={shown.image(item)!r}>" if shown.has_images else ""
+        image = f'<img src="{html.escape(shown.image(item))}">' if shown.has_images else ""
         text = f"<p>{html.escape(shown.text(item))}</p>" if shown.has_texts else ""
         panels.append(f'<div style="flex: 1; white-space: pre-line">{image}{text}</div>')
     return f'<div style="display: flex; gap: 2rem">{"".join(panels)}</div>'

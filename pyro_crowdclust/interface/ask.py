@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
-from pyro_crowdclust.exchange import FORMATS, picture_frame, write_tasks
+from pyro_crowdclust.exchange import (
+    FORMATS,
+    Format,
+    LabelStudio,
+    Prodigy,
+    picture_frame,
+    write_tasks,
+)
 from pyro_crowdclust.interface.fit_folder import new_folder, read_result
 from pyro_crowdclust.interface.reading import read_features, read_shown
+
+# Formats that say what there is to choose from.
+_WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
 
 def ask(options: Namespace) -> int:
@@ -22,7 +33,10 @@ def ask(options: Namespace) -> int:
         questions = _questions(options, result)
         name = options.format or ("html" if "page" in questions else "csv")
         shown = _shown(options.items, settings)
-        paths = write_tasks(options.out, FORMATS[name], questions, shown)
+        form = FORMATS[name]
+        if options.labels is not None and name in _WITH_CLASSES:
+            form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
+        paths = write_tasks(options.out, form, questions, shown)
     if not options.quiet:
         print(f"{options.out}: {', '.join(path.name for path in paths)}")
     return 0

@@ -232,6 +232,18 @@ def test_one_goes_on_where_one_left_off(opened):
     assert "1 page is not sorted yet" in browser.run("byId('status').textContent")
 
 
+def test_another_person_starts_over(opened):
+    browser = opened()
+    sort_by_keys(browser, ["1", "2", "1", "2", "Enter", "1"])
+    browser.run("byId('worker').value = 'Ben'; byId('worker').oninput(); byId('help').open = true")
+    browser.run("window.confirm = () => true")
+    browser.click("#restart")
+    assert places(browser) == [[None] * 4, [None] * 3]
+    browser.send("Page.reload")
+    browser.until("document.readyState === 'complete' && elements.length === 4")
+    assert browser.run("byId('worker').value") == ""
+
+
 def test_nobody_saves_without_a_name(opened):
     browser = opened()
     browser.click("#save")

@@ -87,6 +87,17 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
     assert not sorted_before & {*asked[["worker", "item"]].itertuples(index=False, name=None)}
 
 
+def test_a_first_round_before_anybody_answered(crowd, tmp_path, capsys):
+    out = tmp_path / "fit"
+    assert main(["fit", "--features", str(crowd / "features.csv"), "--out", str(out), *QUICK]) == 0
+    words = ["ask", str(out), "--pages", "2", "--size", "4"]
+    assert main([*words, "--out", str(tmp_path / "nobody")]) == 0
+    assert [path.name for path in (tmp_path / "nobody").iterdir()] == ["sort.html"]
+    assert main([*words, "--workers", "ann", "--out", str(tmp_path / "ann")]) == 0
+    assert [path.name for path in (tmp_path / "ann").iterdir()] == ["sort-ann.html"]
+    assert capsys.readouterr().err == ""
+
+
 def test_pairs_through_label_studio_and_back(crowd, fitted, truth, tmp_path):
     words = ["ask", str(fitted), "--pairs", "12", "--format", "label-studio", "--quiet"]
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
@@ -139,6 +150,10 @@ def test_labels_in_a_table_and_back(tmp_path, capsys):
         pd.read_csv(path, dtype=str) for path in (tmp_path / "tasks").glob("questions*.csv")
     )
     assert len(asked) == 6
+    words = [*words[:4], "--format", "label-studio", "--out", str(tmp_path / "studio"), "--quiet"]
+    assert main(words) == 0
+    labelling = (tmp_path / "studio" / "labelling.xml").read_text(encoding="utf-8")
+    assert '<Choice value="cat"/>' in labelling
     known = {*table[["task", "worker"]].itertuples(index=False, name=None)}
     assert not known & {*asked[["item", "worker"]].itertuples(index=False, name=None)}
 

@@ -19,15 +19,18 @@ let lastAction = performance.now();
 
 // What is kept
 
-function restored() {
-  const fresh = {
+function fresh() {
+  return {
     worker: data.worker, page: 0,
     pages: data.pages.map((page) => ({ places: page.items.map(() => NOT_SORTED), seconds: 0 })),
   };
+}
+
+function restored() {
   try {
-    return { ...fresh, ...JSON.parse(localStorage.getItem("crowdclust-" + data.key)) };
+    return { ...fresh(), ...JSON.parse(localStorage.getItem("crowdclust-" + data.key)) };
   } catch {
-    return fresh;
+    return fresh();
   }
 }
 
@@ -123,8 +126,10 @@ function show() {
     element.classList.toggle("is-empty", count === 0);
     const number = element.querySelector(".count");
     if (number) number.textContent = count || "";
-    if (place === last) element.querySelector("h2 button").textContent = "New group";
-    else if (place !== NOT_SORTED) element.querySelector("h2 button").textContent = titleOf(place);
+    if (place === NOT_SORTED) continue;
+    const title = place === last ? "New group" : titleOf(place);
+    element.querySelector("h2 button").textContent = title;
+    element.setAttribute("aria-label", title);
   }
   showBar(last);
   showProgress();
@@ -387,6 +392,13 @@ byId("worker").oninput = () => { state.worker = byId("worker").value; keep(); };
 byId("back").onclick = () => turn(-1);
 byId("next").onclick = () => turn(1);
 byId("save").onclick = save;
+byId("restart").onclick = () => {
+  if (!confirm("Forget all that was sorted on this page in this browser?")) return;
+  Object.assign(state, fresh());
+  byId("worker").value = state.worker;
+  keep();
+  openPage();
+};
 
 const firstOpen = state.pages.findIndex((page) => !isDone(page));
 state.page = firstOpen < 0 ? state.page : firstOpen;
