@@ -80,7 +80,8 @@ def test_wheel_holds_every_file_of_every_package(wheel):
     }
     assert {"pyro_crowdclust/models/__init__.py", "pyro_crowdclust/guides/__init__.py"} <= expected
     packaged = {name for name in names if ".dist-info/" not in name}
-    page = {f"pyro_crowdclust/exchange/page/sort.{suffix}" for suffix in ("html", "css", "js")}
+    files = ("sort.html", "sort.css", "sort.js", "hands.js")
+    page = {f"pyro_crowdclust/exchange/page/{name}" for name in files}
     assert packaged == expected | page | {"pyro_crowdclust/py.typed"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

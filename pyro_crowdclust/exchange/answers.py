@@ -88,9 +88,14 @@ class CrowdAnswers:
         last = {(one.question, one.worker): one for one in said}
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _COLUMNS}
         for one in last.values():
-            for table, values in one.question.rows(one.answer):
-                took = {"seconds": one.seconds} if one.seconds is not None else {}
-                rows[table].append({**values, "worker": one.worker, **took})
+            who = {"worker": one.worker}
+            took = {} if one.seconds is None else {"seconds": one.seconds}
+            try:
+                for table, values in one.question.rows(one.answer):
+                    rows[table].append({**values, **who, **took})
+            except ValueError as error:
+                about = {**one.question.about(), **who}
+                raise ValueError(f"of {about}: {error}") from error
         return cls.of_tables(**{name: pd.DataFrame(found) for name, found in rows.items() if found})
 
     @classmethod

@@ -91,7 +91,7 @@ class HtmlPage:
             ("{{title}}", html.escape(self.title)),
             ("{{sentence}}", html.escape(self.sentence)),
             ("{{style}}", _source("sort.css")),
-            ("{{script}}", _source("sort.js")),
+            ("{{script}}", _source("sort.js") + _source("hands.js")),
             ("{{data}}", data),
         ):
             page = page.replace(name, text)

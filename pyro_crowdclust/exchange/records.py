@@ -16,6 +16,7 @@ _KINDS = {
     bool: "true or false",
     (int, float): "a number",
     (str, int): "a text or an integer",
+    (int, Mapping): "an integer or an object",
 }
 
 

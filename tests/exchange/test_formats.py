@@ -336,6 +336,10 @@ WRONG = {
             "task 2, annotation 1 has no field 'completed_by'",
         ),
         (
+            broken(lambda task: task["annotations"][0].update(completed_by="ann")),
+            "task 2, annotation 1: field 'completed_by' is 'ann', but must be an integer or an obj",
+        ),
+        (
             broken(lambda task: task["annotations"][0].update(result=3)),
             "task 2, annotation 1: field 'result' is 3, but must be a list",
         ),
@@ -351,7 +355,7 @@ WRONG = {
             broken(
                 lambda task: task["annotations"][0]["result"][0].update(value={"choices": ["eh"]})
             ),
-            "the answer is 'eh', neither 'same' nor 'different'",
+            "of {'left': 'a', 'right': 'c', 'worker': '8'}: the answer is 'eh', neither 'same'",
         ),
     ],
     "answers.jsonl": [
