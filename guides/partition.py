@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import summarize_workers
+from pyro_crowdclust.annotators import GradedAnswers, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, ConjugatePosterior, FullPlate, Point
 from pyro_crowdclust.distributions.summaries import WorkerSummary
@@ -90,25 +90,34 @@ class PartitionGuide(nn.Module):
         """Begin with workers by Dawid and Skene's algorithm on pairs, and the prior's partition."""
         batch = self._all = full_batch(data)
         pairs = asked_pairs(batch)
-        shares = pairs.total(batch.label) / pairs.total(torch.ones_like(batch.label))
-        same = shares
+        first = pairs.total(self.model.first_looks(batch.label))
+        looks = first / first.sum(1, keepdim=True)
+        # Where a look stands between different and the same.
+        level = torch.linspace(0, 1, self.model.num_looks, dtype=torch.float64)
+        shares = looks @ level
         for _ in range(_FIRST_ROUNDS):
-            self._move_workers(same, pairs, batch)
-            rates = self._means()[1]
-            ratio = self.model.log_answers(rates, batch, pairs)
-            same = (ratio + same.mean().clamp(1e-6, 1 - 1e-6).logit()).sigmoid()
-        first = self.model.prior.first_partition(shares, float(same.mean()), pairs, generator)
-        together = pairs.together(first)
-        if bool(together.any()):
-            self._move_workers(together.double(), pairs, batch)
-        self.draws.copy_(first.expand_as(self.draws))
+            self._move_workers(looks, pairs, batch)
+            said = pairs.total(self._log_answers(batch))
+            looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
+        same = float((looks @ level).mean())
+        labels = self.model.prior.first_partition(shares, same, pairs, generator)
+        together = pairs.together(labels)
+        if bool(together.any()) and self.model.num_looks == 2:
+            self._move_workers(nn.functional.one_hot(together.long(), 2).double(), pairs, batch)
+        self.draws.copy_(labels.expand_as(self.draws))
         self.steps.fill_(1)
 
-    def _move_workers(self, same: Float[Tensor, " pair"], pairs: AskedPairs, batch: Batch) -> None:
-        """Give the workers the posteriors of pairs that are the same with these probabilities."""
+    def _log_answers(self, batch: Batch) -> Float[Tensor, "answer look"]:
+        """``E_q[log p(L | y)]`` of every answer."""
+        return self.model.log_answers(self._means()[1], batch.worker, batch.label)
+
+    def _move_workers(
+        self, looks: Float[Tensor, "pair look"], pairs: AskedPairs, batch: Batch
+    ) -> None:
+        """Give the workers the posteriors of pairs that have these looks."""
         rates = {name: mean.requires_grad_() for name, mean in self._means()[1].items()}
         with torch.enable_grad():
-            answer = self.model.annotators.answer(same[pairs.pair], rates, batch.worker)
+            answer = self.model.answer(looks[pairs.pair], rates, batch.worker)
             log_likelihood = (batch.pair_weight * answer.log_prob(batch.label)).sum()
             counts = torch.autograd.grad(log_likelihood, list(rates.values()))
         for name, count in zip(rates, counts, strict=True):
@@ -119,10 +128,8 @@ class PartitionGuide(nn.Module):
     def _draw(self, batch: Batch) -> None:
         """One sweep over the items; what the priors learn from it."""
         pairs = asked_pairs(batch)
-        looks, rates = self._means()
-        ratio = self.model.log_answers(rates, batch, pairs)
-        # log p(answers | different) and log p(answers | same), but for what both have in common.
-        different, same = (torch.logaddexp(look[0] + ratio, look[1]) for look in looks.unbind())
+        said = pairs.total(self._log_answers(batch))
+        different, same = (torch.logsumexp(said + row, 1) for row in self._means()[0])
         labels, choices = sweep(self.labels, pairs, same - different, self.model.prior)
         self.draws[int(self.steps) % len(self.draws)] = labels
         self.steps += 1
@@ -156,19 +163,23 @@ class PartitionGuide(nn.Module):
         if not batch.num_pairs:
             return
         pairs = asked_pairs(batch)
-        logits = looks.detach()[pairs.together(z).long()].clone()
-        logits[:, 0] += self.model.log_answers(rates, batch, pairs)
+        said = pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
+        logits = looks.detach()[pairs.together(z).long()] + said
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
-            pyro.sample("look", ConjugateAtMean(Categorical(2), logits))
+            pyro.sample("look", ConjugateAtMean(Categorical(self.model.num_looks), logits))
 
     @torch.no_grad()
-    def answer_probabilities(
-        self, data: CrowdData, items: Int[Tensor, "answer 2"], worker: Int[Tensor, " answer"]
+    def log_answer_probabilities(
+        self,
+        data: CrowdData,
+        items: Int[Tensor, "answer 2"],
+        worker: Int[Tensor, " answer"],
+        label: Float[Tensor, " answer"],
     ) -> Float[Tensor, " answer"]:
-        """``p(L = 1)`` of answers that are not in the data, given those that are.
+        """``log p(L)`` of answers that are not in the data, given those that are.
 
         By the look of the pair, given its answers in the data and averaged over the draws, and the
-        worker's rates at their geometric means.
+        expected rates of the worker.
 
         Parameters
         ----------
@@ -176,30 +187,34 @@ class PartitionGuide(nn.Module):
             What the guide was trained on.
         items
             Positions of the two items of each answer.
-        worker
-            Codes of the workers.
+        worker, label
+            Codes of the workers, and what they said.
         """
         batch = full_batch(data)
-        heard = asked_pairs(batch)
-        looks, rates = self._means()
         asked = AskedPairs.of(torch.cat([items, batch.asked_items]), data.num_items)
-        ratio = torch.zeros(asked.num_pairs, dtype=torch.float64)
-        place = torch.zeros(heard.num_pairs, dtype=torch.int64)
-        place[heard.pair] = asked.pair[len(items) :]
-        ratio[place] = self.model.log_answers(rates, batch, heard)
-        different, same = ((ratio + row[0] - row[1]).sigmoid() for row in looks)
+        said = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
+        said = said.index_add(0, asked.pair[len(items) :], self._log_answers(batch))
+        looks, rates = self._means()
+        different, same = ((said + row).softmax(1) for row in looks)
         together = share_together(self.partition_draws(), asked.left, asked.right)
-        look = torch.lerp(different, same, together)[asked.pair[: len(items)]]
-        yes, no = (
-            self.model.annotators.answer(look, rates, worker).log_prob(label).exp()
-            for label in (torch.ones_like(look), torch.zeros_like(look))
-        )
-        return yes / (yes + no)
+        look = torch.lerp(different, same, together.unsqueeze(1))[asked.pair[: len(items)]].log()
+        rates = {name: log_expected(self.posteriors[name]) for name in rates}
+        return torch.logsumexp(look + self.model.log_answers(rates, worker, label), 1)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
         """Posterior of every worker's rates, such as sensitivity and specificity."""
+        if isinstance(self.model.annotators, GradedAnswers):
+            return self.model.annotators.summary(self.posteriors, interval)
         return summarize_workers(self.model.annotators, self.posteriors, interval)
+
+
+def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:
+    """``log E_q[exp t]``, entry by entry: of Betas and Dirichlets the logarithm of the mean."""
+    family, eta = posterior.family, posterior.natural_parameters.detach()
+    steps = torch.eye(family.size, dtype=eta.dtype)
+    higher = family.log_normalizer(eta.unsqueeze(-2) + steps)
+    return higher - family.log_normalizer(eta).unsqueeze(-1)
 
 
 __all__ = ["PartitionGuide"]

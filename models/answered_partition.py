@@ -1,14 +1,13 @@
 """Clusters from answers alone: no features, and any number of clusters.
 
     z ~ a prior of partitions                              which items are one cluster
-    alpha_m, beta_m ~ Beta                                 sensitivity and specificity of worker m
-    s, d ~ Beta                                            how often pairs look as they are
-    y_ij | z_i = z_j ~ Bern(s),  y_ij | z_i != z_j ~ Bern(1 - d)
-    L_ij^m | y_ij = 1 ~ Bern(alpha_m),  L_ij^m | y_ij = 0 ~ Bern(1 - beta_m)
+    (s_1, ..., s_S) ~ Dir, one of "same" and one of "different": how such pairs look
+    y_ij | z_i = z_j ~ Cat(s_same),  y_ij | z_i != z_j ~ Cat(s_different)
+    L_ij^m | y_ij ~ the annotators, for whom the look is what there is to see
 
-y is what a pair looks like, to everybody. Without it ten wrong answers about one pair would count
-like ten about ten pairs; with it the answers about a pair say at most what its look says of it,
-``log s / (1 - d)`` nats for "same" and ``log d / (1 - s)`` for "different".
+y is what a pair looks like, to everybody: different or the same (S = 2), or one of the levels of
+graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
+with it the answers about a pair say at most what its look says, ``log s_same / s_different``.
 """
 
 from __future__ import annotations
@@ -20,14 +19,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_workers
+from pyro_crowdclust.annotators import GradedAnswers, check_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
-from pyro_crowdclust.families import Beta
+from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.partitions import AskedPairs, AskedPartition, ManySmall, PitmanYor
 from pyro_crowdclust.protocols import PairAnnotators
+
+# Of pairs that are the same the last look is the commonest, others less by this factor a level.
+_RARER = {2: 19.0}
+_RARER_GRADE = 3.0
+_PSEUDO_PAIRS = 20.0
 
 
 @described
@@ -37,11 +42,9 @@ class AnsweredPartition(nn.Module):
     Parameters
     ----------
     annotators
-        Model of the workers: ``TwoCoin``, or any other of pairs.
+        Model of the workers: ``TwoCoin`` or any other of pairs, or ``GradedAnswers``.
     prior
         What sizes clusters have: ``PitmanYor`` or ``ManySmall``.
-    looks
-        Pseudo-counts of pairs that look as they are, and of pairs that do not.
 
     Examples
     --------
@@ -51,18 +54,18 @@ class AnsweredPartition(nn.Module):
     """
 
     def __init__(
-        self,
-        annotators: PairAnnotators,
-        prior: PitmanYor | ManySmall,
-        looks: tuple[float, float] = (19.0, 1.0),
+        self, annotators: PairAnnotators | GradedAnswers, prior: PitmanYor | ManySmall
     ) -> None:
         super().__init__()
-        self.annotators = annotators
+        self.annotators: PairAnnotators | GradedAnswers = annotators
         self.prior = prior
-        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in looks)
-        # Rows of pairs that are different and the same, each of (looks the same, looks different).
-        eta = torch.stack([Beta().natural(wrong, right), Beta().natural(right, wrong)])
-        self.looks = ConjugatePrior(Beta(), eta, 2, dims=("relation",))
+        self.num_looks = annotators.num_grades if isinstance(annotators, GradedAnswers) else 2
+        rarer = _RARER.get(self.num_looks, _RARER_GRADE)
+        share = (rarer ** torch.arange(self.num_looks, dtype=torch.float64)).log().softmax(0)
+        # Rows of pairs that are different and the same; looks from different to the same.
+        counts = _PSEUDO_PAIRS * torch.stack([share.flip(0), share])
+        family = Dirichlet(self.num_looks)
+        self.looks = ConjugatePrior(family, family.natural(counts), 2, dims=("relation", "look"))
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name."""
@@ -75,14 +78,44 @@ class AnsweredPartition(nn.Module):
                 "the data have no answers about pairs, and nothing else is known of the items: "
                 "pass CrowdData(None, pairs=...), or data.as_pairs() of sorted pages"
             )
-        check_workers(self.annotators, data)
+        if not isinstance(self.annotators, GradedAnswers):
+            check_workers(self.annotators, data)
+            return
+        sizes = self.annotators.num_workers, self.annotators.num_grades
+        if sizes != (data.num_workers, len(data.grade_ids)):
+            raise ValueError(
+                f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
+                f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
+                "GradedAnswers(data.num_workers, len(data.grade_ids)), and the data with grades"
+            )
+
+    def answer(
+        self,
+        look: Float[Tensor, "answer look"],
+        rates: Mapping[str, Tensor],
+        worker: Int[Tensor, " answer"],
+    ) -> StatisticValued:
+        """Likelihood of answers about pairs of these looks."""
+        if isinstance(self.annotators, GradedAnswers):
+            return self.annotators.answer(look, rates, worker)
+        return self.annotators.answer(look[:, 1], rates, worker)
 
     def log_answers(
-        self, rates: Mapping[str, Tensor], batch: Batch, pairs: AskedPairs
-    ) -> Float[Tensor, " pair"]:
-        """``log p(answers | looks the same) - log p(answers | looks different)`` of every pair."""
-        ratio = self.annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
-        return pairs.total(ratio)
+        self,
+        rates: Mapping[str, Tensor],
+        worker: Int[Tensor, " answer"],
+        label: Float[Tensor, " answer"],
+    ) -> Float[Tensor, "answer look"]:
+        """``log p(L | y)`` of every answer under every look."""
+        looks = torch.eye(self.num_looks, dtype=torch.float64).unsqueeze(1)
+        each = (look.expand(len(label), -1) for look in looks)
+        return torch.stack([self.answer(y, rates, worker).log_prob(label) for y in each], 1)
+
+    def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
+        """What each pair looks like as one answer says."""
+        if isinstance(self.annotators, GradedAnswers):
+            return self.annotators.first_looks(label)
+        return torch.stack([1 - label, label], 1)
 
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
@@ -100,7 +133,7 @@ class AnsweredPartition(nn.Module):
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             look = pyro.sample("look", Assignment(looks[pairs.together(z).long()]))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
-            answer = self.annotators.answer(look[pairs.pair, 0], rates, batch.worker)
+            answer = self.answer(look[pairs.pair], rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
         return z
 
@@ -112,8 +145,7 @@ def asked_pairs(batch: Batch) -> AskedPairs:
 
 def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
     """What a distinct pair weighs: as much as its answers do on average."""
-    weight = batch.pair_weight
-    return pairs.total(weight) / pairs.total(torch.ones_like(weight))
+    return pairs.total(batch.pair_weight) / pairs.num_answers
 
 
 __all__ = ["AnsweredPartition"]

@@ -174,6 +174,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ["--cases", "digits_pages", "--items", "200", "--components", "10", "--rounds", "2"],
         {"digits_pages"},
     ),
+    "examples/pair_votes.py": (
+        ["--data", str(DATA), "--sets", "allsports", "--epochs", "5"],
+        {"allsports"},
+    ),
     "benchmarks/calibration.py": (
         ["--datasets", "2", "--rows", "pairs", "sorted_pages"],
         {"pairs", "sorted_pages", "worst_coverage", "worst_wrong_above_99"},
@@ -280,6 +284,9 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
     ],
     "examples/judges.py": [("wdc/ours_with_features", 0.6, 1.0)],
     "examples/ask_next.py": [("accuracy_ours", 0.6, 1.0)],
+    "examples/pair_votes.py": [
+        *(("allsports/ours", 0.99, 1.0), ("allsports/held_out_log_loss", 0.2, 0.32)),
+    ],
     "examples/pages.py": [("placements/accuracy", 0.8, 1.0)],
     "benchmarks/calibration.py": [
         ("worst_coverage", 0.75, 1.0),
@@ -356,6 +363,7 @@ NEEDS = {
         *("news20_w100.npz", "crowd_labels_sentiment_text.npz", "crowd_labels_labelme.npz"),
     ],
     "examples/judges.py": ["judges_wdc.npz"],
+    "examples/pair_votes.py": ["pairs_allsports.npz"],
     "examples/pairs_as_classes.py": ["pairs_product.npz"],
     "examples/uci_semisupervised.py": ["uci_glass.npz"],
     "examples/text_mixture.py": ["news20_w1000.npz"],

@@ -6,6 +6,7 @@ from pyro_crowdclust.annotators.confusion import (
     OneCoin,
     TwoCoinClasses,
 )
+from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
@@ -39,6 +40,7 @@ __all__ = [
     "ClassStates",
     "CommunityConfusion",
     "ConfusionMatrices",
+    "GradedAnswers",
     "Habit",
     "ItemTrait",
     "LabelLikelihood",

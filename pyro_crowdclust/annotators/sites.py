@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pairs import summarize_pair_workers
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
@@ -119,6 +120,11 @@ class PairSites:
         self._together = together
 
     def check(self, data: CrowdData) -> None:
+        if len(data.grade_ids) or isinstance(self._annotators, GradedAnswers):
+            raise ValueError(
+                "graded answers are for AnsweredPartition, with GradedAnswers(data.num_workers, "
+                "len(data.grade_ids)): leave the features out, or pass labels of 0 and 1"
+            )
         if data.placements is not None:
             raise ValueError(
                 f"the data are pages sorted into groups, but {type(self._annotators).__name__} is "

@@ -32,7 +32,13 @@ from pyro_crowdclust.data.known_labels import (
     read_links,
     warn_about_contradictions,
 )
-from pyro_crowdclust.data.pair_answers import Answers, read_answers, warn_about_repeats
+from pyro_crowdclust.data.pair_answers import (
+    Answers,
+    labels_of,
+    read_answers,
+    read_grades,
+    warn_about_repeats,
+)
 from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import codes_and_ids, count, read_table, show, to_index, unknown
@@ -58,6 +64,10 @@ class CrowdData:
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
         id), `label` (1, True or "same"; 0, False or "different") and optionally `page` (the
         task in which the answer was given). Other columns are ignored.
+    grades
+        The labels of `pairs` where these are grades, from "different" to "same", at least two; what
+        is none of them, or missing, is "can't tell". A number instead of the grades says that
+        labels are probabilities of "same", which are rounded to so many levels from 0 to 1.
     placements
         Pages that workers sorted into groups, in place of ``pairs``: a table with the columns
         `page` (any hashable id), `item`, `worker` (one for every page) and `group` (any hashable
@@ -98,6 +108,8 @@ class CrowdData:
         The must-links and cannot-links in positions, or None.
     num_contradictions
         How many things that links and labels say cannot all be true.
+    grade_ids
+        The grades, from "different" to "same"; empty where labels of pairs are yes or no.
     class_labels
         The class answers in positions and codes, or None where there are none.
     item_ids, worker_ids, page_ids, class_ids
@@ -144,6 +156,7 @@ class CrowdData:
     known_ids: pd.Index
     links: Links | None
     num_contradictions: int
+    grade_ids: pd.Index
     class_ids: pd.Index
     class_labels: ClassLabels | None
     _pairs_index: pd.Index | None
@@ -155,6 +168,7 @@ class CrowdData:
         pairs: Any | None = None,
         *,
         placements: Any | None = None,
+        grades: Iterable[Hashable] | int | None = None,
         known: Any | None = None,
         must_link: Any | None = None,
         cannot_link: Any | None = None,
@@ -163,7 +177,9 @@ class CrowdData:
         item_ids: Iterable[Hashable] | None = None,
         kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
-        pairs = None if pairs is None else read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"])
+        if pairs is not None:
+            may_lack = [] if grades is None else ["label"]
+            pairs = read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"], may_lack)
         labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
         if placements is not None:
             placements = read_table(placements, "placements", _PLACEMENT_COLUMNS)
@@ -188,7 +204,12 @@ class CrowdData:
         ids = _read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
         (of_pairs, of_labels, of_placements), worker_ids = _read_workers(pairs, labels, placements)
-        answers, pages = (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs)
+        if grades is not None and pairs is None:
+            raise ValueError("grades are given without pairs; pass pairs, or leave grades out")
+        grade_ids = nobody if grades is None else read_grades(grades)
+        answers, pages = (
+            (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs, grade_ids)
+        )
         if placements is not None:
             placements, pages = read_placements(placements, ids, of_placements)
         class_labels, class_ids = (
@@ -211,6 +232,7 @@ class CrowdData:
             known=known_codes,
             known_ids=known_ids,
             links=links,
+            grade_ids=grade_ids,
             num_contradictions=count_contradictions(links, known_codes),
             class_ids=class_ids,
             class_labels=class_labels,
@@ -365,7 +387,7 @@ class CrowdData:
             "left": self.item_ids[self.answers.left.numpy()],
             "right": self.item_ids[self.answers.right.numpy()],
             "worker": self.worker_ids[self.answers.worker.numpy()],
-            "label": self.answers.label.numpy().astype(np.int64),
+            "label": labels_of(self.answers, self.grade_ids),
         }
         if self.answers.page is not None:
             columns["page"] = self.page_ids[self.answers.page.numpy()]

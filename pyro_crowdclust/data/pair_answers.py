@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from torch import Tensor
 
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, where
 
+# Name of the index of grades that are levels of probabilities.
+_LEVELS = "probability"
+_NO_GRADES = pd.Index([], dtype=object)
 _WORDS = {"same": 1.0, "1": 1.0, "true": 1.0, "different": 0.0, "0": 0.0, "false": 0.0}
 
 
@@ -30,7 +34,8 @@ class Answers:
     worker
         Code of the worker, an index into `CrowdData.worker_ids`.
     label
-        1 where the worker said "same", 0 where "different".
+        1 where the worker said "same", 0 where "different"; a grade is a fraction between them, and
+        NaN where the worker could not tell.
     page
         Code of the task in which the answer was given, an index into `CrowdData.page_ids`; None
         where the answers have no page.
@@ -56,37 +61,85 @@ def _number(label: Any) -> float:
 
 
 def read_answers(
-    table: pd.DataFrame, item_ids: pd.Index, worker: Int[Tensor, " pair"]
+    table: pd.DataFrame,
+    item_ids: pd.Index,
+    worker: Int[Tensor, " pair"],
+    grades: pd.Index = _NO_GRADES,
 ) -> tuple[Answers, pd.Index]:
-    """The answers in codes, and the page ids."""
+    """The answers in codes, and the page ids; labels are grades where there are some."""
     left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
     reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
-    labels = table["label"].to_numpy()
-    if labels.dtype.kind not in "biuf":
-        labels = np.array([_number(label) for label in labels], dtype=np.float64)
-    valid = (labels == 0) | (labels == 1)
-    remedy = "neither 1 nor 0; write 1 or same, 0 or different"
-    reject("pairs", table["label"], ~valid, remedy)
-
+    labels = _fractions(table["label"], grades) if len(grades) else _yes_or_no(table["label"])
     page: Tensor | None = None
     page_ids: pd.Index = pd.Index([], dtype=object)
     if "page" in table:
         page, page_ids = codes_and_ids(table["page"], "pairs")
     answers = Answers(
-        left=left,
-        right=right,
-        worker=worker,
-        label=torch.from_numpy(labels.astype(np.float64)),
-        page=page,
+        left=left, right=right, worker=worker, label=torch.from_numpy(labels), page=page
     )
     return answers, page_ids
+
+
+def _yes_or_no(column: pd.Series) -> Float[np.ndarray, " pair"]:
+    """1 and 0."""
+    labels = column.to_numpy()
+    if labels.dtype.kind not in "biuf":
+        labels = np.array([_number(label) for label in labels], dtype=np.float64)
+    valid = (labels == 0) | (labels == 1)
+    remedy = "neither 1 nor 0; write 1 or same, 0 or different"
+    reject("pairs", column, ~valid, remedy)
+    return labels.astype(np.float64)
+
+
+def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
+    """The grades as an index; evenly spaced probabilities where their number is given.
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer than two, one is missing, or one is there twice.
+    """
+    if isinstance(grades, int):
+        found = pd.Index(np.linspace(0.0, 1.0, max(grades, 0)), name=_LEVELS)
+    else:
+        found = pd.Index([*grades], tupleize_cols=False)
+    if len(found) < 2 or found.hasnans or found.has_duplicates:
+        raise ValueError(
+            f"grades are {grades}, but must be at least two different ones, from different to same"
+        )
+    return found
+
+
+def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"]:
+    """Where labels stand among the grades, from 0 to 1; NaN for all others."""
+    most = len(grades) - 1
+    if grades.name == _LEVELS:
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+        outside = (numbers < 0) | (numbers > 1)
+        reject("pairs", column, outside, "no probability; write a number from 0 to 1")
+        return np.round(numbers * most) / most
+    place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
+    return np.where(place < 0, np.nan, place / most)
+
+
+def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:
+    """Labels as a user wrote them: 0 and 1, or grades, None where the worker could not tell."""
+    if not len(grades):
+        return answers.label.numpy().astype(np.int64)
+    unsure = answers.label.isnan()
+    place = (answers.label.nan_to_num() * (len(grades) - 1)).round().long()
+    labels = grades.to_numpy(dtype=object)[place.numpy()]
+    labels[unsure.numpy()] = None
+    return labels
 
 
 def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
     """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
     ends = torch.stack([answers.left, answers.right], dim=1).sort(dim=1).values
-    codes = [ends, answers.worker[:, None], answers.label[:, None].long()]
+    # Codes are exact as float64, which labels are.
+    label = answers.label.nan_to_num(nan=-1.0)
+    codes = [ends, answers.worker[:, None], label[:, None]]
     codes += [] if answers.page is None else [answers.page[:, None]]
     repeated = pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
     if repeated.any():

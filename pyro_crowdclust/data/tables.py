@@ -24,7 +24,11 @@ _MOST_COMPARED = 10_000
 
 
 def read_table(
-    table: Any, name: str, required: Sequence[str], optional: Sequence[str] = ()
+    table: Any,
+    name: str,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    may_lack: Sequence[str] = (),
 ) -> pd.DataFrame:
     """The required columns of a table, and the optional ones it has, without missing values.
 
@@ -36,6 +40,8 @@ def read_table(
         What the user calls the table.
     required, optional
         Names of columns; others are dropped.
+    may_lack
+        Columns in which values may be missing.
 
     Raises
     ------
@@ -75,6 +81,8 @@ def read_table(
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out where there are none")
     for column in columns:
+        if column in may_lack:
+            continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
         missing = frame[column].isna()
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.recipe import Recipe
@@ -34,7 +33,10 @@ _FEWEST_HELD_OUT = 20
 
 def recipe_of(data: CrowdData, prior: PitmanYor | ManySmall) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
-    model = AnsweredPartition(TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0)), prior)
+    annotators: TwoCoin | GradedAnswers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+    if len(data.grade_ids):
+        annotators = GradedAnswers(data.num_workers, len(data.grade_ids))
+    model = AnsweredPartition(annotators, prior)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
     return Recipe(model, PartitionGuide(model, data.num_items), data, options)
 
@@ -113,14 +115,14 @@ def _log_probability(result: Fitted, data: CrowdData, out: Bool[Tensor, " pair"]
     if not bool(out.any()):
         return result.elbo / len(answers.label)
     items = torch.stack([answers.left, answers.right], 1)[out]
-    yes = result.guide.answer_probabilities(result.data, items, answers.worker[out])
-    right = torch.where(answers.label[out] == 1, yes, 1 - yes)
-    return float(right.log().mean())
+    held = answers.worker[out], answers.label[out]
+    return float(result.guide.log_answer_probabilities(result.data, items, *held).mean())
 
 
 def _chance(data: CrowdData, out: Bool[Tensor, " pair"]) -> float:
-    """The same of who knows the share of "same" only."""
+    """The same of who knows the shares of the labels only."""
     assert data.answers is not None
-    share = float((data.answers.label.sum() + 1) / (data.num_pairs + 2))
-    label = data.answers.label[out if bool(out.any()) else ~out].numpy()
-    return float(np.log(np.where(label == 1, share, 1 - share)).mean())
+    label = data.answers.label.nan_to_num(nan=-1.0)
+    said, place, count = label.unique(return_inverse=True, return_counts=True)
+    chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
+    return float(chance[out if bool(out.any()) else ~out].mean())

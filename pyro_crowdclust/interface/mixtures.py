@@ -144,6 +144,7 @@ def cluster(
     pairs: Any | None = None,
     *,
     placements: Any | None = None,
+    grades: Iterable[Hashable] | int | None = None,
     item_ids: Iterable[Hashable] | None = None,
     known: Any | None = None,
     must_link: Any | None = None,
@@ -160,7 +161,7 @@ def cluster(
 
     Parameters
     ----------
-    features, pairs, placements, item_ids, known, must_link, cannot_link, kinds
+    features, pairs, placements, grades, item_ids, known, must_link, cannot_link, kinds
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
         As for ``recipe_for``.
@@ -194,6 +195,7 @@ def cluster(
         features,
         pairs,
         placements=placements,
+        grades=grades,
         item_ids=item_ids,
         known=known,
         must_link=must_link,

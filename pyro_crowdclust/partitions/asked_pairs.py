@@ -50,9 +50,15 @@ class AskedPairs:
         """How many distinct pairs."""
         return len(self.left)
 
-    def total(self, of_answers: Float[Tensor, " answer"]) -> Float[Tensor, " pair"]:
+    def total(self, of_answers: Float[Tensor, " answer *event"]) -> Float[Tensor, " pair *event"]:
         """Sums over the answers about each pair."""
-        return of_answers.new_zeros(self.num_pairs).index_add(0, self.pair, of_answers)
+        zeros = of_answers.new_zeros(self.num_pairs, *of_answers.shape[1:])
+        return zeros.index_add(0, self.pair, of_answers)
+
+    @property
+    def num_answers(self) -> Float[Tensor, " pair"]:
+        """How many answers are about each pair."""
+        return torch.bincount(self.pair, minlength=self.num_pairs).double()
 
     def together(self, labels: Int[Tensor, "*draw item"]) -> Tensor:
         """Whether the ends of every pair are in one cluster, ``[*draw, pair]``."""

@@ -31,8 +31,9 @@ class Memberships(NamedTuple):
     def of(cls, draws: Int[Tensor, "draw item"], reference: Int[Tensor, " item"]) -> Memberships:
         """Every draw's clusters by the names of the reference.
 
-        A cluster of a draw and one of the reference that share most items with each other, of all
-        clusters, are one. Numbers of clusters mean nothing from one draw to the next.
+        A cluster of a draw is that of the reference of which it has more than half of the items; if
+        there are several, the one of which it has most. Numbers of clusters mean nothing from one
+        draw to the next.
 
         Examples
         --------
@@ -69,14 +70,14 @@ def _names(
     """The reference's name of every drawn cluster; -1 for those that it does not have."""
     codes, shared = torch.unique(draw * num_clusters + reference, return_counts=True)
     drawn, named = codes // num_clusters, codes % num_clusters
-    names = torch.full((int(draw.max()) + 1,), -1)
+    # More than half of a cluster is in one place at most.
+    is_most = 2 * shared > torch.bincount(reference, minlength=num_clusters)[named]
+    drawn, named, shared = drawn[is_most], named[is_most], shared[is_most]
     order = shared.argsort(stable=True)
-    best_name, best_drawn = names.clone(), torch.full((num_clusters,), -1)
-    best_name[drawn[order]] = named[order]
-    best_drawn[named[order]] = drawn[order]
-    every = torch.arange(len(names))
-    is_mutual = best_drawn[best_name] == every
-    return torch.where(is_mutual, best_name, names)
+    names = torch.full((int(draw.max()) + 1,), -1)
+    # Of clusters of the reference that are one in the draw the largest part is written last.
+    names[drawn[order]] = named[order]
+    return names
 
 
 def share_together(

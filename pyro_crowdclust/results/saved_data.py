@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pandas as pd
 import torch
 
 from pyro_crowdclust.data.class_labels import ClassLabels
@@ -26,7 +27,7 @@ _PARTS = {
     "links": Links,
     "class_labels": ClassLabels,
 }
-_IDS = ("item_ids", "worker_ids", "page_ids", "known_ids", "class_ids")
+_IDS = ("item_ids", "worker_ids", "page_ids", "known_ids", "grade_ids", "class_ids")
 
 
 def data_fields(data: CrowdData) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def data_of(fields: Any) -> CrowdData:
     given = dict(check_kind("data", fields, dict))
     # Files from before there were sorted pages do not speak of them.
     given.setdefault("placements", None)
+    given.setdefault("grade_ids", pd.Index([], dtype=object))
     ids = {name: check_ids(name, given[name]) for name in _IDS}
     check_count("num_contradictions", given["num_contradictions"])
     if given["known"] is not None:
@@ -82,8 +84,10 @@ def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:
     check_codes("answers.right", answers["right"], len(left), len(ids["item_ids"]))
     check_codes("answers.worker", answers["worker"], len(left), len(ids["worker_ids"]))
     label = check_shape("answers.label", answers["label"], torch.float64, (len(left),))
-    if not bool(((label == 0) | (label == 1)).all()):
-        raise ValueError("answers.label holds other numbers than 0 and 1")
+    graded = len(ids["grade_ids"]) > 0
+    known = ((label >= 0) & (label <= 1)) | label.isnan() if graded else (label == 0) | (label == 1)
+    if not bool(known.all()):
+        raise ValueError("answers.label holds numbers that are no answers")
     if answers["page"] is not None:
         check_codes("answers.page", answers["page"], len(left), len(ids["page_ids"]))
 

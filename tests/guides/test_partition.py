@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
@@ -76,13 +77,15 @@ def test_bound_is_its_closed_form(result):
         for look in (ones, 0 * ones)
     )
     looks = means["looks"][pairs.together(guide.labels).long()]
-    bound = torch.logaddexp(looks[:, 0] + says_same, looks[:, 1] + says_different).sum()
+    bound = torch.logaddexp(looks[:, 1] + says_same, looks[:, 0] + says_different).sum()
     bound = bound + model.prior.log_prob(guide.labels, pairs)
     for name, posterior in guide.posteriors.items():
-        q = posterior.standard()
-        p = model.priors()[name].family.standard(model.priors()[name].natural_parameters)
-        beta = torch.distributions.Beta
-        bound = bound - torch.distributions.kl_divergence(beta(*q), beta(*p)).sum()
+        # A Beta is a Dirichlet of two.
+        q, p = (
+            torch.distributions.Dirichlet(site.natural_parameters.detach() + 1)
+            for site in (posterior, model.priors()[name])
+        )
+        bound = bound - torch.distributions.kl_divergence(q, p).sum()
     assert result.elbo == pytest.approx(float(bound), rel=1e-9)
     assert result.elbo == result.elbo_of(batch)  # reading it draws nothing
 
@@ -90,12 +93,15 @@ def test_bound_is_its_closed_form(result):
 def test_answers_not_heard_are_predicted(result):
     held_out = crowd_of(LARGE, seed=1).answers
     items = torch.stack([held_out.left, held_out.right], 1)
-    yes = result.guide.answer_probabilities(result.data, items, held_out.worker)
-    right = torch.where(held_out.label == 1, yes, 1 - yes).log().mean()
+    own, other = (
+        result.guide.log_answer_probabilities(result.data, items, held_out.worker, label)
+        for label in (held_out.label, 1 - held_out.label)
+    )
+    torch.testing.assert_close(own.exp() + other.exp(), torch.ones_like(own))
+    right = own.mean()
     share = float(held_out.label.mean())
     chance = share * np.log(share) + (1 - share) * np.log(1 - share)
     assert float(right) > chance + 0.15
-    assert ((yes > 0) & (yes < 1)).all()
 
 
 def test_probabilities_are_those_of_the_draws(result):
@@ -116,6 +122,32 @@ def test_saved_and_loaded_it_reads_the_same(result, tmp_path):
     assert loaded.elbo == result.elbo
     assert loaded.workers.equals(result.workers)
     assert repr(loaded) == repr(result)
+
+
+def test_grades_find_clusters_and_thresholds():
+    rng = np.random.default_rng(0)
+    left, right = np.sort(rng.integers(60, size=(2, 2000)), axis=0)
+    worker, kept = rng.integers(2, size=2000), left != right
+    level = np.where(LARGE[left] == LARGE[right], 2, 0) + rng.integers(2, size=2000)
+    # The second worker's grades are half a scale lower.
+    grade = np.where(worker == 1, level // 2, level).astype(float)
+    grade[rng.random(2000) < 0.05] = np.nan
+    frame = {"left": left, "right": right, "worker": worker, "label": grade}
+    frame = pd.DataFrame(frame)[kept].drop_duplicates(["left", "right", "worker"])
+    data = CrowdData(None, frame, grades=[0, 1, 2, 3], item_ids=range(60))
+    model = AnsweredPartition(GradedAnswers(2, 4), PitmanYor())
+    options = {"batch_size": None, "step_size": 0.3, "epochs": 15, "progress": False}
+    found = fit(model, PartitionGuide(model, 60, 8), data, dtype=torch.float64, **options)
+    assert clustering_accuracy(LARGE, found.assignments) > 0.97
+    assert found.workers["grades_4_3"].tolist()[0] > 0.6 > 0.2 > found.workers["grades_4_3"][1]
+    assert found.workers["weight"].between(1, 30).all()
+
+
+def test_grades_need_annotators_of_as_many():
+    frame = {"left": [0], "right": [1], "worker": [0], "label": [2]}
+    data = CrowdData(None, frame, grades=[1, 2, 3])
+    with pytest.raises(ValueError, match="1 with 4 grades, but the data have 1 with 3"):
+        AnsweredPartition(GradedAnswers(1, 4), PitmanYor()).check(data)
 
 
 def test_simulates(result):

@@ -1,0 +1,98 @@
+"""Workers who grade how alike two items are, and may not be able to tell.
+
+    y_ij in {1, ..., G}                              what a pair looks like, on a common scale
+    L_ij^m | y_ij = s ~ Cat(gamma_ms),               gamma_ms ~ Dir(a_s) for every worker m
+
+The labels are the G grades and "can't tell". Every worker has thresholds of their own on the common
+scale: gamma_m is how their grades fall at each of its levels, around what all workers have in
+common, a, where that is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.looks import GradedAnswer, grade_places
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+
+# Pseudo-counts of the grade that a pair looks like, of every other, and of "can't tell".
+_OWN, _OTHER = 4.0, 0.5
+
+
+@described
+class GradedAnswers(nn.Module):
+    """Grades on a common scale, and "can't tell", which is an answer like others.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    num_grades
+        G, at least 2.
+
+    Examples
+    --------
+    >>> sorted(GradedAnswers(13, num_grades=4).priors())
+    ['grades_1', 'grades_2', 'grades_3', 'grades_4']
+    """
+
+    def __init__(self, num_workers: int, num_grades: int) -> None:
+        super().__init__()
+        if num_grades < 2:
+            raise ValueError(f"num_grades is {num_grades}, but must be at least 2")
+        self.num_workers, self.num_grades = num_workers, num_grades
+        family = Dirichlet(num_grades + 1)
+        counts = torch.full((num_grades, num_grades + 1), _OTHER, dtype=torch.float64)
+        counts[:, :-1] += torch.eye(num_grades) * (_OWN - _OTHER)
+        dims = ("worker", "grade")
+        self.rows = nn.ModuleList(
+            ConjugatePrior(family, family.natural(row), num_workers, dims=dims) for row in counts
+        )
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """How each worker's grades fall at every level of the scale, the lowest first."""
+        rows: Any = self.rows
+        return {f"grades_{level + 1}": prior for level, prior in enumerate(rows)}
+
+    def answer(
+        self,
+        look: Float[Tensor, "answer look"],
+        rates: Mapping[str, Float[Tensor, "worker grade"]],
+        worker: Int[Tensor, " answer"],
+    ) -> GradedAnswer:
+        """Likelihood of the answers; linear in the looks and in every site."""
+        rows = torch.stack([rates[name] for name in self.priors()])
+        return GradedAnswer(look, rows, worker)
+
+    def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
+        """The grades themselves, one-hot; of "can't tell" all are as likely."""
+        place = grade_places(label, self.num_grades)
+        one_hot = nn.functional.one_hot(place, self.num_grades + 1)[:, :-1].double()
+        return one_hot + (1 - one_hot.sum(-1, keepdim=True)) / self.num_grades
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> WorkerSummary:
+        """Shares of the grades at every level; the weight of the highest grade over the lowest.
+
+        With the levels 1 and G of what pairs look like, ``log gamma_G(G) / gamma_1(G)
+        - log gamma_G(1) / gamma_1(1)``: posterior mean and deviation.
+        """
+        sites = [posteriors[name] for name in self.priors()]
+        rates = {
+            name: posterior.summary(interval)
+            for name, posterior in zip(self.priors(), sites, strict=True)
+        }
+        direction = torch.zeros(self.num_workers, self.num_grades + 1, dtype=torch.float64)
+        direction[:, self.num_grades - 1], direction[:, 0] = 1.0, -1.0
+        weight = ((sites[-1].mean() - sites[0].mean()) * direction).sum(-1)
+        variance = sites[-1].variance(direction) + sites[0].variance(direction)
+        return WorkerSummary(rates, weight.numpy(), variance.sqrt().numpy())

@@ -1,0 +1,62 @@
+"""Labels of pairs that are grades, probabilities, or missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin, check_workers
+from pyro_crowdclust.results.saved_data import data_fields, data_of
+
+PAIRS = {"left": list("aabb"), "right": list("bccd"), "worker": [0, 0, 1, 1]}
+
+
+def with_labels(labels: list, **options) -> CrowdData:
+    return CrowdData(None, pairs=PAIRS | {"label": labels}, **options)
+
+
+def test_grades_are_fractions_and_come_back_as_they_were():
+    data = with_labels(["far", "near", "same", "what?"], grades=["far", "near", "same"])
+    assert data.answers.label[:3].tolist() == [0, 0.5, 1]
+    assert data.answers.label[3].isnan()
+    assert data.pairs["label"].tolist()[:3] == ["far", "near", "same"]
+    assert data.pairs["label"].isna().tolist() == [False, False, False, True]
+
+
+def test_numbers_missing_are_unsure():
+    data = with_labels([1, 4, np.nan, 0], grades=[1, 2, 3, 4])
+    torch.testing.assert_close(data.answers.label.isnan(), torch.tensor([False, False, True, True]))
+
+
+def test_probabilities_are_rounded_to_levels():
+    data = with_labels([0.0, 0.1, 0.55, 1.0], grades=5)
+    assert data.answers.label.tolist() == [0, 0, 0.5, 1]
+    assert data.grade_ids.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    with pytest.raises(ValueError, match="no probability"):
+        with_labels([0.0, 0.1, 1.5, 1.0], grades=5)
+
+
+def test_data_in_a_file_are_the_same():
+    data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
+    again = data_of(data_fields(data))
+    assert again.pairs.equals(data.pairs)
+    assert again.grade_ids.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("grades", [[], [1], [1, 1], [1, None], 1])
+def test_bad_grades_are_named(grades):
+    with pytest.raises(ValueError, match="must be at least two different ones"):
+        with_labels([1, 1, 1, 1], grades=grades)
+
+
+def test_grades_without_pairs_are_refused():
+    with pytest.raises(ValueError, match="grades are given without pairs"):
+        CrowdData(np.eye(3), grades=[1, 2])
+
+
+def test_models_of_yes_and_no_refuse_grades():
+    data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="graded answers are for AnsweredPartition"):
+        check_workers(TwoCoin(2), data)
