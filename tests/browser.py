@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,8 @@ _FLAGS = [
     "--no-first-run",
     "--remote-debugging-pipe",
 ]
+# Seconds that it may take to answer.
+_PATIENCE = 60.0
 # Chromium reads commands from file 3 and writes answers to file 4.
 _LAUNCH = """
 import fcntl, os, sys
@@ -87,9 +90,10 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            part = os.read(self._from, 2**16)
+            ready, _, _ = select.select([self._from], [], [], _PATIENCE)
+            part = os.read(self._from, 2**16) if ready else b""
             if not part:
-                raise RuntimeError("the browser is gone")
+                raise RuntimeError("the browser is gone, or says nothing")
             self._buffer += part
         text, _, self._buffer = self._buffer.partition(b"\0")
         message = json.loads(text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import Fitted
@@ -22,6 +24,8 @@ from pyro_crowdclust.exchange import (
 from pyro_crowdclust.interface.fit_folder import new_folder, read_result
 from pyro_crowdclust.interface.reading import read_features, read_shown
 
+# More than these are no text to read.
+_MOST_COLUMNS = 20
 # Formats that say what there is to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
@@ -70,7 +74,13 @@ def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
     table = read_features(
         Path(settings["features"]), id_column=settings["id_column"], ignore=settings["ignore"]
     )
-    if isinstance(table.values, pd.DataFrame):
+    if table.values.ndim > 2:
+        return picture_frame(np.asarray(table.values), table.ids)
+    if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MOST_COLUMNS:
         return table.values
-    # Rows of plain numbers tell people nothing.
-    return picture_frame(table.values, table.ids) if table.values.ndim > 2 else None
+    warnings.warn(
+        f"people see nothing but ids of the items: {settings['features']} has "
+        f"{table.values.shape[1]} columns, which nobody reads; name what to show by --items FILE",
+        stacklevel=2,
+    )
+    return None

@@ -98,6 +98,25 @@ def test_a_first_round_before_anybody_answered(crowd, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_many_numbers_are_nothing_to_see(tmp_path, capsys):
+    features = np.random.default_rng(0).normal(size=(20, 21))
+    np.save(tmp_path / "x.npy", features)
+    out = tmp_path / "fit"
+    assert main(["fit", "--features", str(tmp_path / "x.npy"), "--out", str(out), *QUICK]) == 0
+    words = ["ask", str(out), "--pairs", "2", "--quiet", "--out", str(tmp_path / "tasks")]
+    assert main(words) == 0
+    assert "people see nothing but ids of the items" in only_error(capsys)
+    asked = pd.read_csv(tmp_path / "tasks" / "questions.csv")
+    assert asked["text_left"].equals(asked["left"])
+    # Pictures instead, in the order of the rows.
+    np.save(tmp_path / "pictures.npy", features[:, :16].reshape(20, 4, 4) ** 2)
+    shown = ["--items", str(tmp_path / "pictures.npy"), "--format", "label-studio", "--force"]
+    assert main([*words, *shown]) == 0
+    assert capsys.readouterr().err == ""
+    tasks = json.loads((tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8"))
+    assert tasks[0]["data"]["image_1"].startswith("data:image/png")
+
+
 def test_pairs_through_label_studio_and_back(crowd, fitted, truth, tmp_path):
     words = ["ask", str(fitted), "--pairs", "12", "--format", "label-studio", "--quiet"]
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
