@@ -10,6 +10,11 @@ install '.[peers]'``) beside them, for all judges and for panels drawn at random
 
     python examples/judges.py --data DIR
 
+With ``--soft N`` also N simulated crowds of six judges who give probabilities: each sees an item's
+trait through noise, its own leaning among it, and exaggerates in its own way. Beside
+``combine_soft_answers`` the same trait from answers rounded to yes and no, the mean of the
+probabilities, and odds multiplied as if judges were independent.
+
 DIR holds ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
 ../shared/data. Figures are F1 of "same", log loss, and expected calibration error in ten bins. Last
 line: one JSON object.
@@ -29,11 +34,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from scipy.special import expit, logit
 from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import infer_classes
-from pyro_crowdclust.results import match_records
+from pyro_crowdclust.results import combine_soft_answers, match_records
 
 SHARE = 0.15
 METHODS = ("DawidSkene", "OneCoinDawidSkene", "MACE")
@@ -122,6 +128,45 @@ def peer(name: str, answers: pd.DataFrame) -> pd.Series:
     return method.probas_.reindex(columns=[0, 1]).fillna(0)[1]
 
 
+def soft_crowd(
+    seed: int, num_pairs: int = 500, num_judges: int = 6
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Who is the same, a share of .15, and probabilities ``item, worker, probability``."""
+    rng = np.random.default_rng(seed)
+    same = rng.random(num_pairs) < SHARE
+    trait = np.where(same, 2.0, -2.3) + 1.3 * rng.normal(size=num_pairs)
+    seen = trait[:, None] + 0.7 * rng.normal(size=num_judges)
+    seen = seen + 1.5 * rng.normal(size=(num_pairs, num_judges))
+    item, judge = np.indices(seen.shape)
+    probability = expit(rng.uniform(0.5, 3, num_judges) * seen)
+    columns = {"item": item.ravel(), "worker": judge.ravel(), "probability": probability.ravel()}
+    return same, pd.DataFrame(columns)
+
+
+def soft_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
+    """Mean scores over simulated crowds of judges who give probabilities."""
+    found = []
+    for seed in range(seeds):
+        same, answers = soft_crowd(seed)
+        ours = combine_soft_answers(*(answers[name] for name in answers), share=SHARE)
+        rounded_answers = answers.assign(label=(answers["probability"] > 0.5).astype(int))
+        data = CrowdData(None, labels=rounded_answers[["item", "worker", "label"]])
+        hard = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
+        of_item = answers["probability"].groupby(answers["item"])
+        odds = of_item.agg(lambda p: logit(p.clip(1e-12, 1 - 1e-12)).sum())
+        methods = {
+            "ours": ours.probabilities,
+            "ours_rounded": hard.class_probabilities[1],
+            "mean": of_item.mean(),
+            "independent_odds": expit(odds),
+        }
+        found.append({name: scores(same, p.to_numpy()) for name, p in methods.items()})
+    return {
+        name: {kind: float(np.mean([one[name][kind] for one in found])) for kind in found[0][name]}
+        for name in found[0]
+    }
+
+
 def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float | None:
     """F1 of the best of the judges who answered nearly everything; it takes the truth to know."""
     found = []
@@ -162,6 +207,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
     parser.add_argument("--sizes", type=int, nargs="*", default=[3, 5, 10])
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
     parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--soft", type=int, default=0, help="simulated crowds of soft judges")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {
@@ -205,6 +251,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
             keys = ("ours", "ours_with_features", "majority", "best_peer")
             print(f"{name}, {size}: " + ", ".join(f"{key} {part[key]}" for key in keys), flush=True)
         table[name] = row
+    if options.soft:
+        table["soft"] = rounded(soft_judges(options.soft, options.epochs))
+        print("soft judges:", table["soft"], flush=True)
     print(json.dumps(table))
     return table
 

@@ -11,15 +11,18 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.held_out_items import held_out_log_probability
 from pyro_crowdclust.results.loading import load
 from pyro_crowdclust.results.matches import Matches, match_records
+from pyro_crowdclust.results.soft_answers import SoftAnswers, combine_soft_answers
 
 __all__ = [
     "AveragedClasses",
     "Fitted",
     "Matches",
+    "SoftAnswers",
     "average_classes",
     "calibrated_class_probabilities",
     "class_probabilities",
     "cluster_classes",
+    "combine_soft_answers",
     "held_out_log_probability",
     "known_or_likeliest",
     "load",

@@ -1,0 +1,247 @@
+"""Soft answers: judges who say how probable it is that an item is of a kind.
+
+    l_ij = log p_ij / (1 - p_ij)           l_ij | t_i ~ N(b_j t_i - h_j, v_j)
+    t_i ~ Cat(rho) on a grid               p(y_i = 1 | t_i) = sigma(kappa (t_i - c))
+
+The log odds that a judge gives are taken for a line of the item's trait and noise, so that every
+judge has a calibration curve of its own, a scale b and a shift h: who exaggerates has a large b,
+who leans to one side a large h, who answers at random a b near zero. Judges see one trait, so that
+what they all see counts once, as in ``LatentTrait``, whose trait, share and sharpness these are.
+Curves are pooled, in units of the deviation of a judge's own log odds: (b_j, h_j) ~ N(m, S) and v_j
+around v_0, all learned from the judges, with the weight of a few judges more that are alike.
+
+EM: q(t_i) is exact; curves, noise and what is common to them are at their modes. The cut c lies
+where judges' odds are even, h_j / b_j, each judge counting by how much its answers tell, and the
+share is about what is expected:
+
+    w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n
+
+with u_j = M b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1 and n = 30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
+
+# The grid of the trait and where the classes are on it, as for answers of two kinds.
+_POINTS = np.linspace(-6.0, 6.0, 25)
+_DESIGN = np.stack([_POINTS, -np.ones_like(_POINTS)], 1)
+_CENTRE, _SPREAD, _SHARPNESS = 2.5, 1.5, 2.0
+_CUTS = np.linspace(-3.0, 3.0, 61)
+_ABOVE = expit(_SHARPNESS * (_POINTS[:, None] - _CUTS))
+_PER_JUDGE, _SHARE_ITEMS = 0.2, 30.0
+# Judges may be surer than a computer can say.
+_LARGEST = 12.0
+# What curves have in common is expected to be like this, in units of the deviation of a judge's own
+# log odds, with the weight of so many judges.
+_MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
+_PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
+_ROUNDS, _TOLERANCE = 500, 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class SoftAnswers:
+    """What ``combine_soft_answers`` found.
+
+    Attributes
+    ----------
+    probabilities
+        ``p(y_i = 1)`` by item.
+    judges
+        A row for every judge: ``scale`` b, ``shift`` h, ``deviation`` of the noise.
+    """
+
+    probabilities: pd.Series
+    judges: pd.DataFrame
+
+
+@dataclass(eq=False)
+class _Curves:
+    """Modes of the judges' curves and of what is common to them."""
+
+    line: Float[np.ndarray, "judge coefficient"]
+    variance: Float[np.ndarray, " judge"]
+    mean: Float[np.ndarray, " coefficient"]
+    covariance: Float[np.ndarray, "coefficient coefficient"]
+    common_variance: float
+
+
+def combine_soft_answers(
+    item: Iterable[Hashable],
+    worker: Iterable[Hashable],
+    probability: ArrayLike,
+    share: float = 0.5,
+) -> SoftAnswers:
+    """How probable each item is to be of the kind, from judges who give probabilities themselves.
+
+    Parameters
+    ----------
+    item, worker
+        Ids of the item and of the judge of every answer; an item need not be judged by all.
+    probability
+        p_ij, from 0 to 1: what the judge says, calibrated or not.
+    share
+        r, the share of items of the kind that is expected. It counts as a tenth of the items.
+
+    Raises
+    ------
+    ValueError
+        For a share outside (0, 1), probabilities outside [0, 1], arrays of different lengths, an
+        answer that is given twice, or no answer.
+
+    Examples
+    --------
+    >>> found = combine_soft_answers(
+    ...     ["a", "a", "b", "b", "c"], ["x", "y", "x", "y", "x"], [0.9, 0.99, 0.2, 0.4, 0.1]
+    ... )
+    >>> (found.probabilities > 0.5).to_dict()
+    {'a': True, 'b': False, 'c': False}
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}, but must be between 0 and 1")
+    table = _log_odds(item, worker, probability)
+    answers = table.to_numpy()
+    given = ~np.isnan(answers)
+    answers = np.where(given, answers, 0.0)
+    unit = _deviations(answers, given)
+    answers = answers / unit
+    strength = max(10.0, len(answers) / 10)
+    centre = (1 - share) * _side(-1) + share * _side(1)
+    trait = _start(answers, given)
+    curves = _Curves(
+        np.tile(_MEAN, (answers.shape[1], 1)),
+        np.full(answers.shape[1], _VARIANCE),
+        *(_MEAN, _COVARIANCE, _VARIANCE),
+    )
+    for _ in range(_ROUNDS):
+        rho = strength * centre + trait.sum(0)
+        curves = _learned(curves, answers, given, trait)
+        new = _posterior(answers, given, curves, rho / rho.sum())
+        change = np.abs(new - trait).max()
+        trait = new
+        if change < _TOLERANCE:
+            break
+    probabilities = trait @ (_ABOVE @ _cut(curves, rho / rho.sum(), share))
+    columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
+    judges = pd.DataFrame(columns, table.columns, ["scale", "shift", "deviation"])
+    return SoftAnswers(pd.Series(probabilities, table.index), judges)
+
+
+def _log_odds(
+    item: Iterable[Hashable], worker: Iterable[Hashable], probability: ArrayLike
+) -> pd.DataFrame:
+    """l, a row for every item and a column for every judge; NaN where there is no answer."""
+    p = np.asarray(probability, dtype=np.float64)
+    ids = {"item": list(item), "worker": list(worker)}
+    for name, one in ids.items():
+        if p.shape != (len(one),):
+            raise ValueError(
+                f"probability has the shape {list(p.shape)}, but {name} has {len(one)} entries: "
+                "give one of each for every answer"
+            )
+    if not len(p):
+        raise ValueError("there is no answer: give one or more")
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(f"probability row {row} is {p[row]}, but must be between 0 and 1")
+    frame = pd.DataFrame(ids)
+    twice = frame.duplicated().to_numpy()
+    if twice.any():
+        row = int(twice.argmax())
+        raise ValueError(
+            f"answer row {row} is of judge {ids['worker'][row]!r} about {ids['item'][row]!r} once "
+            "more: give every answer once"
+        )
+    with np.errstate(divide="ignore"):
+        frame["log_odds"] = np.clip(logit(p), -_LARGEST, _LARGEST)
+    return frame.pivot(index="item", columns="worker", values="log_odds")
+
+
+def _deviations(
+    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
+) -> Float[np.ndarray, " judge"]:
+    """Of every judge's log odds, as if a few more deviated as those of all judges do."""
+    count = given.sum(0)
+    squares = (given * (answers - answers.sum(0) / count) ** 2).sum(0)
+    # A log odds of one tenth, so that judges who never change their mind are finite, too.
+    common = squares.sum() / count.sum() + 0.01
+    return np.sqrt((squares + _FEW_ANSWERS * common) / (count + _FEW_ANSWERS))
+
+
+def _side(sign: int) -> Float[np.ndarray, " point"]:
+    weight = np.exp(-((_POINTS - sign * _CENTRE) ** 2) / (2 * _SPREAD**2))
+    return weight / weight.sum()
+
+
+def _start(
+    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
+) -> Float[np.ndarray, "item point"]:
+    """The classes' own places, by the mean log odds of an item."""
+    upper = expit(answers.sum(1) / given.sum(1))[:, None]
+    return upper * _side(1) + (1 - upper) * _side(-1)
+
+
+def _learned(
+    curves: _Curves,
+    answers: Float[np.ndarray, "item judge"],
+    given: Bool[np.ndarray, "item judge"],
+    trait: Float[np.ndarray, "item point"],
+) -> _Curves:
+    """A round of modes: a ridge regression for every judge, then its noise, then the pool."""
+    count = given.T @ trait
+    squares = np.einsum("jg,gf,gh->jfh", count, _DESIGN, _DESIGN)
+    products = (answers.T @ trait) @ _DESIGN
+    precision = np.linalg.inv(curves.covariance)
+    line = np.linalg.solve(
+        squares / curves.variance[:, None, None] + precision,
+        (products / curves.variance[:, None] + precision @ curves.mean)[..., None],
+    )[..., 0]
+    residual = (answers**2).sum(0) - 2 * (line * products).sum(1)
+    residual = residual + np.einsum("jf,jfh,jh->j", line, squares, line)
+    # As many as there are items: judges who copy each other must not become the trait itself.
+    weight = max(10.0, float(len(answers)))
+    variance = (weight * curves.common_variance + residual) / (weight + given.sum(0))
+    judges, prior = len(line), _PRIOR_JUDGES
+    mean = (line.sum(0) + prior * _MEAN) / (judges + prior)
+    away = line - mean
+    covariance = (away.T @ away + prior * _COVARIANCE) / (judges + prior)
+    common = float(variance.sum() + prior * _VARIANCE) / (judges + prior)
+    return _Curves(line, variance, mean, covariance, common)
+
+
+def _posterior(
+    answers: Float[np.ndarray, "item judge"],
+    given: Bool[np.ndarray, "item judge"],
+    curves: _Curves,
+    rho: Float[np.ndarray, " point"],
+) -> Float[np.ndarray, "item point"]:
+    """``q(t_i)  propto  rho_t prod_j N(l_ij | b_j t - h_j, v_j)``."""
+    at_points = curves.line @ _DESIGN.T
+    weighted = at_points / curves.variance[:, None]
+    logits = answers @ weighted - given @ (at_points * weighted) / 2 + np.log(rho)
+    weight = np.exp(logits - logits.max(1, keepdims=True))
+    return weight / weight.sum(1, keepdims=True)
+
+
+def _cut(
+    curves: _Curves, rho: Float[np.ndarray, " point"], share: float
+) -> Float[np.ndarray, " cut"]:
+    """w, the probabilities of the places where the cut may be."""
+    slope, shift = curves.line.T
+    tells = slope**2 / curves.variance
+    tells = len(tells) * tells / tells.sum()
+    even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
+    of_judges = -(tells * (_CUTS[:, None] - even) ** 2).sum(1) / 2
+    above = rho @ _ABOVE
+    of_share = share * np.log(above) + (1 - share) * np.log1p(-above)
+    log_weight = _PER_JUDGE * of_judges - _CUTS**2 / 2 + _SHARE_ITEMS * of_share
+    weight = np.exp(log_weight - log_weight.max())
+    return weight / weight.sum()

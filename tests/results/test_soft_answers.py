@@ -1,0 +1,121 @@
+"""Soft answers: the sum over the trait, the modes of the curves, simulated judges, copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import multivariate_normal, norm
+
+from pyro_crowdclust.results import combine_soft_answers, soft_answers
+
+
+def judged(num_items: int, num_judges: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Truth, log odds, and which are given: judges exaggerate, lean, and see one trait."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(num_items) < 0.2
+    trait = np.where(truth, 2.0, -2.3) + 1.3 * rng.normal(size=num_items)
+    scale = rng.uniform(0.5, 3, num_judges)
+    lean = trait[:, None] + 0.7 * rng.normal(size=num_judges)
+    log_odds = scale * (lean + 1.5 * rng.normal(size=(num_items, num_judges)))
+    given = rng.random(log_odds.shape) < 0.8
+    given[:, 0] = True
+    return truth, log_odds, given, scale
+
+
+def combined(log_odds: np.ndarray, given: np.ndarray) -> soft_answers.SoftAnswers:
+    item, judge = np.nonzero(given)
+    return combine_soft_answers(item, judge, expit(log_odds[item, judge]), share=0.2)
+
+
+def random_round(seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Curves, answers, which are given, and q of the trait, all at random."""
+    rng = np.random.default_rng(seed)
+    curves = soft_answers._Curves(
+        rng.normal(size=(3, 2)), rng.uniform(1, 3, 3), rng.normal(size=2), 2 * np.eye(2), 1.5
+    )
+    given = rng.random((8, 3)) < 0.7
+    answers = np.where(given, 2 * rng.normal(size=(8, 3)), 0.0)
+    return curves, answers, given, rng.dirichlet(np.ones(25), size=8)
+
+
+def test_the_posterior_of_the_trait_is_that_of_a_loop():
+    curves, answers, given, trait = random_round()
+    points = np.linspace(-6, 6, 25)
+    for i in range(len(answers)):
+        weight = trait[0].copy()
+        for j in np.flatnonzero(given[i]):
+            slope, shift = curves.line[j]
+            weight *= norm.pdf(answers[i, j], slope * points - shift, np.sqrt(curves.variance[j]))
+        found = soft_answers._posterior(answers, given, curves, trait[0])[i]
+        np.testing.assert_allclose(found, weight / weight.sum(), atol=1e-12)
+
+
+def test_curves_are_at_the_mode():
+    curves, answers, given, trait = random_round(1)
+    points = np.linspace(-6, 6, 25)
+    found = soft_answers._learned(curves, answers, given, trait).line
+
+    def loss(line: np.ndarray, j: int) -> float:
+        density = norm.logpdf(
+            answers[:, [j]], line[0] * points - line[1], np.sqrt(curves.variance[j])
+        )
+        pooled = multivariate_normal.logpdf(line, curves.mean, curves.covariance)
+        return -(given[:, [j]] * trait * density).sum() - pooled
+
+    for j in range(3):
+        mode = minimize(loss, np.zeros(2), args=(j,), tol=1e-10).x
+        np.testing.assert_allclose(found[j], mode, atol=1e-4)
+
+
+@pytest.mark.parametrize(("num_judges", "factor"), [(3, 1.0), (8, 0.85)])
+def test_probabilities_are_better_than_means_of_probabilities_and_of_odds(num_judges, factor):
+    losses = []
+    for seed in range(3):
+        truth, log_odds, given, scale = judged(400, num_judges, seed)
+        found = combined(log_odds, given)
+        mean = np.where(given, expit(log_odds), 0).sum(1) / given.sum(1)
+        added = expit(np.where(given, log_odds, 0).sum(1))
+        losses.append(
+            [
+                -np.log(np.clip(np.where(truth, p, 1 - p), 1e-15, 1)).mean()
+                for p in (found.probabilities.to_numpy(), mean, added)
+            ]
+        )
+        assert np.corrcoef(scale, found.judges["scale"])[0, 1] > 0.9
+    ours, mean, added = np.mean(losses, 0)
+    assert ours < factor * min(mean, added)
+
+
+def test_a_copy_of_a_judge_does_not_take_over():
+    truth, log_odds, _, _ = judged(400, 4, 5)
+    losses = []
+    for answers in (log_odds, np.concatenate([log_odds, log_odds[:, [3]]], 1)):
+        p = combined(answers, np.ones(answers.shape, dtype=bool)).probabilities.to_numpy()
+        losses.append(-np.log(np.where(truth, p, 1 - p)).mean())
+    assert losses[1] < losses[0] + 0.03
+
+
+def test_ids_are_kept_and_certain_answers_are_finite():
+    found = combine_soft_answers(["b", "b", "a"], [7, 3, 3], [1.0, 0.9, 0.0])
+    assert found.probabilities.index.tolist() == ["a", "b"]
+    assert found.judges.index.tolist() == [3, 7]
+    assert np.isfinite(found.judges).all(axis=None)
+    assert found.probabilities["a"] < 0.5 < found.probabilities["b"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (([0, 1], [0, 0], [0.5, 1.5]), "probability row 1 is 1.5"),
+        (([0, 1], [0, 0], [0.5, np.nan]), "probability row 1 is nan"),
+        (([0, 1], [0], [0.5, 0.5]), "worker has 1 entries"),
+        (([0, 0], ["x", "x"], [0.5, 0.6]), "of judge 'x' about 0 once more"),
+        (([], [], []), "there is no answer"),
+        (([0], [0], [0.5], 0.0), "share is 0.0"),
+    ],
+)
+def test_answers_that_cannot_be_combined(answers, message):
+    with pytest.raises(ValueError, match=message):
+        combine_soft_answers(*answers)
