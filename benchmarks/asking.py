@@ -29,6 +29,7 @@ import pandas as pd
 import torch
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.metrics import f1_score
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
@@ -194,6 +195,32 @@ def labelme(folder: Path, rounds: int, count: int) -> Case:
     )
 
 
+def product(folder: Path, rounds: int, count: int) -> Case:
+    """8,315 pairs of products, three answers each, of 176 workers; begins with 2,000 by chance.
+
+    Every pair is an item with the classes same and different; the score is F1 of "same".
+    """
+    with np.load(folder / "pairs_product.npz") as file:
+        said = pd.DataFrame(file["annotations"][:, :4], columns=["a", "b", "worker", "label"])
+        pairs = pd.DataFrame(file["pair_truth"], columns=["a", "b", "same"])
+    truth = pairs["same"].to_numpy()
+    pairs["item"] = np.arange(len(pairs))
+    said = said.merge(pairs, on=["a", "b"])[["item", "worker", "label"]]
+    said = said.drop_duplicates(["item", "worker"])
+    order = np.random.default_rng(0).permutation(len(said))
+    first, rest = said.iloc[order[:2000]], said.iloc[order[2000:]]
+    return Case(
+        CrowdData(None, labels=first, classes=[0, 1], item_ids=np.arange(len(truth))),
+        truth,
+        dawid_skene,
+        lambda seed: RecordedCrowd(labels=rest),
+        Labels(),
+        count,
+        rounds,
+        lambda truth, result: float(f1_score(truth, result.assignments)),
+    )
+
+
 def cases(folder: Path) -> dict[str, Callable[[], Case]]:
     """By name, made when they are run."""
     page = {"kind": Pages(12), "count": 1}
@@ -206,6 +233,7 @@ def cases(folder: Path) -> dict[str, Callable[[], Case]]:
         "handwritten_pages": lambda: handwritten(folder, MIXED, rounds=60, **page),
         "handwritten_pairs": lambda: handwritten(folder, PERFECT, rounds=40, **pair),
         "mnist_pages": lambda: mnist(folder, MIXED, rounds=60, **page),
+        "product": lambda: product(folder, rounds=24, count=500),
         "labelme": lambda: labelme(folder, rounds=40, count=50),
     }
 

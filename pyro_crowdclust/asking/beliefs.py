@@ -22,6 +22,8 @@ from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of
 _DOUBT = 0.7
 # Pseudo-counts of items that are bound to their component, and that are not.
 _BOUND = (9.0, 1.0)
+# After so many items of a component one more is expected to tell half of what it seems to.
+_HEARD_OUT = 5.0
 # Clusters and components with fewer expected items are left out.
 _IN_USE = 1e-6
 
@@ -93,7 +95,8 @@ class Beliefs:
         probabilities += (1 - bound)[:, None] * (alone @ nearby @ clusters)
         probabilities = probabilities / probabilities.sum(1, keepdims=True)
         others = (wanted * (1 - heard)) @ (alone * purity)
-        taught = others * entropy(clusters)
+        # What n answers have not told of a component, one more is the less likely to.
+        taught = others * entropy(clusters) / (1 + (weight * alone).sum(0) / _HEARD_OUT)
         return cls(probabilities, entropy(probabilities), heard, wanted, components, bound, taught)
 
     def own(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:

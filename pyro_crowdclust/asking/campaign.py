@@ -21,26 +21,31 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.results.fitted import Fitted
 
+# What rounds were expected to move is compared with what they moved over so many of them.
+_MEMORY = 10
+
 
 @dataclass(frozen=True)
 class Stop:
     """Stop once rounds neither move items nor are expected to.
 
-    A round is idle if at most such a share of the items got another cluster in it, and the next
-    one is expected to move no more: its expected gain, in bits an item.
+    The forecast of a round is the share of items that it was expected to move, as far as the rounds
+    before it did what was expected of them: ``expected (moved + s) / (expected' + s)``, with both
+    sums over the last ten rounds and s ten times ``share``. A round is idle if forecast and share
+    moved are at most ``share``.
 
     Parameters
     ----------
     share
-        Of the items, for a round of price 1; a round of a higher price may move more.
+        Of the items.
     patience
         So many idle rounds in a row.
 
     Examples
     --------
     >>> rounds = pd.DataFrame(
-    ...     {"round": [0, 1, 2], "spent": [1.0, 2, 3], "moved": [0.2, 0.0, 0.0],
-    ...      "expected_moved": [0.1, 0.0, 0.0]})
+    ...     {"round": [0, 1, 2], "moved": [0.2, 0, 0], "expected_moved": [0.1, 0, 0]}
+    ... )
     >>> Stop(patience=2).round(rounds), Stop(patience=3).round(rounds)
     (2, None)
     """
@@ -48,11 +53,15 @@ class Stop:
     share: float = 0.005
     patience: int = 3
 
+    def forecast(self, rounds: pd.DataFrame) -> pd.Series:
+        """Share of the items that each round could move, from it and the rounds before."""
+        last = rounds[["moved", "expected_moved"]].rolling(_MEMORY, min_periods=1).sum()
+        last = last + _MEMORY * self.share
+        return rounds["expected_moved"] * last["moved"] / last["expected_moved"]
+
     def round(self, rounds: pd.DataFrame) -> int | None:
         """The round after which a campaign could have ended, or None."""
-        price = rounds["spent"].diff().fillna(rounds["spent"])
-        most = self.share * price.clip(lower=1.0)
-        idle = (rounds["moved"] <= most) & (rounds["expected_moved"] <= most)
+        idle = (rounds["moved"] <= self.share) & (self.forecast(rounds) <= self.share)
         in_a_row = idle.rolling(self.patience).sum() >= self.patience
         return int(rounds["round"][in_a_row].iloc[0]) if in_a_row.any() else None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.asking.criteria import Prospects
 from pyro_crowdclust.asking.information import channel_information
 from pyro_crowdclust.asking.situation import Situation
 
@@ -70,7 +71,7 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
         left = (remaining * beliefs.own(items))[place].sum(1)
         left += questions.novelty * beliefs.others(items)[place].sum(1)
         gain = information / involved * left
-        prospects = situation.prospects(gain, questions.outcomes)
+        prospects = Prospects(gain, questions.outcomes)
         worth = situation.criterion.worth(prospects, situation.generator)
         best = situation.best(worth, is_open)
         if best is None:
@@ -100,6 +101,6 @@ def _worker(
     worth = np.full(len(able), -np.inf)
     for worker in np.flatnonzero(able):
         information = channel_information(outcomes, questions.channels[worker])
-        prospects = situation.prospects(information, outcomes, crowd.counts[worker].mean(0))
+        prospects = Prospects(information, outcomes, crowd.pseudo_counts(int(worker)))
         worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
     return situation.best(worth / crowd.prices, able)

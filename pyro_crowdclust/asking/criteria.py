@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
+from pyro_crowdclust.asking.information import rate_information
+
 
 @dataclass(frozen=True)
 class Prospects:
@@ -20,13 +22,13 @@ class Prospects:
         them, in nats.
     outcomes
         Probabilities of what is true: different and same, the groups of a page, the classes.
-    worker_information
-        What the answer tells of the worker's rate, in nats.
+    counts
+        Pseudo-counts (right, wrong) of the rate of the worker who is asked.
     """
 
     gain: Float[np.ndarray, " question"]
     outcomes: Float[np.ndarray, "question outcome"]
-    worker_information: Float[np.ndarray, " question"]
+    counts: tuple[float, float] = (1.0, 1.0)
 
 
 class Criterion(Protocol):
@@ -61,7 +63,7 @@ class WorkerInformation:
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """``I(R; a)``, R whether the answer is the expected one."""
-        return prospects.worker_information
+        return rate_information(prospects.outcomes.max(1), *prospects.counts)
 
 
 @dataclass(frozen=True)

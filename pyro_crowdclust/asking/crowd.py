@@ -108,6 +108,11 @@ class Crowd:
         """Posterior means."""
         return self.counts[..., 0] / self.counts.sum(-1)
 
+    def pseudo_counts(self, worker: int) -> tuple[float, float]:
+        """(right, wrong) of a worker's answers, on the mean of the rates."""
+        right, wrong = self.counts[worker].mean(0)
+        return float(right), float(wrong)
+
     @property
     def is_new(self) -> Bool[np.ndarray, " worker"]:
         """Workers who are still to be measured."""

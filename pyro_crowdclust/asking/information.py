@@ -72,25 +72,6 @@ def placement_information(
     return (outcomes * (kept + (1 - outcomes) * xlogy(slip, slip))).sum(-1)
 
 
-def urn_information(counts: Float[np.ndarray, "urn colour"]) -> Float[np.ndarray, " urn"]:
-    """What one ball drawn from a Polya urn tells of the next one from it.
-
-    ``H(b / B) - sum_c b_c / B H((b + e_c) / (B + 1))`` with counts b of sum B: items that look
-    alike are balls of one urn, whose composition is drawn from a Dirichlet with these counts.
-
-    Examples
-    --------
-    >>> urn_information(np.array([[1.0, 1.0], [50.0, 50.0], [3.0, 0.0]])).round(4)
-    array([0.0566, 0.    , 0.    ])
-    """
-    total = counts.sum(-1, keepdims=True)
-    shares = counts / total
-    unchanged, added = counts / (total + 1), (counts + 1) / (total + 1)
-    after = xlogy(added, added) - xlogy(unchanged, unchanged)
-    after = -(after + xlogy(unchanged, unchanged).sum(-1, keepdims=True))
-    return np.maximum(entropy(shares) - (shares * after).sum(-1), 0.0)
-
-
 def rate_information(
     certainty: Float[np.ndarray, " question"], right: float, wrong: float
 ) -> Float[np.ndarray, " question"]:

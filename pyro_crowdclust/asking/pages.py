@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from pyro_crowdclust.asking.criteria import Criterion, Random
+from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
 
@@ -85,7 +85,7 @@ class Pages:
         worth = np.empty(len(crowd.ids))
         for worker in range(len(worth)):
             information = placement_information(typical, reliability[worker])
-            prospects = situation.prospects(information, typical, crowd.counts[worker, 0])
+            prospects = Prospects(information, typical, crowd.pseudo_counts(worker))
             worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
         return situation.best(worth / crowd.prices, loads >= 1)
 
@@ -99,11 +99,11 @@ class Pages:
         """Places in the pool of the items of a page, and what each adds."""
         beliefs, crowd = situation.beliefs, situation.crowd
         probabilities, entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
-        reliability, counts, measured = TYPICAL_RELIABILITY, None, 0
+        reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
         if worker is not None:
             rates = crowd.rates[worker]
             reliability = float(crowd.reliability(rates, probabilities.shape[1]))
-            counts = crowd.counts[worker, 0]
+            counts = crowd.pseudo_counts(worker)
             measured = self.size // 2 if crowd.is_new[worker] else 0
         known = beliefs.is_known(pool)
         table = _Table(probabilities, beliefs.components[pool], beliefs.bound[pool])
@@ -120,7 +120,7 @@ class Pages:
                 of_own = (joins @ own[placed] + own) / involved
                 of_others = novelty * (joins @ others[placed] + others) / involved
                 gain = placement_information(outcomes, reliability) * (of_own + of_others)
-            prospects = situation.prospects(gain, outcomes if placed else probabilities, counts)
+            prospects = Prospects(gain, outcomes if placed else probabilities, counts)
             criterion: Criterion = situation.criterion
             candidates = eligible
             if len(gains) < measured and (known & eligible).any():

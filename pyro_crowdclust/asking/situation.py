@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, Prospects
 from pyro_crowdclust.asking.crowd import Asked, Crowd
-from pyro_crowdclust.asking.information import rate_information
 
 # Questions are made of at most so many items, whatever the number of all.
 _MOST_ITEMS = 4000
@@ -64,23 +63,10 @@ class Situation:
         every = np.arange(self.num_items)
         probabilities = self.beliefs.probabilities
         values = self.beliefs.own(every) + self.beliefs.others(every)
-        prospects = self.prospects(values, probabilities)
-        worth = self.criterion.worth(prospects, self.generator)
+        worth = self.criterion.worth(Prospects(values, probabilities), self.generator)
         best = np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]
         others = self.generator.choice(self.num_items, _MOST_ITEMS // 4, replace=False)
         return np.unique(np.concatenate([best, self.beliefs.surest(_SUREST), others]))
-
-    def prospects(
-        self,
-        gain: Float[np.ndarray, " question"],
-        outcomes: Float[np.ndarray, "question outcome"],
-        counts: Float[np.ndarray, " 2"] | None = None,
-    ) -> Prospects:
-        """With what the worker of these pseudo-counts would be known better by."""
-        right, wrong = (1.0, 1.0) if counts is None else counts
-        certainty = outcomes.max(1)
-        told = rate_information(certainty, float(right), float(wrong))
-        return Prospects(gain, outcomes, told)
 
     def best(
         self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]

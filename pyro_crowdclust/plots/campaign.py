@@ -64,6 +64,7 @@ def plot_campaign(
     if stopped_at is not None:
         axes.axvline(stopped_at, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
     axes.set_xlabel("spent")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(column.replace("_", " "))
     quiet(axes, grid="both")
     if any(curves):

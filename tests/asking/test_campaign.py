@@ -1,0 +1,222 @@
+"""Campaigns: what is chosen teaches more than chance, and ends when it should."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.asking import (
+    InformationGain,
+    Labels,
+    Pages,
+    Pairs,
+    Random,
+    RecordedCrowd,
+    SimulatedCrowd,
+    Stop,
+    simulate_campaign,
+    suggest,
+)
+from pyro_crowdclust.asking.campaign import moved_share
+from pyro_crowdclust.callbacks import OwnershipMoves
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.training import Stopping
+
+# Sixteen heaps, of which each four in a row are one class.
+HEAPS = np.arange(240) % 16
+TRUTH = HEAPS // 4
+CENTRES = 12.0 * np.random.default_rng(5).normal(size=(16, 3))
+FEATURES = CENTRES[HEAPS] + np.random.default_rng(6).normal(size=(240, 3))
+FEATURES /= FEATURES.std()
+
+
+def owned(data):
+    """A fit whose clusters own components, one for every heap."""
+    answered = data.has_answers
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(16),
+        GaussianComponents(16, 3, concentration=0.05, scale=0.1, degrees=5.0),
+        Identity(),
+        TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)) if answered else None,
+        ownership=Ownership(16, own=0.3) if answered else None,
+        sum_out_assignments=None if answered else torch.float64,
+    )
+    return fit(
+        model,
+        MessagePassingGuide(model),
+        data.as_pairs(),
+        batch_size=None,
+        step_size=1.0,
+        epochs=30,
+        stopping=Stopping(1e-3, 3),
+        callbacks=[OwnershipMoves()] if answered else [],
+        dtype=torch.float64,
+        progress=False,
+    )
+
+
+def campaign(criterion, accuracy, **options):
+    return simulate_campaign(
+        owned,
+        CrowdData(FEATURES),
+        SimulatedCrowd(TRUTH, accuracy, seed=0),
+        criterion=criterion,
+        score=lambda result: {"accuracy": clustering_accuracy(TRUTH, result.assignments)},
+        **options,
+    )
+
+
+def test_what_is_chosen_teaches_more_than_chance():
+    pages = {"kind": Pages(8), "rounds": 4}
+    ours = campaign(InformationGain(), {"ann": 1.0}, **pages).rounds
+    random = campaign(Random(), {"ann": 1.0}, **pages).rounds
+    assert ours["accuracy"].iloc[-1] > random["accuracy"].iloc[-1] + 0.1
+    assert ours["asked"].tolist() == [1, 2, 3, 4]
+    pairs = {"kind": Pairs(), "count": 12, "rounds": 4}
+    ours = campaign(InformationGain(), {"ann": 1.0}, **pairs).rounds
+    random = campaign(Random(), {"ann": 1.0}, **pairs).rounds
+    assert ours["accuracy"].iloc[-1] > random["accuracy"].iloc[-1] + 0.1
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A fit in which ann is known to be good and bob to guess."""
+    rates = [0.95, 0.5]
+    table = simulate_pairs(TRUTH, rates, rates, pairs_per_worker=300, seed=0)
+    table["worker"] = np.array(["ann", "bob"])[table["worker"]]
+    return owned(CrowdData(FEATURES, table))
+
+
+def test_reliable_workers_are_asked_unless_they_cost_too_much_or_are_busy(measured):
+    options = {"count": 10, "exploration": 0.0}
+    assert set(suggest(measured, Pairs(), **options).frame["worker"]) == {"ann"}
+    assert set(suggest(measured, Pages(4), **options).frame["worker"]) == {"ann"}
+    dear = suggest(measured, Pairs(), prices={"ann": 1e4}, **options)
+    assert set(dear.frame["worker"]) == {"bob"}
+    busy = suggest(measured, Pairs(), loads={"ann": 3}, **options)
+    assert busy.frame["worker"].value_counts()["ann"] == 3
+    priced = suggest(measured, Pairs(), prices={"ann": 2.5}, loads={"bob": 0.5}, **options)
+    assert priced.price == 25.0
+
+
+def test_new_workers_get_known_items_to_be_measured(measured):
+    frame = suggest(measured, Pages(10), count=1, workers=["new"], exploration=0.0).frame
+    asked = measured.data.item_ids[measured.data.annotated_items.numpy()]
+    assert set(frame["worker"]) == {"new"}
+    assert frame["item"].isin(asked).sum() >= 5
+    other = suggest(measured, Pages(10), count=1, workers=["ann"], exploration=0.0).frame
+    assert not set(other["item"]) <= set(frame["item"])
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Sixty items of three classes, labelled by two good workers and bob, who guesses."""
+    rng = np.random.default_rng(0)
+    item, worker = np.tile(np.arange(60), 3), np.repeat(["ann", "bob", "cem"], 60)
+    truth = np.arange(60) % 3
+    right = rng.random(180) < np.where(worker == "bob", 0.34, 0.95)
+    label = np.where(right, truth[item], rng.integers(0, 3, 180))
+    said = pd.DataFrame({"item": item, "worker": worker, "label": label})
+    kept = said[rng.random(180) < 0.6]
+    data = CrowdData(None, labels=kept, item_ids=range(60))
+    model = DawidSkene(ConfusionMatrices(3, 3))
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 50, "progress": False}
+    return fit(model, ClassLabelGuide(model), data, **options)
+
+
+def test_a_worker_who_labels_well_is_asked_for_labels(labelled):
+    frame = suggest(labelled, Labels(), count=10, exploration=0.0).frame
+    assert (frame["worker"] != "bob").mean() > 0.7
+    assert frame.merge(labelled.data.labels, on=["item", "worker"]).empty
+
+
+def test_questions_are_about_what_is_wanted(labelled):
+    everything = suggest(labelled, Labels(), count=6, exploration=0.0).frame["item"]
+    wanted = sorted(set(range(60)) - set(everything))[:20]
+    frame = suggest(labelled, Labels(), count=6, of=wanted, exploration=0.0).frame
+    assert set(frame["item"]) <= set(wanted)
+
+
+def test_recorded_answers_are_had_once_and_only_where_they_exist():
+    rates = [0.9, 0.8]
+    table = simulate_pairs(TRUTH, rates, rates, pairs_per_worker=60, seed=1)
+    first, rest = table.iloc[:40], table.iloc[40:]
+    crowd = RecordedCrowd(pairs=rest)
+    replay = simulate_campaign(
+        owned, CrowdData(FEATURES, first), crowd, Pairs(), rounds=10, count=30
+    )
+    assert len(crowd) == 0
+    assert replay.rounds["asked"].tolist() == [30, 60, 80]
+    assert replay.result.data.num_pairs == len(table)
+    with pytest.raises(ValueError, match="recorded answers are of pairs or labels"):
+        crowd.offers(Pages())
+    with pytest.raises(ValueError, match="pass pairs or labels"):
+        RecordedCrowd()
+
+
+def test_a_campaign_stops_when_rounds_move_nothing():
+    rounds = pd.DataFrame({"round": range(6)})
+    rounds["moved"] = [0.3, 0.0, 0.2, 0.0, 0.0, 0.0]
+    rounds["expected_moved"] = [0.3, 0.2, 0.1, 0.0, 0.0, 0.0]
+    assert Stop(patience=2).round(rounds) == 4
+    assert Stop(patience=1, share=0.25).round(rounds) == 1
+    assert Stop(patience=4).round(rounds) is None
+    ended = campaign(
+        InformationGain(), {"ann": 1.0}, kind=Pages(8), rounds=20, stop=Stop(share=0.05)
+    )
+    assert len(ended.rounds) < 20
+    assert ended.rounds["accuracy"].iloc[-1] > 0.9
+
+
+def test_promises_that_are_not_kept_are_believed_less():
+    rounds = pd.DataFrame({"round": range(40), "moved": 0.0, "expected_moved": 0.2})
+    forecast = Stop(share=0.01).forecast(rounds)
+    # Of 2.0 in ten rounds nothing came, and a tenth is held against that.
+    assert forecast.iloc[-1] == pytest.approx(0.2 * 0.1 / 2.1)
+    assert Stop(share=0.01).round(rounds) == 11
+    kept = rounds.assign(moved=0.2)
+    np.testing.assert_allclose(Stop().forecast(kept), 0.2)
+
+
+def test_moved_items_are_counted_whatever_clusters_are_called():
+    before = np.array([0, 0, 1, 1, 2, 2])
+    assert moved_share(before, np.array([2, 2, 0, 0, 1, 1])) == 0.0
+    assert moved_share(before, np.array([2, 2, 0, 0, 0, 1])) == pytest.approx(1 / 6)
+
+
+def stub(num_items):
+    """What ``suggest`` asks of a result, for many items, without a fit."""
+    rng = np.random.default_rng(0)
+    q = np.eye(20)[rng.integers(0, 20, num_items)] * 0.9 + 0.005
+    data = CrowdData(rng.normal(size=(num_items, 1)))
+    probabilities = torch.from_numpy(q)
+    return SimpleNamespace(
+        data=data,
+        probabilities=q,
+        component_probabilities=probabilities,
+        component_probabilities_by_features=probabilities,
+        owners=None,
+        cluster_order=None,
+        model=None,
+        guide=None,
+    )
+
+
+@pytest.mark.parametrize("kind", [Pages(12), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+def test_a_hundred_thousand_items_take_seconds(kind):
+    started = time.process_time()
+    suggestions = suggest(stub(100_000), kind, count=20, workers=["ann", "bob"])
+    assert len(suggestions) == 20
+    assert time.process_time() - started < 10
