@@ -293,8 +293,8 @@ def summarize(table: pd.DataFrame) -> dict[str, object]:
         ours = by_chooser["ours"].reset_index(drop=True)
         stop = Stop().round(ours)
         end = float(ours["accuracy"].iloc[-1])
-        at = len(ours) - 1 if stop is None else stop
-        stops.append((int(ours["asked"][at]), float(ours["accuracy"][at]), end, target))
+        at = (np.nan, np.nan) if stop is None else ours.loc[stop, ["asked", "accuracy"]]
+        stops.append((*at, end, target))
     middle = {name: float(np.median(counts)) for name, counts in needed.items()}
     others = [count for name, count in middle.items() if name not in ("ours", "random")]
     stopped, at_stop, at_end, target = np.median(np.array(stops), axis=0)
@@ -303,8 +303,8 @@ def summarize(table: pd.DataFrame) -> dict[str, object]:
         "target": round(float(target), 3),
         "random_over_ours": round(middle["random"] / middle["ours"], 2),
         "best_other_over_ours": round(min(others) / middle["ours"], 2) if others else None,
-        "stopped_at": float(stopped),
-        "accuracy_at_stop": round(float(at_stop), 3),
+        "stopped_at": None if np.isnan(stopped) else float(stopped),
+        "accuracy_at_stop": None if np.isnan(stopped) else round(float(at_stop), 3),
         "accuracy_at_end": round(float(at_end), 3),
         "seconds_per_round": round(
             float(table.loc[table["chooser"] == "ours", "seconds"].median()), 2

@@ -1,0 +1,112 @@
+"""What is believed of items and workers, against what must hold."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators.sorted_pages import pair_rates
+from pyro_crowdclust.asking.beliefs import Beliefs
+from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.simulation import simulate_pairs
+
+
+def result_of(sizes, after=None, owners=None):
+    """A fit of components of these sizes, each sure of its items."""
+    component = np.repeat(np.arange(len(sizes)), sizes)
+    alone = torch.from_numpy(np.eye(len(sizes))[component])
+    after = alone if after is None else after
+    clusters = after.numpy() if owners is None else after.numpy() @ owners
+    return SimpleNamespace(
+        data=CrowdData(np.zeros((len(component), 1)) + component[:, None]),
+        probabilities=clusters,
+        component_probabilities=after,
+        component_probabilities_by_features=alone,
+        owners=owners,
+        cluster_order=None,
+        model=None,
+        guide=None,
+    )
+
+
+def beliefs_of(result, heard=None):
+    number = result.data.num_items
+    heard = np.zeros(number) if heard is None else heard
+    return Beliefs.of(result, heard, np.ones(number))
+
+
+def test_of_two_components_that_may_be_one_the_smaller_is_in_doubt():
+    beliefs = beliefs_of(result_of([30, 10]))
+    large, small = beliefs.entropies[0], beliefs.entropies[30]
+    np.testing.assert_allclose(beliefs.probabilities.sum(1), 1.0)
+    assert large < small
+    assert beliefs.taught[0] == pytest.approx(0.0, abs=1e-9)
+    # Ten items, nine in ten of which are bound, and a prior of .3 against .7.
+    doubt = -(0.3 * np.log(0.3) + 0.7 * np.log(0.7))
+    assert beliefs.taught[1] == pytest.approx(9.0 * doubt)
+
+
+def test_items_that_were_asked_about_leave_less_to_tell():
+    result = result_of([30, 10])
+    heard = np.zeros(40)
+    heard[30:33] = 1.0
+    before, after = beliefs_of(result), beliefs_of(result, heard)
+    assert after.taught[1] < 0.5 * before.taught[1]
+    assert after.probabilities[39, 1] > before.probabilities[39, 1]
+    item = np.array([39])
+    told = before.others(item)[0]
+    before.expect(39, 0.5)
+    assert before.others(item)[0] == pytest.approx(told * (1 - 0.5 * before.bound[39]))
+
+
+def test_items_that_left_their_component_loosen_the_others():
+    left = torch.eye(2, dtype=torch.float64)[[0] * 30 + [0] * 4 + [1] * 6]
+    heard = np.zeros(40)
+    heard[30:34] = 1.0
+    stayed, gone = (
+        beliefs_of(result_of([30, 10]), heard),
+        beliefs_of(result_of([30, 10], left), heard),
+    )
+    assert gone.bound[39] < stayed.bound[39]
+    np.testing.assert_allclose(gone.bound[30:34], 1.0)
+
+
+def test_without_features_items_teach_nothing_of_others():
+    result = result_of([3, 3])
+    result.component_probabilities_by_features = None
+    beliefs = beliefs_of(result)
+    assert beliefs.others(np.arange(6)).tolist() == [0.0] * 6
+    np.testing.assert_allclose(beliefs.probabilities, result.probabilities)
+
+
+@pytest.mark.parametrize("accuracy", [0.25, 0.5, 0.9, 1.0])
+def test_placements_and_their_pairs_are_equally_reliable(accuracy):
+    crowd = Crowd(*[None] * 8, is_placing=True)
+    placing = crowd.reliability(np.array([accuracy, accuracy]), 4)
+    channels = crowd.pair_channels(np.array([accuracy, accuracy]), 4)
+    rates = np.array(pair_rates(np.array(accuracy), 4))
+    np.testing.assert_allclose(channels, [[rates[1], 1 - rates[1]], [1 - rates[0], rates[0]]])
+    crowd.is_placing = False
+    assert crowd.reliability(rates, 4) == pytest.approx(placing, abs=1e-7)
+
+
+def test_who_was_asked_what_is_remembered():
+    table = simulate_pairs(np.arange(12) % 2, [0.9] * 2, [0.9] * 2, pairs_per_worker=5, seed=0)
+    data = CrowdData(np.zeros((12, 1)), table)
+    asked = Asked(data)
+    for row in table.itertuples():
+        keys = asked.pair_keys(np.array([row.right]), np.array([row.left]))
+        assert asked.pairs(np.array([row.worker]), keys)[0]
+        assert asked.items(np.array([row.worker]), np.array([row.left]))[0]
+        assert not asked.pairs(np.array([-1]), keys)[0]
+    heard = asked.heard(np.array([0.5, 0.8]))
+    both = set(table[table.worker == 0][["left", "right"]].to_numpy().ravel()) & set(
+        table[table.worker == 1][["left", "right"]].to_numpy().ravel()
+    )
+    assert heard[list(both)] == pytest.approx(0.9)
+    nobody = sorted(set(range(12)) - set(table[["left", "right"]].to_numpy().ravel()))
+    assert not heard[nobody].any()
