@@ -3,8 +3,8 @@
     python -m venv peers && peers/bin/pip install --requirement benchmarks/asking_peers.txt
 
 Its choosers need no more of the package than its own files, so that with `--no-deps` it can be
-installed beside this library, too. NPU forms a matrix of similarities entry by entry, in Python, and
-fits k-means under constraints, for every item: with 2,000 items that is minutes for each question.
+installed beside this library, too. Its NPU is left out: for every item it fits k-means under
+constraints and forms a matrix of similarities entry by entry, minutes with 2,000 items.
 """
 
 from __future__ import annotations
