@@ -11,6 +11,8 @@ Of each row: how often the 90 % intervals of sensitivity and specificity hold th
 pairs of items said to be the same with a probability above .99, how many are not; and the log loss
 of the probabilities over that of the base rate. Intervals of sorted pages are those of the
 accuracy, from which both rates follow; on lumped pages these are the rates of the other pages.
+Without features the number of clusters is found; of grades the intervals are those of the shares of
+the highest grade for pairs that look the same and of the lowest for pairs that look different.
 Prints a line per row and, last, one JSON object.
 """
 
@@ -20,13 +22,13 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 
-from pyro_crowdclust.annotators import SortedPages, pair_rates
+from pyro_crowdclust.annotators import GradedAnswers, SortedPages, pair_rates
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.simulation import simulate_pages, simulate_pairs, simulate_placements
 
@@ -38,7 +40,7 @@ PAGES = {"pages_per_worker": 3, "page_size": 20}
 class Crowd(NamedTuple):
     """Answers as ``cluster`` takes them, and the workers' true rates over pairs."""
 
-    answers: dict[str, pd.DataFrame]
+    answers: dict[str, Any]
     sensitivity: np.ndarray
     specificity: np.ndarray
 
@@ -85,8 +87,27 @@ def careless_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Cr
     return sorted_pages(truth, rng, seed, careless=1 / 7)
 
 
+def grades(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """Grades from 0 to 3 about random pairs, by thresholds of their own, or "can't tell"."""
+    ends = [rng.choice(ITEMS, 2, replace=False) for _ in range(200 * WORKERS)]
+    left, right = np.sort(ends, axis=1).T
+    place, pair = np.unique(left * ITEMS + right, return_inverse=True)
+    looks = np.array([[0.6, 0.3, 0.07, 0.03], [0.03, 0.07, 0.3, 0.6]])
+    same = (truth[place // ITEMS] == truth[place % ITEMS]).astype(int)
+    level = np.array([rng.choice(4, p=looks[one]) for one in same])
+    rows = np.array(
+        [[rng.dirichlet(row) for row in 6 * np.eye(4, 5) + 0.5] for _ in range(WORKERS)]
+    )
+    worker = np.arange(len(left)) % WORKERS
+    label = [rng.choice(5, p=rows[m, s]) for m, s in zip(worker, level[pair], strict=True)]
+    answers = pd.DataFrame({"left": left, "right": right, "worker": worker, "label": label})
+    answers = answers.drop_duplicates(["left", "right", "worker"])
+    return Crowd({"pairs": answers, "grades": range(4)}, rows[:, 3, 3], rows[:, 0, 0])
+
+
+# None: no features at all.
 CLEAR, OVERLAPPING = 6.0, 2.0
-ROWS: dict[str, tuple[Callable[..., Crowd], float]] = {
+ROWS: dict[str, tuple[Callable[..., Crowd], float | None]] = {
     "pairs": (pairs, CLEAR),
     "pairs_beta_workers": (expert_pairs, CLEAR),
     "pages_of_pairs": (pages_of_pairs, CLEAR),
@@ -95,6 +116,8 @@ ROWS: dict[str, tuple[Callable[..., Crowd], float]] = {
     "careless_pages": (careless_pages, CLEAR),
     "pairs_overlapping": (pairs, OVERLAPPING),
     "sorted_pages_overlapping": (sorted_pages, OVERLAPPING),
+    "pairs_alone": (pairs, None),
+    "grades_alone": (grades, None),
 }
 
 
@@ -109,17 +132,24 @@ class Found(NamedTuple):
     base: float
 
 
-def fitted(make: Callable[..., Crowd], separation: float, seed: int) -> Found:
+def fitted(make: Callable[..., Crowd], separation: float | None, seed: int) -> Found:
     """Simulate a data set, fit it, and compare with the truth."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(CLUSTERS, size=ITEMS)
-    features = separation * CORNERS[truth] + rng.standard_normal((ITEMS, 2))
+    features, most = None, None
+    if separation is not None:
+        features, most = separation * CORNERS[truth] + rng.standard_normal((ITEMS, 2)), 6
     crowd = make(truth, rng, seed)
-    result = cluster(features, **crowd.answers, num_clusters=6, seed=seed, progress=False)
+    result = cluster(features, **crowd.answers, num_clusters=most, seed=seed, progress=False)
     table = result.workers
     if isinstance(result.model.annotators, SortedPages):
         ends = [pair_rates(table[f"accuracy_{end}"], CLUSTERS) for end in ("lower", "upper")]
         intervals = list(zip(*ends, strict=True))
+    elif isinstance(result.model.annotators, GradedAnswers):
+        intervals = [
+            (table[f"{share}_lower"], table[f"{share}_upper"])
+            for share in ("grades_4_3", "grades_1_0")
+        ]
     else:
         intervals = [
             (table[f"{rate}_lower"], table[f"{rate}_upper"])
@@ -130,9 +160,9 @@ def fitted(make: Callable[..., Crowd], separation: float, seed: int) -> Found:
         np.asarray((lower <= rate) & (rate <= upper))
         for rate, (lower, upper) in zip(true, intervals, strict=True)
     ]
-    left, right = np.triu_indices(ITEMS, 1)
-    probabilities = result.probabilities
-    same = (probabilities[left] * probabilities[right]).sum(1).clip(1e-6, 1 - 1e-6)
+    ids = result.data.item_ids
+    left, right = (ids.to_numpy()[end] for end in np.triu_indices(len(ids), 1))
+    same = np.clip(result.same_cluster_probability(left, right), 1e-6, 1 - 1e-6)
     is_same = truth[left] == truth[right]
     share = is_same.mean()
     return Found(

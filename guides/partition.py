@@ -21,7 +21,12 @@ from pyro_crowdclust.annotators import GradedAnswers, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, ConjugatePosterior, FullPlate, Point
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.families import Categorical, natural_at_mean
+from pyro_crowdclust.families import (
+    Categorical,
+    PosteriorSummary,
+    beta_summary,
+    natural_at_mean,
+)
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models.answered_partition import (
@@ -33,6 +38,8 @@ from pyro_crowdclust.partitions import AskedPairs, share_together, sweep
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
 _FIRST_ROUNDS = 30
+# Sweeps of every partition that training could begin with.
+_SETTLING = 4
 # The prior of the workers is learned as if so many stood for the prior that was given.
 _PSEUDO_WORKERS = 2.0
 # Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
@@ -100,12 +107,54 @@ class PartitionGuide(nn.Module):
             said = pairs.total(self._log_answers(batch))
             looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
         same = float((looks @ level).mean())
-        labels = self.model.prior.first_partition(shares, same, pairs, generator)
-        together = pairs.together(labels)
-        if bool(together.any()) and self.model.num_looks == 2:
-            self._move_workers(nn.functional.one_hot(together.long(), 2).double(), pairs, batch)
+        prior = self.model.prior
+        candidates = prior.first_partitions(shares, same, pairs, generator)
+        settled = [self._settled(labels, looks, pairs, batch) for labels in candidates]
+        _, labels, states = max(settled, key=lambda one: one[0])
+        for name, natural_parameters in states.items():
+            self.posteriors[name].set_natural_parameters(natural_parameters)
         self.draws.copy_(labels.expand_as(self.draws))
         self.steps.fill_(1)
+
+    def _settled(
+        self,
+        labels: Int[Tensor, " item"],
+        looks: Float[Tensor, "pair look"],
+        pairs: AskedPairs,
+        batch: Batch,
+    ) -> tuple[float, Int[Tensor, " item"], dict[str, Tensor]]:
+        """The bound of a partition after some sweeps, it, and the workers' posteriors there."""
+        for _ in range(_SETTLING):
+            # Where nobody is together yet, what pairs look like is all there is.
+            if bool(pairs.together(labels).any()):
+                looks = self._looks(labels, pairs, batch)
+            self._move_workers(looks, pairs, batch)
+            different, same = self._relations(pairs, batch)
+            labels, _ = sweep(labels, pairs, same - different, self.model.prior)
+        different, same = self._relations(pairs, batch)
+        bound = float(torch.where(pairs.together(labels), same, different).sum())
+        bound += float(self.model.prior.log_prob(labels, pairs))
+        for name, prior in self.model.annotators.priors().items():
+            posterior = self.posteriors[name].distribution()
+            bound -= float(posterior.divergence(prior.distribution()))
+        names = self.model.annotators.priors()
+        states = {name: self.posteriors[name].natural_parameters.clone() for name in names}
+        return bound, labels, states
+
+    def _looks(
+        self, labels: Int[Tensor, " item"], pairs: AskedPairs, batch: Batch
+    ) -> Float[Tensor, "pair look"]:
+        """q(y) of every pair."""
+        said = pairs.total(self._log_answers(batch))
+        return (said + self._means()[0][pairs.together(labels).long()]).softmax(1)
+
+    def _relations(
+        self, pairs: AskedPairs, batch: Batch
+    ) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
+        """``log p(answers | different)`` and ``log p(answers | same)`` of every pair."""
+        said = pairs.total(self._log_answers(batch))
+        different, same = (torch.logsumexp(said + row, 1) for row in self._means()[0])
+        return different, same
 
     def _log_answers(self, batch: Batch) -> Float[Tensor, "answer look"]:
         """``E_q[log p(L | y)]`` of every answer."""
@@ -128,8 +177,7 @@ class PartitionGuide(nn.Module):
     def _draw(self, batch: Batch) -> None:
         """One sweep over the items; what the priors learn from it."""
         pairs = asked_pairs(batch)
-        said = pairs.total(self._log_answers(batch))
-        different, same = (torch.logsumexp(said + row, 1) for row in self._means()[0])
+        different, same = self._relations(pairs, batch)
         labels, choices = sweep(self.labels, pairs, same - different, self.model.prior)
         self.draws[int(self.steps) % len(self.draws)] = labels
         self.steps += 1
@@ -203,10 +251,43 @@ class PartitionGuide(nn.Module):
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
-        """Posterior of every worker's rates, such as sensitivity and specificity."""
-        if isinstance(self.model.annotators, GradedAnswers):
-            return self.model.annotators.summary(self.posteriors, interval)
-        return summarize_workers(self.model.annotators, self.posteriors, interval)
+        """Posterior of every worker's rates, such as sensitivity and specificity.
+
+        Those of two coins are of pairs that are the same or different, whatever these look like:
+        with s the share of such pairs that look as they are, sensitivity alpha and specificity beta
+        of looks, ``s alpha + (1 - s) (1 - beta)``. Intervals are those of Betas with its moments.
+        """
+        annotators = self.model.annotators
+        if isinstance(annotators, GradedAnswers):
+            return annotators.summary(self.posteriors, interval)
+        found = summarize_workers(annotators, self.posteriors, interval)
+        if found is None or set(annotators.priors()) != {"sensitivity", "specificity"}:
+            return found
+        looks = self.posteriors["looks"].summary(interval)
+        sensitivity, specificity = (found.rates[n] for n in ("sensitivity", "specificity"))
+        rates = {
+            "sensitivity": _mixed(looks, (1, 1), sensitivity, specificity, interval),
+            "specificity": _mixed(looks, (0, 0), specificity, sensitivity, interval),
+        }
+        return WorkerSummary(rates, found.weight, found.weight_sd)
+
+
+def _mixed(
+    looks: PosteriorSummary,
+    place: tuple[int, int],
+    right: PosteriorSummary,
+    other: PosteriorSummary,
+    interval: float,
+) -> PosteriorSummary:
+    """``s a + (1 - s) (1 - b)`` of independent s, a, b: a Beta of its mean and variance."""
+    share, spread = looks.mean[place], looks.sd[place] ** 2
+    wrong = 1 - other.mean
+    mean = share * right.mean + (1 - share) * wrong
+    square = (share**2 + spread) * (right.mean**2 + right.sd**2)
+    square = square + 2 * (share - share**2 - spread) * right.mean * wrong
+    square = square + ((1 - share) ** 2 + spread) * (wrong**2 + other.sd**2)
+    strength = mean * (1 - mean) / (square - mean**2) - 1
+    return beta_summary(strength * mean, strength * (1 - mean), interval)
 
 
 def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:

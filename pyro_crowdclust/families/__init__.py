@@ -40,7 +40,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
 from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
-from pyro_crowdclust.families.summaries import PosteriorSummary
+from pyro_crowdclust.families.summaries import PosteriorSummary, beta_summary
 
 REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet": Dirichlet(4),
@@ -88,6 +88,7 @@ __all__ = [
     "PosteriorSummary",
     "ProductFamily",
     "RegressionParameters",
+    "beta_summary",
     "natural_at_mean",
     "softmax_without_denormals",
 ]

@@ -6,7 +6,7 @@ from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import ManySmall, PartitionPrior, PitmanYor
 from pyro_crowdclust.partitions.site import AskedPartition
-from pyro_crowdclust.partitions.starts import spectral_partition
+from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "PitmanYor",
     "consensus",
     "share_together",
-    "spectral_partition",
+    "spectral_partitions",
     "sweep",
 ]

@@ -18,7 +18,7 @@ from torch.autograd.functional import hessian, jacobian
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
-from pyro_crowdclust.partitions.starts import spectral_partition
+from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
 
@@ -40,14 +40,17 @@ class PartitionPrior(Protocol):
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """``log p(z)``, perhaps up to a constant."""
 
-    def first_partition(
+    def first_partitions(
         self,
         shares: Float[Tensor, " pair"],
         same: float,
         pairs: AskedPairs,
         generator: torch.Generator,
-    ) -> Int[Tensor, " item"]:
-        """Where to begin, given shares of "same" and how many of the asked pairs are it."""
+    ) -> list[Int[Tensor, " item"]]:
+        """Where to begin, given shares of "same" and how many of the asked pairs are it.
+
+        Of several the one with the best bound is taken, after some sweeps.
+        """
 
 
 @described
@@ -119,15 +122,15 @@ class PitmanYor(nn.Module):
         self.discount.copy_(start[0].sigmoid())
         self.concentration.copy_(start[1].exp())
 
-    def first_partition(
+    def first_partitions(
         self,
         shares: Float[Tensor, " pair"],
         same: float,
         pairs: AskedPairs,
         generator: torch.Generator,
-    ) -> Int[Tensor, " item"]:
-        """That of the spectrum of the shares."""
-        return spectral_partition(shares, pairs, generator)
+    ) -> list[Int[Tensor, " item"]]:
+        """Those of the spectrum of the shares."""
+        return spectral_partitions(shares, pairs, generator)
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
@@ -222,16 +225,16 @@ class ManySmall(nn.Module):
         return odds / (1 + odds.sum(1, keepdim=True))
 
     @torch.no_grad()
-    def first_partition(
+    def first_partitions(
         self,
         shares: Float[Tensor, " pair"],
         same: float,
         pairs: AskedPairs,
         generator: torch.Generator,
-    ) -> Int[Tensor, " item"]:
+    ) -> list[Int[Tensor, " item"]]:
         """Everybody alone, with the odds of an asked pair."""
         self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)
-        return torch.arange(pairs.num_items)
+        return [torch.arange(pairs.num_items)]
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """Besag's pseudo-likelihood of the partition, ``sum_i log p(z_i | rest)``."""

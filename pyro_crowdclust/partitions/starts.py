@@ -1,4 +1,4 @@
-"""A first partition of few large clusters, by the spectrum of the answers."""
+"""First partitions into few large clusters, by the spectrum of the answers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# Eigenvectors that are looked at, which is also the largest number of clusters.
-_MOST = 20
+# Eigenvectors that are looked at, which is also the largest number of clusters; of so many gaps,
+# and all numbers up to this one.
+_MOST, _GAPS, _SMALL = 20, 3, 6
 
 
-def spectral_partition(
+def spectral_partitions(
     shares: Float[Tensor, " pair"], pairs: AskedPairs, generator: torch.Generator
-) -> Int[Tensor, " item"]:
-    """Spectral clustering of shares of "same", the number of clusters at the largest gap.
+) -> list[Int[Tensor, " item"]]:
+    """Spectral clusterings of shares of "same", by several numbers of clusters.
 
     The eigenvectors of ``D^-1/2 A D^-1/2`` (Ng, Jordan and Weiss 2001), with A the share of "same"
     of every pair, 0 where nobody was asked, and D its row sums, to which a tenth of their mean is
-    added for items of which little is known (Amini et al. 2013). The graph is sparse.
+    added for items of which little is known (Amini et al. 2013). The graph is sparse. The numbers
+    are those at the largest gaps between eigenvalues, and all small ones.
 
     Parameters
     ----------
@@ -30,6 +32,10 @@ def spectral_partition(
         The pairs.
     generator
         Seeds k-means.
+
+    Returns
+    -------
+    Labels of every partition; first that of the largest gap.
     """
     # They take long to load.
     from scipy import sparse
@@ -37,6 +43,9 @@ def spectral_partition(
     from sklearn.cluster import KMeans
 
     num_items = pairs.num_items
+    most = min(_MOST + 1, num_items - 1)
+    if most < 3:
+        return [torch.zeros(num_items, dtype=torch.int64)]
     ends = pairs.left.numpy(), pairs.right.numpy()
     half = sparse.coo_array((shares.numpy(), ends), (num_items, num_items))
     affinity = (half + half.T).tocsr()
@@ -44,16 +53,17 @@ def spectral_partition(
     scale = sparse.dia_array(
         ((degrees + 0.1 * degrees.mean() + 1e-12)[None] ** -0.5, [0]), (num_items, num_items)
     )
-    most = min(_MOST + 1, num_items - 1)
-    if most < 3:
-        return torch.zeros(num_items, dtype=torch.int64)
     seed = int(torch.randint(2**31, (), generator=generator))
     first = np.random.default_rng(seed).normal(size=num_items)
     values, vectors = eigsh(scale @ affinity @ scale, k=most, which="LA", v0=first)
     values, vectors = values[::-1], vectors[:, ::-1]
     # A cluster more is a gap of the values; the first value is that of all items together.
-    number = 2 + int(np.argmax(values[1:-1] - values[2:]))
-    rows = vectors[:, :number]
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    found = KMeans(number, n_init=5, random_state=seed).fit_predict(rows)
-    return torch.as_tensor(found, dtype=torch.int64)
+    by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")
+    numbers = dict.fromkeys([*by_gap[:_GAPS].tolist(), *range(2, _SMALL + 1)])
+    found = []
+    for number in (number for number in numbers if number < most):
+        rows = vectors[:, :number]
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        labels = KMeans(number, n_init=5, random_state=seed).fit_predict(rows)
+        found.append(torch.as_tensor(labels, dtype=torch.int64))
+    return found

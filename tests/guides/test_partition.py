@@ -65,6 +65,26 @@ def test_workers_are_those_of_the_simulation(result):
         assert np.abs(workers[name] - truth).max() < 0.07
 
 
+def test_rates_of_workers_are_those_of_draws(result):
+    """Of pairs that are the same, whatever they look like."""
+    torch.manual_seed(0)
+    sites = {
+        name: posterior.distribution().real_draws(20_000).value
+        for name, posterior in result.guide.posteriors.items()
+    }
+    alpha, beta, looks = (sites[name] for name in ("sensitivity", "specificity", "looks"))
+    sensitivity = looks[:, 1, 1:] * alpha + looks[:, 1, :1] * (1 - beta)
+    specificity = looks[:, 0, :1] * beta + looks[:, 0, 1:] * (1 - alpha)
+    for name, draws in (("sensitivity", sensitivity), ("specificity", specificity)):
+        table = result.workers
+        np.testing.assert_allclose(table[name], draws.mean(0), atol=0.002)
+        np.testing.assert_allclose(table[f"{name}_sd"], draws.std(0), rtol=0.03)
+        inside = (draws >= torch.tensor(table[f"{name}_lower"].to_numpy())) & (
+            draws <= torch.tensor(table[f"{name}_upper"].to_numpy())
+        )
+        np.testing.assert_allclose(inside.double().mean(0), 0.9, atol=0.02)
+
+
 def test_bound_is_its_closed_form(result):
     """The looks summed out by hand; what is left are KLs of Betas."""
     guide, model = result.guide, result.model
@@ -139,7 +159,8 @@ def test_grades_find_clusters_and_thresholds():
     options = {"batch_size": None, "step_size": 0.3, "epochs": 15, "progress": False}
     found = fit(model, PartitionGuide(model, 60, 8), data, dtype=torch.float64, **options)
     assert clustering_accuracy(LARGE, found.assignments) > 0.97
-    assert found.workers["grades_4_3"].tolist()[0] > 0.6 > 0.2 > found.workers["grades_4_3"][1]
+    highest = found.workers["grades_4_3"].to_numpy()
+    assert highest[0] > 0.4 > 0.2 > highest[1]
     assert found.workers["weight"].between(1, 30).all()
 
 
