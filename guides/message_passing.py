@@ -36,6 +36,9 @@ from pyro_crowdclust.mixture import Ownership, observed_latent
 from pyro_crowdclust.networks import GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
+# Items whose observed moments are in memory at a time, where q of many items is asked for.
+_ROWS = 4096
+
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
@@ -113,6 +116,7 @@ class MessagePassingGuide(ConjugateGuide):
         assert batch.features is not None  # as the model has checked
         if self.recognition is None:
             family = components.family_of_rows(batch.has_gaps)
+            theta = self.model.feature_weight * theta
             observed = observed_latent(components, self.model.emission, batch)
         else:
             family, theta = components.latent_family, components.latent_statistics(theta)
@@ -185,7 +189,33 @@ class MessagePassingGuide(ConjugateGuide):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z) and q(x) of a batch, with the messages of the answers that it holds."""
+        alone = self.recognition is None and not self.model.supervision.couples_items
+        if alone and len(batch.items) > _ROWS:
+            return self._infer_in_parts(batch, *self.mean_globals())
         return self._local(batch, *self.mean_globals())
+
+    def _infer_in_parts(
+        self,
+        batch: Batch,
+        weights: Tensor,
+        theta: Tensor,
+        rates: dict[str, Tensor],
+        labels: dict[str, Tensor],
+    ) -> LocalPosterior:
+        """The same for many items on observed features, whose moments take the most memory."""
+        parts = (batch.features_of_rows(at, at + _ROWS) for at in range(0, len(batch.items), _ROWS))
+        logits = torch.cat(
+            [self._conditionals(part, weights, theta, labels).first_logits() for part in parts]
+        )
+        sites = sites_of(self.model.annotators, self._together(labels)) if rates else None
+        if sites is None or not sites.in_batch(batch):
+            return LocalPosterior(logits, None)
+        coupling = sites.coupling(rates, batch, logits.dtype)
+        asked = logits[: coupling.num_items]
+        q = LocalPosterior(asked, None).assignments
+        _, heard = self.solver.exchange(asked, asked, q, coupling)
+        asked += coupling.messages(heard, last=True)
+        return LocalPosterior(logits, None)
 
     def start_at_partition(
         self,

@@ -75,12 +75,17 @@ class SemiCrowdsourcedMixture(nn.Module):
         Clusters own components: an ``Ownership`` of as many components as there are; z is then the
         component of an item, and answers say which components are one cluster. None: every
         component is a cluster.
+    feature_weight
+        tau in (0, 1]: observed features enter by ``p(x | z)^tau``, a power likelihood (Miller and
+        Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not what the
+        components say, as is the rule, are trusted less. ELBOs of different tau cannot be compared.
 
     Raises
     ------
     ValueError
         If weights and components disagree about the number of clusters, if components of discrete
-        features are to be on latents, or if z is to be summed out where that is not possible.
+        features are to be on latents, if z is to be summed out where that is not possible, or for
+        a weight of features outside (0, 1], or of features that are not observed by components.
 
     Examples
     --------
@@ -105,6 +110,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         supervision: Supervision | None = None,
         sum_out_assignments: torch.dtype | None = None,
         ownership: Ownership | None = None,
+        feature_weight: float = 1.0,
     ) -> None:
         super().__init__()
         self.weights = weights
@@ -118,6 +124,11 @@ class SemiCrowdsourcedMixture(nn.Module):
                 f"the ownership is of {ownership.num_components} components, but there are "
                 f"{weights.num_clusters}: give both the same number"
             )
+        if not 0 < feature_weight <= 1 or (feature_weight < 1 and not self._on_features):
+            raise ValueError(
+                f"feature_weight is {feature_weight}, but must be in (0, 1], and 1 behind networks"
+            )
+        self.feature_weight = feature_weight
         self.sum_out_assignments = sum_out_assignments
         sums_out = sum_out_assignments is not None
         check_parts(weights, components, self.supervision, self.emission, sums_out)
@@ -130,8 +141,12 @@ class SemiCrowdsourcedMixture(nn.Module):
     @property
     def takes_gaps(self) -> bool:
         """Whether missing features are integrated out: of components on the features."""
-        on_features = self.emission.observes_latent and not self.emission.mixes_features
-        return on_features and self.components.family.takes_gaps
+        whole = self.emission.mixes_features or self.feature_weight < 1
+        return self._on_features and not whole and self.components.family.takes_gaps
+
+    @property
+    def _on_features(self) -> bool:
+        return self.emission.observes_latent
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
@@ -171,6 +186,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         log_weights, theta, labels = sample_mixture(self)
+        if self.feature_weight < 1 and batch.features is not None:
+            theta = self.feature_weight * theta
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
                 sample_summed_out(self, log_weights, theta, labels, batch)

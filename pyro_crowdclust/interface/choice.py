@@ -15,15 +15,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.interface.forms import Form, forms_for
+from pyro_crowdclust.interface.forms import Form, forms_for, weighted
+from pyro_crowdclust.interface.held_out import connected_items, some_items
+from pyro_crowdclust.interface.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.recipe import Recipe
-from pyro_crowdclust.interface.search import Search
+from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
-from pyro_crowdclust.starts import AnswersStart, TrustingStart
+from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
+from pyro_crowdclust.training import robbins_monro
 
+# Where a fit to some of the items has found the clusters, a few small steps on all are enough.
+AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40)
 
 
@@ -51,6 +57,8 @@ class Choice:
         Candidates run on so many items, those with answers first.
     best_forms
         Of so many forms other numbers of components are tried.
+    part_items
+        The chosen candidate is fitted to so many items first where all of them need minibatches.
     """
 
     data: CrowdData
@@ -61,6 +69,7 @@ class Choice:
     num_splits: int = 3
     max_items: int = 2000
     best_forms: int = 2
+    part_items: int = 5000
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
         """Try the candidates; the recipe of the best on all data, and how it was chosen.
@@ -72,9 +81,9 @@ class Choice:
         progress
             Show which candidate is being tried.
         """
-        return self._found(Search(self, seed, progress))
+        return self._found(Search(self, seed, progress))[1:]
 
-    def _found(self, search: Search) -> tuple[Recipe, Chosen]:
+    def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
         best, reason = search.best()
         table = pd.DataFrame(
             {
@@ -85,6 +94,7 @@ class Choice:
                 "held_out": [
                     np.nan if trial.held_out is None else trial.score for trial in search.trials
                 ],
+                "feature_weight": [trial.feature_weight for trial in search.trials],
                 "clusters": [trial.clusters for trial in search.trials],
                 "seconds": [trial.seconds for trial in search.trials],
                 "chosen": [trial is best for trial in search.trials],
@@ -92,7 +102,7 @@ class Choice:
         )
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self.data, best.num_components)
-        return recipe, Chosen(table, reason, chance)
+        return best, recipe, Chosen(table, reason, chance)
 
     def fit(
         self, *, num_starts: int = 3, seed: int = 0, progress: bool = True, **changes: Any
@@ -117,21 +127,47 @@ class Choice:
         if num_starts < 1:
             raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
         search = Search(self, seed, progress)
-        recipe, chosen = self._found(search)
-        options = recipe.options | {"progress": progress} | changes
-        parts = recipe.model, recipe.guide, self.data
+        best, recipe, chosen = self._found(search)
+        options = {"progress": progress} | changes
         if search.interrupted:
-            fitted = fit(*parts, seed=seed, **options)
+            fitted = recipe.fit(seed=seed, **options)
             reason = "interrupted by the user while candidates were tried: the best so far"
             return replace(fitted, chosen=chosen, stop_reason=reason)
-        if "initialize" not in options:  # the guide has a start of its own
-            return replace(fit(*parts, seed=seed, **options), chosen=chosen)
-        fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
-        if self.data.answers is not None and "initialize" not in changes:
-            options["initialize"] = _OrFeatures(AnswersStart())
-            fits.append(fit(*parts, seed=seed, **options))
-        best = fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
-        return replace(best, chosen=chosen)
+        if recipe.options["batch_size"] is not None and "initialize" not in options:
+            start = self._start_of_part(best, recipe, num_starts, seed, options)
+            options = AFTER_PART | {"initialize": start} | options
+            fitted = recipe.fit(seed=seed, **options)
+        else:
+            fitted = _best_of_starts(recipe, num_starts, seed, options)
+        fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
+        return with_overlaps_joined(fitted) if self.data.answers is None else fitted
+
+    def _start_of_part(
+        self, best: Trial, recipe: Recipe, num_starts: int, seed: int, options: dict[str, Any]
+    ) -> FittedStart:
+        """Where a fit to some of the items ends: with all of them it would take many epochs."""
+        generator = torch.Generator().manual_seed(seed)
+        part = some_items(self.data, connected_items(self.data, self.part_items, generator))
+        fitted = _best_of_starts(
+            best.form.recipe(part, best.num_components, recipe.model.emission),
+            num_starts,
+            seed,
+            options,
+        )
+        return FittedStart(fitted.model, fitted.guide, part.num_items)
+
+
+def _best_of_starts(recipe: Recipe, num_starts: int, seed: int, changes: dict[str, Any]) -> Fitted:
+    """The fit with the largest ELBO of several starts from features, and one from answers."""
+    options = recipe.options | changes
+    if "initialize" not in options:  # the guide has a start of its own
+        return recipe.fit(seed=seed, **changes)
+    parts = recipe.model, recipe.guide, recipe.data
+    fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
+    if recipe.data.answers is not None and "initialize" not in changes:
+        options["initialize"] = _OrFeatures(AnswersStart())
+        fits.append(fit(*parts, seed=seed, **options))
+    return fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.coordinates import (
     standardized,
 )
 from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
+from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.mixture import (
     Components,
     DiagonalGaussianComponents,
@@ -39,6 +40,10 @@ MOST_FULL = 50
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
 FIRST_SCALE = 0.2
+MINIBATCHES: dict[str, Any] = {
+    **{"epochs": 20, "batch_size": 1024, "stopping": Stopping(tolerance=1e-3)},
+    **{"step_size": robbins_monro(0.5, delay=20.0)},
+}
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 
@@ -118,15 +123,12 @@ def mixture_recipe(
     if data.num_items * made.family.size <= FULL_BATCH_NUMBERS:
         options |= {"batch_size": None, "step_size": 1.0}
     else:
-        options |= {
-            **{"epochs": 20, "batch_size": 1024, "stopping": Stopping(tolerance=1e-3)},
-            **{"step_size": robbins_monro(0.5, delay=20.0)},
-        }
+        options |= MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
     if model.ownership is not None:
         options["callbacks"].append(OwnershipMoves())
     options["initialize"] = TrustingStart()
-    return Recipe(model, MessagePassingGuide(model), data, options)
+    return Recipe(model, MessagePassingGuide(model), unrounded(data), options)
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
@@ -137,12 +139,33 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
         **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
         **{"batch_size": None, "step_size": 0.5},
     }
+    if len(data.annotated_items) * num_clusters * dim > FULL_BATCH_NUMBERS:
+        options |= MINIBATCHES
     return Recipe(model, PairRegressionGuide(model), data, options)
 
 
 def _annotators(data: CrowdData) -> TwoCoin:
     """Better than chance before the first answer is compared with another."""
     return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+
+
+def weighted(result: Fitted, feature_weight: float) -> Fitted:
+    """The result of a mixture, read with features that count less than they did in the fit."""
+    model = result.model
+    if feature_weight == 1:
+        return result
+    other = SemiCrowdsourcedMixture(
+        model.weights,
+        model.components,
+        model.emission,
+        model.annotators,
+        sum_out_assignments=model.sum_out_assignments,
+        ownership=model.ownership,
+        feature_weight=feature_weight,
+    )
+    guide = MessagePassingGuide(other)
+    guide.posteriors.load_state_dict(result.guide.posteriors.state_dict())
+    return replace(result, model=other, guide=guide)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

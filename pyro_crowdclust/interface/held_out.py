@@ -46,6 +46,40 @@ def some_items(
     return part
 
 
+def connected_items(
+    data: CrowdData, number: int, generator: torch.Generator
+) -> Int[Tensor, " item"]:
+    """Positions of so many items, at most three quarters of them for their answers, sorted.
+
+    These grow along answers from items at random, so that there are answers between them; the
+    others are drawn from all that are left.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 8], "right": [9, 4], "worker": ["a", "a"], "label": [1, 1]}
+    >>> items = connected_items(CrowdData(torch.eye(10), pairs), 4, torch.Generator())
+    >>> bool({0, 9} <= set(items.tolist()) or {4, 8} <= set(items.tolist()))
+    True
+    """
+    order = torch.rand(data.num_items, generator=generator)
+    if data.answers is not None:
+        left, right = data.answers.left, data.answers.right
+        reached = torch.zeros(data.num_items, dtype=torch.bool)
+        asked = torch.cat([left, right]).unique()
+        wanted = min(3 * number // 4, len(asked))
+        while (count := int(reached.sum())) < wanted:
+            beside = torch.cat([right[reached[left]], left[reached[right]]]).unique()
+            beside = beside[~reached[beside]]
+            if not len(beside):
+                rest = asked[~reached[asked]]
+                some = 1 + wanted // 100
+                beside = rest[torch.randperm(len(rest), generator=generator)[:some]]
+            some = wanted - count
+            reached[beside[torch.randperm(len(beside), generator=generator)[:some]]] = True
+        order[reached] -= 1
+    return order.argsort()[:number].sort().values
+
+
 @dataclass(frozen=True)
 class Split:
     """Data without the answers about some items, and those answers.

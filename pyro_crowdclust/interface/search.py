@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.forms import Form
-from pyro_crowdclust.interface.held_out import some_items, split
+from pyro_crowdclust.interface.forms import Form, weighted
+from pyro_crowdclust.interface.held_out import Split, connected_items, some_items, split
 from pyro_crowdclust.training import Stopping
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
+# Features may count so much, from as they are to next to nothing: no model is the truth, and that
+# of many features is the surest of itself.
+WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08)
 
 
 class Plan(Protocol):
@@ -52,8 +55,9 @@ class Trial:
         The candidate.
     elbo
         Nats an item, in the units of the features; NaN of a form that has no density of them.
-    held_out
-        Log-probability of every held-out answer; None without answers.
+    by_weight
+        Log-probability of every held-out answer, a row for every weight of the features that the
+        form can have (``WEIGHTS``); None without answers.
     clusters
         In use.
     seconds
@@ -63,9 +67,19 @@ class Trial:
     form: Form
     num_components: int
     elbo: float
-    held_out: np.ndarray | None
+    by_weight: np.ndarray | None
     clusters: int
     seconds: float
+
+    @property
+    def feature_weight(self) -> float:
+        """The weight of the features that predicts the held-out answers best; 1 without any."""
+        return 1.0 if self.by_weight is None else WEIGHTS[self.by_weight.mean(1).argmax()]
+
+    @property
+    def held_out(self) -> np.ndarray | None:
+        """Log-probability of every held-out answer at this weight; None without answers."""
+        return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
 
     @property
     def answers(self) -> np.ndarray:
@@ -87,7 +101,7 @@ class Search:
         generator = torch.Generator().manual_seed(seed)
         data = choice.data
         if data.num_items > choice.max_items:
-            data = some_items(data, _asked_first(data, choice.max_items, generator))
+            data = some_items(data, connected_items(data, choice.max_items, generator))
         splits = []
         if data.answers is not None:
             made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
@@ -161,7 +175,7 @@ class Search:
             form,
             num_components,
             result.elbo / self.data.num_items + volume if form.of_features else np.nan,
-            None if one is None else one.log_probability(result),
+            None if one is None else self.at_weights(form, one, result),
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,
         )
@@ -169,6 +183,12 @@ class Search:
             self.trials.append(trial)
         self.bar.update()
         return trial
+
+    @staticmethod
+    def at_weights(form: Form, one: Split, result: Fitted) -> np.ndarray:
+        """What the held-out answers are worth to the result at every weight of the features."""
+        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
+        return np.stack([one.log_probability(weighted(result, weight)) for weight in weights])
 
     def by_answers(self) -> tuple[Trial, str]:
         """The candidate with the largest ELBO of those that answers cannot tell from the best."""
@@ -178,16 +198,21 @@ class Search:
                 break
             for trial in rivals:
                 again = self.try_out(trial.form, trial.num_components, number)
-                both = np.concatenate([trial.answers, again.answers])
+                found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
+                both = np.concatenate(found, 1)
                 seconds = trial.seconds + again.seconds
                 place = self.trials.index(trial)
-                self.trials[place] = replace(trial, held_out=both, seconds=seconds)
+                self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
         rivals = self.rivals()
-        best = max(rivals, key=lambda trial: (not np.isnan(trial.elbo), trial.elbo, trial.score))
+        first = max(rivals, key=lambda trial: trial.score)
+        alike = [one for one in rivals if one.form.of_features == first.form.of_features]
+        best = max(alike, key=lambda trial: trial.elbo) if first.form.of_features else first
         said = f"answers about held-out items are predicted at {best.score:.3f} nats an answer"
         if len(rivals) == 1:
             return best, f"{said}, better than by any other candidate"
-        return best, f"{said}; of {len(rivals)} candidates that do as well it has the largest ELBO"
+        if not first.form.of_features:
+            return best, f"{said}; {len(rivals) - 1} others do about as well"
+        return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
 
     def rivals(self) -> list[Trial]:
         """Trials on as many splits as the best, not clearly worse than it."""
@@ -207,13 +232,3 @@ class Search:
         difference = best.answers - trial.answers
         sums = np.bincount(blocks, difference - difference.mean())
         return float(np.sqrt(np.square(sums).sum()) / len(difference))
-
-
-def _asked_first(data: CrowdData, number: int, generator: torch.Generator) -> torch.Tensor:
-    """Positions of so many items, at most half of them for their answers, the others at random."""
-    order = torch.rand(data.num_items, generator=generator)
-    if data.answers is not None:
-        asked = torch.cat([data.answers.left, data.answers.right]).unique()
-        asked = asked[torch.randperm(len(asked), generator=generator)[: 3 * number // 4]]
-        order[asked] -= 1
-    return order.argsort()[:number].sort().values

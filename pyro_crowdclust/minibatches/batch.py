@@ -122,6 +122,28 @@ class Batch:
         paired = torch.arange(self.items.shape[0], device=self.items.device) < self.num_paired
         return paired if self.known is None else paired | (self.known >= 0)
 
+    def features_of_rows(self, first: int, last: int) -> Batch:
+        """Some of the items with what is known of each, without answers, pages and links."""
+        rows = slice(first, last)
+        return dataclasses.replace(
+            self,
+            features=None if self.features is None else self.features[rows],
+            items=self.items[rows],
+            item_weight=self.item_weight[rows],
+            known=None if self.known is None else self.known[rows],
+            left=self.left[:0],
+            right=self.right[:0],
+            worker=self.worker[:0],
+            label=self.label[:0],
+            pair_weight=self.pair_weight[:0],
+            num_paired=0,
+            class_labels=None,
+            neighbors=None,
+            part=None,
+            pages=None,
+            asked=None,
+        )
+
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:
         """Standard normal numbers in the shape of ``value``.
 

@@ -8,6 +8,7 @@ from pyro_crowdclust.starts.answers import (
 )
 from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.neighbors import NeighborPartition
+from pyro_crowdclust.starts.other_fits import FittedStart
 from pyro_crowdclust.starts.partitions import (
     KMeansStart,
     LabeledStart,
@@ -23,6 +24,7 @@ from pyro_crowdclust.starts.principal_components import (
 __all__ = [
     "AnswersStart",
     "ClassesStart",
+    "FittedStart",
     "KMeansStart",
     "LabeledStart",
     "MixtureStart",

@@ -12,8 +12,10 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
 from pyro_crowdclust.interface.choice import Choice
-from pyro_crowdclust.interface.held_out import some_items, split
-from pyro_crowdclust.interface.search import Search, Trial
+from pyro_crowdclust.interface.forms import weighted
+from pyro_crowdclust.interface.held_out import connected_items, some_items, split
+from pyro_crowdclust.interface.rounding import unrounded
+from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.simulation import simulate_pairs
@@ -231,12 +233,64 @@ def test_the_error_of_a_difference_is_that_of_its_items():
     form = choice_for(CrowdData(np.eye(3))).forms[0]
     rng = np.random.default_rng(0)
     better, worse = (
-        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2), 2, 0.0) for _ in range(2)
+        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2)[None], 2, 0.0) for _ in range(2)
     )
     difference = (better.held_out - worse.held_out)[::2]
     expected = difference.std() / np.sqrt(50)
     found = Search.error(better, worse, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
+
+
+def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
+    from pyro_crowdclust.interface import forms
+
+    features, ring = two_rings(400)
+    data = answered(features, ring, 100)
+    plain = small(data, 8, forms=1)
+    # Full batches for 100 items, minibatches for 400.
+    monkeypatch.setattr(forms, "FULL_BATCH_NUMBERS", 2000)
+    choice = dataclasses.replace(plain, part_items=100, max_items=100)
+    result = choice.fit(progress=False)
+    assert len(result.history) <= 3
+    assert result.data is data
+    assert clustering_accuracy(ring, result.assignments) > 0.8
+
+
+def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
+    result, _ = rings
+    table = result.chosen.table
+    assert table["feature_weight"].between(0, 1).all()
+    one = split(result.data, 0.25, torch.Generator().manual_seed(0))
+    form = choice_for(result.data).forms[0]
+    found = Search.at_weights(form, one, weighted(result, 0.5))
+    assert found.shape == (len(WEIGHTS), len(one.held_out.label))
+    half = weighted(result, 0.5)
+    assert half.model.feature_weight == 0.5
+    assert (half.probabilities.max(1) <= result.probabilities.max(1) + 1e-6).mean() > 0.9
+
+
+def test_parts_of_data_hold_answers_that_are_connected():
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 3000, (2, 3000))
+    ends = ends[:, ends[0] != ends[1]]
+    pairs = {"left": ends[0], "right": ends[1], "worker": [0] * ends.shape[1]}
+    data = CrowdData(rng.normal(size=(4000, 1)), pairs | {"label": [1] * ends.shape[1]})
+    items = connected_items(data, 400, torch.Generator().manual_seed(0))
+    assert len(items) == 400
+    assert (items.diff() > 0).all()
+    assert some_items(data, items).num_pairs > 250
+
+
+def test_rounded_numbers_are_spread_over_their_step():
+    rng = np.random.default_rng(0)
+    features = np.stack([rng.normal(size=200).round(1), rng.normal(size=200)], 1)
+    spread = unrounded(CrowdData(features)).features
+    away = spread - features
+    assert np.abs(away[:, 0]).max() <= 0.05 + 1e-9
+    assert away[:, 0].std() == pytest.approx(0.1 / np.sqrt(12), rel=0.1)
+    assert (away[:, 1] == 0).all()
+    fine = CrowdData(features[:, 1:])
+    assert unrounded(fine) is fine
 
 
 def test_the_estimator_chooses_too():
