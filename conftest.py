@@ -2,18 +2,27 @@
 
 from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pyro
 import pytest
+from array_shapes import begin_test
+from jaxtyping import install_import_hook
 
-import pyro_crowdclust
+# Arrays are compared with the shapes in the signatures of whatever a test calls.
+with install_import_hook("pyro_crowdclust", "array_shapes.check_arrays"):
+    import pyro_crowdclust
 
-for room in iter_modules(pyro_crowdclust.__path__, "pyro_crowdclust."):
-    import_module(room.name)
+    for room in walk_packages(pyro_crowdclust.__path__, "pyro_crowdclust."):
+        import_module(room.name)
 
 # Sphinx reads it, in an environment of its own.
 collect_ignore = ["docs/conf.py"]
+
+
+@pytest.fixture(autouse=True)
+def _checked_shapes() -> None:
+    begin_test()
 
 
 @pytest.fixture(autouse=True)

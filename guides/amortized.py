@@ -244,6 +244,7 @@ class AmortizedGuide(nn.Module):
             All answers.
         """
         annotators = self.model.annotators
+        assert batch.label is not None  # only a simulation has none
         statistics = {
             name: torch.zeros_like(prior.natural_parameters).requires_grad_()
             for name, prior in annotators.priors().items()

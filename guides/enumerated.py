@@ -167,7 +167,7 @@ class EnumeratedGuide(nn.Module):
             pairs.log_density(
                 trace_of(poutine.condition(given, data={site.name: z, pairs.name: same}), batch)
             )
-            for same in (torch.ones_like(batch.label), torch.zeros_like(batch.label))
+            for same in (torch.ones_like(batch.pair_weight), torch.zeros_like(batch.pair_weight))
         )
         ratio = (if_same - if_different).to(first)
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)

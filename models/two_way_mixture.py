@@ -161,7 +161,7 @@ class TwoWayMixture(nn.Module):
         return self.family.component(effects, self.regressors)
 
     def given(
-        self, cell: Float[Tensor, "item cell"], effects: Float[Tensor, " size"]
+        self, cell: Float[Tensor, "*value item cell"], effects: Float[Tensor, " size"]
     ) -> ComponentObservation:
         """``p(x | z, u)``."""
         family = self.family.component_family

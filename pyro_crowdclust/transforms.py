@@ -85,8 +85,8 @@ class PowerTransformed(Standardized):
 
 
 def yeo_johnson(
-    x: Float[Tensor, "*batch"], power: Float[Tensor, "*batch"]
-) -> Float[Tensor, "*batch"]:
+    x: Float[Tensor, "*#batch"], power: Float[Tensor, "*#batch"]
+) -> Float[Tensor, "*#batch"]:
     """psi of ``PowerTransformed``.
 
     Examples
@@ -102,8 +102,8 @@ def yeo_johnson(
 
 
 def inverse_yeo_johnson(
-    y: Float[Tensor, "*batch"], power: Float[Tensor, "*batch"]
-) -> Float[Tensor, "*batch"]:
+    y: Float[Tensor, "*#batch"], power: Float[Tensor, "*#batch"]
+) -> Float[Tensor, "*#batch"]:
     """The x of ``yeo_johnson(x, power) = y``; the nearest end of its range where there is none."""
     power = torch.where(y < 0, 2 - power, power)
     safe = torch.where(power == 0, 1.0, power)

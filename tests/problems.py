@@ -21,18 +21,18 @@ NUM_CLUSTERS, DIM, NUM_FEATURES, NUM_WORKERS = 3, 2, 4, 2
 
 
 def some_batch(features: Tensor) -> Batch:
-    """Five items; six answers among the first four, one pair asked three times, both ways round."""
+    """Five items, or others; six answers among four, a pair asked three times, both ways round."""
     return Batch(
         features=features,
-        items=torch.arange(5),
-        item_weight=torch.ones(5),
+        items=torch.arange(len(features)),
+        item_weight=torch.ones(len(features)),
         left=torch.tensor([0, 2, 1, 3, 0, 1]),
         right=torch.tensor([1, 1, 2, 0, 3, 2]),
         worker=torch.tensor([0, 0, 1, 1, 0, 1]),
         label=torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
         pair_weight=torch.ones(6),
         num_paired=4,
-        num_items=5,
+        num_items=len(features),
         num_workers=NUM_WORKERS,
     )
 

@@ -152,6 +152,7 @@ class PairSites:
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PairCoupling:
         annotators = told_of_items(self._annotators, batch)
+        assert batch.label is not None  # only a simulation has none
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
         ends = batch.left, batch.right
@@ -159,6 +160,7 @@ class PairSites:
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         annotators = told_of_items(self._annotators, batch)
+        assert batch.label is not None  # only a simulation has none
         weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         return answer_gain(assignments, batch.left, batch.right, weight)
 

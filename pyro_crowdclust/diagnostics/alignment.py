@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 
 
 def aligned_order(
-    reference: Float[np.ndarray, "item cluster"], probabilities: Float[np.ndarray, "item cluster"]
+    reference: Float[np.ndarray, "item cluster"],
+    probabilities: Float[np.ndarray, "other_item other"],
 ) -> Int[np.ndarray, " cluster"]:
     """The order of the clusters of one fit in which they match those of another best.
 

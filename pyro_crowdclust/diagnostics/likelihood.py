@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from pyro import poutine
 from pyro.poutine import Trace
 from torch import Tensor
@@ -136,7 +136,7 @@ def continuous_sites(
     ]
 
 
-def _flat_support(fn: Any) -> Float[Tensor, "value ..."]:
+def _flat_support(fn: Any) -> Num[Tensor, "value ..."]:
     support = fn.enumerate_support(expand=False)
     return support.reshape(len(support), *fn.event_shape)
 

@@ -67,7 +67,7 @@ class SameCluster(StatisticValued):
 
     def __init__(
         self,
-        assignments: Float[Tensor, "*enumerated item cluster"],
+        assignments: Float[Tensor, "*enumerated item cluster"] | Int[Tensor, "*enumerated item"],
         left: Int[Tensor, " pair"],
         right: Int[Tensor, " pair"],
         num_paired: int,
@@ -95,7 +95,7 @@ class SameCluster(StatisticValued):
             assignments = assignments.to_dense()
         return agreement(assignments[: self._num_paired], *self._ends, self._together)
 
-    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
+    def log_prob(self, value: Float[Tensor, "*agreement"]) -> Float[Tensor, "*agreement"]:
         return torch.zeros_like(value)
 
 
@@ -126,7 +126,7 @@ class EnumeratedAgreement(StatisticValued):
         values = self._probability.new_tensor([0.0, 1.0]).unsqueeze(-1)
         return values.expand(2, *self.batch_shape) if expand else values
 
-    def log_prob(self, value: Float[Tensor, "*value pair"]) -> Float[Tensor, "*value pair"]:
+    def log_prob(self, value: Float[Tensor, "*value one"]) -> Float[Tensor, "*value pair"]:
         return torch.zeros_like(value).expand(torch.broadcast_shapes(value.shape, self.batch_shape))
 
     def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:

@@ -20,7 +20,7 @@ import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 from torch.distributions import constraints
@@ -252,7 +252,7 @@ class Point(_StatisticValued):
 
     def __init__(
         self,
-        value: Float[Tensor, "*batch size"],
+        value: Num[Tensor, "*batch size"],
         log_density: Float[Tensor, "*batch"] | None = None,
         theta: Any = None,
     ) -> None:
@@ -261,11 +261,11 @@ class Point(_StatisticValued):
         self._theta = value if theta is None else theta
         super().__init__(value.shape[:-1], value.shape[-1:])
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch size"]:
+    def rsample(self, sample_shape: Any = ()) -> Num[Tensor, "*batch size"]:
         self._one_draw(sample_shape)
         return self._value
 
-    def log_prob(self, value: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+    def log_prob(self, value: Num[Tensor, "*batch size"]) -> Num[Tensor, "*batch"]:
         if self._log_density is not None:
             return self._log_density
         return value.new_zeros(self.batch_shape)
@@ -310,7 +310,7 @@ class Assignment(_StatisticValued):
             logits=self.log_weights, validate_args=False
         ).sample()
 
-    def log_prob(self, value: Float[Tensor, "*batch cluster"]) -> Float[Tensor, "*batch"]:
+    def log_prob(self, value: Float[Tensor, "*#batch cluster"]) -> Float[Tensor, "*#batch"]:
         if value.is_sparse:
             rows = Rows.of(value)
             return rows.total(self.log_weights[rows.item, rows.cluster])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily
@@ -101,7 +101,7 @@ class NormalInverseWishart(ExponentialFamily):
         location: Float[Tensor, "*batch dim"],
         concentration: Float[Tensor, "*batch"],
         scale: Float[Tensor, "*batch dim dim"],
-        degrees: Float[Tensor, "*batch"],
+        degrees: Num[Tensor, "*batch"],
     ) -> Tensor:
         weighted = concentration.unsqueeze(-1) * location
         second = scale + weighted.unsqueeze(-1) * location.unsqueeze(-2)

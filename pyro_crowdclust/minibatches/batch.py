@@ -36,7 +36,8 @@ class Batch:
     left, right
         The two items of each answer, as rows of this batch.
     worker, label
-        Code of the worker; 1 for "same", 0 for "different".
+        Code of the worker; 1 for "same", 0 for "different". Without labels, and without features,
+        a model draws them.
     num_paired
         The items that occur in the batch's answers, or on its pages, are exactly its first
         `num_paired` rows.
@@ -66,7 +67,7 @@ class Batch:
     left: Int[Tensor, " pair"]
     right: Int[Tensor, " pair"]
     worker: Int[Tensor, " pair"]
-    label: Float[Tensor, " pair"]
+    label: Float[Tensor, " pair"] | None
     pair_weight: Float[Tensor, " pair"]
     num_paired: int
     num_items: int

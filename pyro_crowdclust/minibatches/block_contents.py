@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -59,9 +60,7 @@ class BlockContents:
         self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
 
     @classmethod
-    def of_pairs(
-        cls, codes: Int[Tensor, " pair"], answers: Answers, num_items: int
-    ) -> BlockContents:
+    def of_pairs(cls, codes: Any, answers: Answers, num_items: int) -> BlockContents:
         """Blocks of answers about pairs.
 
         Raises

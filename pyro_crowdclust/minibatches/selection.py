@@ -52,11 +52,11 @@ class Selection:
     others: Int[Tensor, " other"]
     item_weight: Float[Tensor, " item"]
     answers: Int[Tensor, " pair"]
-    left: Int[Tensor, " pair"]
-    right: Int[Tensor, " pair"]
+    left: Int[Tensor, " tied"]
+    right: Int[Tensor, " tied"]
     pair_weight: float
     part: Part | None = None
-    tie: Int[Tensor, " tie"] | None = None
+    tie: Int[Tensor, " tied"] | None = None
 
     @classmethod
     def of(

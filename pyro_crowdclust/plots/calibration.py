@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import expected_calibration_error
@@ -91,7 +91,7 @@ def plot_calibration(
 
 
 def _wilson(
-    share: Float[np.ndarray, " bin"], count: Float[np.ndarray, " bin"]
+    share: Float[np.ndarray, " bin"], count: Int[np.ndarray, " bin"]
 ) -> tuple[Float[np.ndarray, " bin"], Float[np.ndarray, " bin"]]:
     """``(p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)``, Wilson 1927."""
     z = 1.645

@@ -201,7 +201,7 @@ class FieldAssignment(Assignment):
     """
 
     def __init__(
-        self, log_weights: Float[Tensor, "item cluster"], coupling: FieldCoupling | None
+        self, log_weights: Float[Tensor, "*item cluster"], coupling: FieldCoupling | None
     ) -> None:
         super().__init__(log_weights)
         self.coupling = coupling
