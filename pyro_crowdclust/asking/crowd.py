@@ -128,8 +128,8 @@ class Crowd:
         """
         if self.is_placing:
             others = max(num_clusters - 1, 1)
-            return np.clip(rates[..., 0] - (1 - rates[..., 0]) / others, 0.0, 1.0)
-        return np.sqrt(np.clip(rates.sum(-1) - 1.0, 0.0, 1.0))
+            return np.asarray(np.clip(rates[..., 0] - (1 - rates[..., 0]) / others, 0.0, 1.0))
+        return np.asarray(np.sqrt(np.clip(rates.sum(-1) - 1.0, 0.0, 1.0)))
 
     def label_reliability(self) -> Float[np.ndarray, " worker"]:
         """How often a label is no matter of chance, on the mean over the classes."""

@@ -132,7 +132,7 @@ Items = pd.DataFrame | pd.Series | Mapping[Any, Any] | ShownItems | None
 
 
 def picture_frame(
-    pictures: Num[np.ndarray, "item height width ..."], ids: pd.Index | None = None
+    pictures: Num[np.ndarray, "item ..."], ids: pd.Index | None = None
 ) -> pd.DataFrame:
     """Arrays of pixels as pictures to show: a data frame with one column ``image``.
 
