@@ -242,7 +242,6 @@ def _confusion() -> ConfusionMatrices:
     return ConfusionMatrices(WORKERS, CLASSES)
 
 
-# A model, its guide, and data for them.
 def _answers_alone() -> tuple[Any, Any, CrowdData]:
     data = crowd()
     alone = CrowdData(None, data.pairs, item_ids=data.item_ids)
@@ -250,6 +249,7 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
     return model, PartitionGuide(model, alone.num_items, num_draws=4), alone
 
 
+# A model, its guide, and data for them.
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
     "message passing": lambda: (*message_passing_pair(), crowd()),

@@ -10,10 +10,11 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, guides, load
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
-from pyro_crowdclust.guides import ClassLabelGuide, TwoWayGuide
+from pyro_crowdclust.guides import ClassLabelGuide, PairRegressionGuide, TwoWayGuide
 from pyro_crowdclust.inference import LabelTerm
 from pyro_crowdclust.minibatches import full_batch
-from pyro_crowdclust.models import DawidSkene, TwoWayMixture
+from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.models import DawidSkene, PairRegression, TwoWayMixture
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 from ..crowds import (
@@ -41,6 +42,11 @@ def _two_way() -> tuple:
     return model, TwoWayGuide(model, trusting_epochs=2)
 
 
+def _pair_regression() -> tuple:
+    model = PairRegression(SoftmaxRegression(3, NUM_FEATURES), TwoCoin(NUM_WORKERS))
+    return model, PairRegressionGuide(model)
+
+
 def _class_labels() -> tuple:
     model = DawidSkene(ConfusionMatrices(4, 3))
     return model, ClassLabelGuide(model)
@@ -65,6 +71,7 @@ GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
     "AmortizedGuide": (amortized_pair, crowd),
     "ClassLabelGuide": (_class_labels, _said),
     "MessagePassingGuide": (message_passing_pair, crowd),
+    "PairRegressionGuide": (_pair_regression, crowd),
     "StructuredGuide": (_structured, _known),
     "TwoWayGuide": (_two_way, crowd),
 }
@@ -72,8 +79,9 @@ GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
 
 def test_every_guide_of_the_library_is_here():
     offered = {name for name in guides.__all__ if issubclass(getattr(guides, name), nn.Module)}
-    # That one is made of a user's model and guide; see tests/guides/test_enumerated.py.
-    assert offered - {"EnumeratedGuide"} == set(GUIDES)
+    # One is made of a user's model and guide, one has draws and infers nothing: see
+    # tests/guides/test_enumerated.py and test_partition.py.
+    assert offered - {"EnumeratedGuide", "PartitionGuide"} == set(GUIDES)
 
 
 def same_after_loading(path, pair: tuple, data: CrowdData, epochs: int) -> None:
