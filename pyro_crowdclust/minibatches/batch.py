@@ -135,7 +135,7 @@ class Batch:
             left=self.left[:0],
             right=self.right[:0],
             worker=self.worker[:0],
-            label=self.label[:0],
+            label=None if self.label is None else self.label[:0],
             pair_weight=self.pair_weight[:0],
             num_paired=0,
             class_labels=None,
