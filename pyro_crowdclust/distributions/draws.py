@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Num
 from torch import Tensor
 
 
@@ -29,7 +29,7 @@ class SiteDraws:
     """
 
     value: Any
-    statistics: Float[Tensor, "draw ..."]
+    statistics: Num[Tensor, "draw ..."]
     plates: tuple[str, ...]
     is_random: bool
     reruns: bool = False
