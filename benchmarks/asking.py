@@ -263,7 +263,7 @@ def peer_rounds(case: Case, name: str, seed: int, budgets: list[int]) -> pd.Data
     for budget in budgets:
         pairs = constraints(name, features, case.truth, budget, seed)
         data = CrowdData(features, pairs)
-        accuracy = case.accuracy(case.truth, case.fit(data, seed))
+        accuracy = case.accuracy(case.truth, case.fit(data, seed=seed))
         rows.append({"round": len(rows), "asked": budget, "accuracy": accuracy})
         print(f"  {name} {budget} {accuracy:.3f}", flush=True)
     return pd.DataFrame(rows)
