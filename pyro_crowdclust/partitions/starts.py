@@ -39,6 +39,7 @@ def spectral_partitions(
     """
     # They take long to load.
     from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import eigsh
     from sklearn.cluster import KMeans
 
@@ -59,11 +60,14 @@ def spectral_partitions(
     values, vectors = values[::-1], vectors[:, ::-1]
     # A cluster more is a gap of the values; the first value is that of all items together.
     by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")
+    # What no chain of pairs connects is apart, whatever k-means says.
+    part = torch.as_tensor(connected_components(affinity != 0)[1], dtype=torch.int64)
     numbers = dict.fromkeys([*by_gap[:_GAPS].tolist(), *range(2, _SMALL + 1)])
     found = []
     for number in (number for number in numbers if number < most):
         rows = vectors[:, :number]
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         labels = KMeans(number, n_init=5, random_state=seed).fit_predict(rows)
-        found.append(torch.as_tensor(labels, dtype=torch.int64))
+        labels = part * number + torch.as_tensor(labels, dtype=torch.int64)
+        found.append(torch.unique(labels, return_inverse=True)[1])
     return found

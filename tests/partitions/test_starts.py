@@ -22,6 +22,14 @@ def test_finds_clusters_and_their_number(num_clusters):
     assert int(found.max()) + 1 == num_clusters
 
 
+def test_what_no_pairs_connect_is_apart():
+    items = torch.cat([torch.combinations(torch.arange(5)) + 5 * part for part in range(40)])
+    pairs = AskedPairs.of(items, 200)
+    shares = torch.ones(pairs.num_pairs, dtype=torch.float64)
+    for labels in spectral_partitions(shares, pairs, torch.Generator().manual_seed(0)):
+        assert len(labels[::5].unique()) == 40
+
+
 def test_two_items_are_one_cluster_to_start_with():
     pairs = AskedPairs.of(torch.tensor([[0, 1]]), 2)
     (found,) = spectral_partitions(torch.ones(1).double(), pairs, torch.Generator().manual_seed(0))
