@@ -61,7 +61,7 @@ def spectral_partitions(
     # A cluster more is a gap of the values; the first value is that of all items together.
     by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")
     # What no chain of pairs connects is apart, whatever k-means says.
-    part = torch.as_tensor(connected_components(affinity != 0)[1], dtype=torch.int64)
+    part = torch.as_tensor(connected_components(affinity)[1], dtype=torch.int64)
     numbers = dict.fromkeys([*by_gap[:_GAPS].tolist(), *range(2, _SMALL + 1)])
     found = []
     for number in (number for number in numbers if number < most):
