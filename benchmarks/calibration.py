@@ -143,7 +143,9 @@ def fitted(make: Callable[..., Crowd], separation: float | None, seed: int) -> F
     result = cluster(features, **crowd.answers, num_clusters=most, seed=seed, progress=False)
     table = result.workers
     if isinstance(result.model.annotators, SortedPages):
-        ends = [pair_rates(table[f"accuracy_{end}"], CLUSTERS) for end in ("lower", "upper")]
+        ends = [
+            pair_rates(table[f"accuracy_{end}"].to_numpy(), CLUSTERS) for end in ("lower", "upper")
+        ]
         intervals = list(zip(*ends, strict=True))
     elif isinstance(result.model.annotators, GradedAnswers):
         intervals = [

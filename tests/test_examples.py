@@ -374,10 +374,10 @@ NEEDS = {
 
 
 def runnable() -> set[str]:
-    """Every example, and every benchmark that has a main to call."""
+    """Every example, and every benchmark that has a main to call with arguments."""
     found = {f"examples/{file.name}" for file in (ROOT / "examples").glob("*.py")}
     for file in (ROOT / "benchmarks").glob("*.py"):
-        if "\ndef main(" in file.read_text(encoding="utf-8"):
+        if "\ndef main(arguments" in file.read_text(encoding="utf-8"):
             found.add(f"benchmarks/{file.name}")
     return found
 

@@ -302,8 +302,8 @@ def pair_rates(
 
     Examples
     --------
-    >>> pair_rates(np.array(1.0), 4)
-    (np.float64(1.0), np.float64(1.0))
+    >>> pair_rates(np.array([1.0]), 4)
+    (array([1.]), array([1.]))
     """
     slip, others = 1 - accuracy, num_clusters - 1
     sensitivity = accuracy**2 + slip**2 / others

@@ -130,8 +130,8 @@ def _owners(result: FittedModel, num_components: int) -> Float[np.ndarray, "comp
 
 
 def _together(
-    owners: Float[np.ndarray, "component cluster"],
-) -> Float[np.ndarray, "component component"]:
+    owners: Float[np.ndarray, "used cluster"],
+) -> Float[np.ndarray, "used used"]:
     same = owners @ owners.T
     np.fill_diagonal(same, 1.0)
     return same
@@ -141,9 +141,9 @@ def _clusters(
     result: FittedModel,
     owners: Float[np.ndarray, "component cluster"],
     here: Bool[np.ndarray, " component"],
-    nearby: Float[np.ndarray, "component component"],
-    num_heard: Float[np.ndarray, " component"],
-) -> Float[np.ndarray, "component cluster"]:
+    nearby: Float[np.ndarray, "used used"],
+    num_heard: Float[np.ndarray, " used"],
+) -> Float[np.ndarray, "used known"]:
     """m_k: the cluster of every component, if those nearby are more likely to share one.
 
     Where clusters own components, q(c_k) was made with a prior that knows of no distance; that is
@@ -166,8 +166,8 @@ def _clusters(
 
 
 def _larger(
-    nearby: Float[np.ndarray, "component component"], sizes: Float[np.ndarray, " component"]
-) -> Float[np.ndarray, "component component"]:
+    nearby: Float[np.ndarray, "used used"], sizes: Float[np.ndarray, " used"]
+) -> Float[np.ndarray, "used used"]:
     """Which components nearby are larger: of two that may be one, the smaller is in doubt.
 
     If both were, the items of the larger would count as open, too; but it is the smaller one's
@@ -181,7 +181,7 @@ def _larger(
 
 def _nearby(
     result: FittedModel, here: Bool[np.ndarray, " component"]
-) -> Float[np.ndarray, "component other"]:
+) -> Float[np.ndarray, "used used"]:
     """How near the other components are to each, as shares: ``exp(-2 (d^2 - nearest) / h)``.
 
     d is the distance of their means in units of the spread inside components, h the mean over the

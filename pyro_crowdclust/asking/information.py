@@ -18,7 +18,7 @@ def entropy(probabilities: Float[np.ndarray, "*batch value"]) -> Float[np.ndarra
     >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3)
     array([ 0.693, -0.   ])
     """
-    return -xlogy(probabilities, probabilities).sum(-1)
+    return np.asarray(-xlogy(probabilities, probabilities).sum(-1))
 
 
 def channel_information(

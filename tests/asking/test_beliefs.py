@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -85,10 +86,22 @@ def test_without_features_items_teach_nothing_of_others():
 
 @pytest.mark.parametrize("accuracy", [0.25, 0.5, 0.9, 1.0])
 def test_placements_and_their_pairs_are_equally_reliable(accuracy):
-    crowd = Crowd(*[None] * 8, is_placing=True)
+    nobody = np.zeros(0)
+    places, counts = nobody.astype(int), np.zeros((0, 2, 2))
+    crowd = Crowd(
+        ids=pd.RangeIndex(0),
+        codes=places,
+        counts=counts,
+        drawn=counts[..., 0],
+        confusion=None,
+        prices=nobody,
+        loads=nobody,
+        num_answers=places,
+        is_placing=True,
+    )
     placing = crowd.reliability(np.array([accuracy, accuracy]), 4)
     channels = crowd.pair_channels(np.array([accuracy, accuracy]), 4)
-    rates = np.array(pair_rates(np.array(accuracy), 4))
+    rates = np.concatenate(pair_rates(np.array([accuracy]), 4))
     np.testing.assert_allclose(channels, [[rates[1], 1 - rates[1]], [1 - rates[0], rates[0]]])
     crowd.is_placing = False
     assert crowd.reliability(rates, 4) == pytest.approx(placing, abs=1e-7)
