@@ -39,7 +39,7 @@ class Memberships(NamedTuple):
         --------
         >>> draws = torch.tensor([[0, 0, 1], [1, 1, 0], [2, 0, 1]])
         >>> Memberships.of(draws, torch.tensor([0, 0, 1])).share.round(decimals=2)
-        tensor([1.0000, 0.6700, 1.0000], dtype=torch.float64)
+        tensor([0.6700, 0.6700, 1.0000], dtype=torch.float64)
         """
         num_items, num_clusters = len(reference), int(reference.max()) + 1
         found = []
