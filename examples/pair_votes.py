@@ -175,7 +175,9 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
     return ours, float(-np.log((looks * said).sum(1)).mean())
 
 
-def compare(name: str, frame: pd.DataFrame, truth: pd.Series, epochs: int | None) -> dict:
+def compare(
+    name: str, frame: pd.DataFrame, truth: pd.Series, epochs: int | None
+) -> dict[str, float]:
     """Everything about one set."""
     started = time.perf_counter()
     data = crowd(frame)
@@ -216,19 +218,20 @@ def compare(name: str, frame: pd.DataFrame, truth: pd.Series, epochs: int | None
     }
 
 
-def main() -> None:
-    """Run the sets; the last line is JSON."""
+def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Run the sets; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--epochs", type=int, help="sweeps of a fit (default: its own)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", ".*repeats an earlier answer")  # of anonymous workers
     results = {}
     for name in options.sets:
         results[name] = compare(name, *load(options.data, name), options.epochs)
     print(json.dumps(results))
+    return results
 
 
 if __name__ == "__main__":
