@@ -76,7 +76,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "benchmarks/any_table.py": (
         [
-            *("--tables", "iris", "wine", "--crowds", "none", "pairs", "--seeds", "1"),
+            *("--tables", "iris", "wine", "--crowds", "pairs", "--seeds", "1"),
             *("--items", "30"),
         ],
         {
