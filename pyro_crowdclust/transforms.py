@@ -81,7 +81,7 @@ class PowerTransformed(Standardized):
         own = self._units(features)
         # d psi / d o = (1 + |o|)^(p - 1) for positive o and ^(1 - p) for negative.
         slope = torch.where(own < 0, 1 - self.powers, self.powers - 1) * own.abs().log1p()
-        return super().log_volume(features) + (slope - self.unit.log()).sum(1)
+        return super().log_volume(features) + (slope - self.unit.log()).nansum(1)
 
 
 def yeo_johnson(

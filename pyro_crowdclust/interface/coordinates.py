@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from sklearn.preprocessing import PowerTransformer
 from torch import Tensor
 
@@ -26,13 +26,13 @@ _SMALLEST_RESIDUAL = 1e-6
 
 
 def standardized(data: CrowdData) -> Standardized:
-    """Every feature in units of its standard deviation."""
-    return Standardized(*location_and_scale(data, _all_continuous(data)))
+    """Every real feature in units of its standard deviation."""
+    return Standardized(*location_and_scale(data, is_real(data)))
 
 
 def in_common_units(data: CrowdData) -> Standardized:
     """All features in the same units, as pixels and words are: more spread counts more."""
-    location, scale = location_and_scale(data, _all_continuous(data))
+    location, scale = location_and_scale(data, is_real(data))
     # Features that never vary were given a scale of 1.
     varies = _sample(data).std(0) > 0
     common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
@@ -40,17 +40,21 @@ def in_common_units(data: CrowdData) -> Standardized:
 
 
 def power_transformed(data: CrowdData) -> PowerTransformed:
-    """Every feature under the power that makes it most like a normal one (Yeo and Johnson 2000)."""
-    sample = _sample(data)
+    """Every real feature under the power that makes it most like a normal one.
+
+    (Yeo and Johnson 2000.) Other features keep their values, and missing ones do not count.
+    """
+    sample, real = _sample(data), is_real(data)
     # The transform bends at one unit from the origin. It is to bend most of the numbers, and not to
     # depend on where the feature has its zero.
-    origin, median = torch.from_numpy(np.quantile(sample.numpy(), [0.05, 0.5], axis=0))
-    spread = sample.std(0)
+    origin, median = torch.from_numpy(np.nanquantile(sample.numpy(), [0.05, 0.5], axis=0))
+    spread = torch.from_numpy(np.nanstd(sample.numpy(), axis=0))
+    zero, one = torch.zeros_like(spread), torch.ones_like(spread)
     unit = torch.where(median > origin, median - origin, spread) / 5
-    unit = torch.where(spread > 0, unit, torch.ones_like(unit))
-    powers = torch.ones(sample.shape[1], dtype=torch.float64)
-    varies = np.flatnonzero(spread.numpy() > 0)
-    for column in varies:
+    bends = real & (spread > 0)
+    origin, unit = torch.where(real, origin, zero), torch.where(bends, unit, one)
+    powers = one.clone()
+    for column in np.flatnonzero(bends.numpy()):
         # A column whose likelihood has no maximum keeps its values.
         with np.errstate(all="ignore"):
             found = PowerTransformer(standardize=False).fit(
@@ -59,11 +63,10 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
         power = float(found.lambdas_[0])
         if np.isfinite(power) and abs(power) < 10:
             powers[column] = power
-    zero, one = torch.zeros_like(unit), torch.ones_like(unit)
     bent = PowerTransformed(powers, zero, one, origin, unit).latent(sample)
-    scale = bent.std(0)
-    scale = torch.where(scale > 1e-12, scale, one)
-    return PowerTransformed(powers, bent.mean(0), scale, origin, unit)
+    scale = torch.from_numpy(np.nanstd(bent.numpy(), axis=0))
+    scale = torch.where(real & (scale > 1e-12), scale, one)
+    return PowerTransformed(powers, torch.where(real, bent.nanmean(0), zero), scale, origin, unit)
 
 
 def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projected:
@@ -79,8 +82,11 @@ def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projecte
     return Projected(inner, mean, directions[:num_directions], first, max(residual, smallest))
 
 
-def _all_continuous(data: CrowdData) -> torch.Tensor:
-    return torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
+def is_real(data: CrowdData) -> Bool[Tensor, " feature"]:
+    """Which features are real numbers, in units of one's choice."""
+    if data.columns is None:
+        return torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
+    return torch.tensor([kind == "real" for kind in data.columns.kinds])
 
 
 def _sample(data: CrowdData) -> Float[Tensor, "item feature"]:

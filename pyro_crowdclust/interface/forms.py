@@ -15,8 +15,10 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import (
     in_common_units,
+    is_real,
     power_transformed,
     projected,
     standardized,
@@ -46,6 +48,7 @@ MINIBATCHES: dict[str, Any] = {
 }
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
+INDEPENDENT = "independent columns"
 
 
 def full(num_components: int, dim: int) -> GaussianComponents:
@@ -108,7 +111,10 @@ def mixture_recipe(
 ) -> Recipe:
     """A mixture whose clusters own components, with priors that are learned."""
     dim = emission.latent_size(int(np.prod(feature_shape(data))))
-    made = components(num_components, dim)
+    # Directions are real numbers, whatever the columns are that they are of.
+    made = (components if emission.mixes_features else components_for(data, components))(
+        num_components, dim
+    )
     answered = data.answers is not None
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_components),
@@ -169,20 +175,37 @@ def weighted(result: Fitted, feature_weight: float) -> Fitted:
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:
-    """The forms that suit features of this size, and answers, if there are any."""
+    """The forms that suit features of this size and kind, and answers, if there are any.
+
+    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
+    """
+    real = is_real(data)
+    if data.has_gaps or not bool(real.all()):
+        return _on_columns(int(real.sum()))
     return _mixtures(data) if data.answers is None else _mixtures(data) + _regressions(data)
+
+
+def _on_columns(num_real: int) -> tuple[Form, ...]:
+    """Components on the columns as they are, of which so many are real numbers."""
+    of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
+    if not num_real:
+        return (Form("columns", INDEPENDENT, standardized, of_diagonal),)
+    places = {"columns": standardized, "powers": power_transformed}
+    kinds = {DIAGONAL: of_diagonal}
+    if 1 < num_real <= MOST_FULL:
+        kinds = {FULL: of_full, DIAGONAL: of_diagonal}
+    return tuple(
+        Form(place, kind, emission, make)
+        for place, emission in places.items()
+        for kind, make in kinds.items()
+    )
 
 
 def _mixtures(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
-    of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
+    of_full = partial(mixture_recipe, full)
     if dim <= MOST_FULL:
-        forms = [
-            Form("columns", FULL, standardized, of_full),
-            Form("columns", DIAGONAL, standardized, of_diagonal),
-            Form("powers", FULL, power_transformed, of_full),
-            Form("powers", DIAGONAL, power_transformed, of_diagonal),
-        ]
+        forms = [*_on_columns(dim)]
         if dim > 12:
             of_columns = partial(_directions, standardized, 8)
             of_powers = partial(_directions, power_transformed, 8)

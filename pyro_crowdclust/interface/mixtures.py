@@ -221,11 +221,6 @@ def _check_options(options: Iterable[str]) -> None:
             raise TypeError(f"cluster() has no argument {name!r}{did_you_mean(name, known)}")
 
 
-def _is_real(data: CrowdData) -> bool:
-    """Whether all features are real numbers, and all are there."""
-    return not data.has_gaps and (data.columns is None or {*data.columns.kinds} == {"real"})
-
-
 def as_answered(data: CrowdData) -> CrowdData:
     """The data with pages of pairs that people sorted into groups as placements.
 
@@ -256,14 +251,14 @@ def recipe_for(
         An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
         features the number is found, and none may be given.
     components, networks, supervision
-        As for ``mixture_for``. With any of them, with known labels, links or placements, and where
-        columns are not real or have gaps, there is nothing to choose.
+        As for ``mixture_for``. With any of them, and with known labels, links or placements, there
+        is nothing to choose.
     """
     is_fixed = any(part is not None for part in (components, networks, supervision))
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)
     others = data.known, data.links, data.placements
-    if not is_fixed and all(part is None for part in others) and _is_real(data):
+    if not is_fixed and all(part is None for part in others):
         return choice_for(data, num_clusters=num_clusters)
     return mixture_for(
         data,

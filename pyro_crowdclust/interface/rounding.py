@@ -6,13 +6,14 @@ import numpy as np
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.interface.coordinates import is_real
 
 # Steps below this share of a column's deviation do no harm.
 _FINE = 1e-3
 
 
 def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
-    """The data with every number drawn from ``[x - r / 2, x + r / 2]``, r the step of its column.
+    """The data with real numbers drawn from ``[x - r / 2, x + r / 2]``, r the step of the column.
 
     The step is the least difference between two values of the column. Where many items have the
     very same number, a component can sit on it with next to no variance: its density there, and the
@@ -32,7 +33,8 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
         return data
     features = np.asarray(data.features, dtype=np.float64)
     columns = features.reshape(len(features), -1)
-    steps = np.array([_step(column) for column in columns.T])
+    steps = np.array([_step(column[~np.isnan(column)]) for column in columns.T])
+    steps[~is_real(data).numpy()] = 0
     if not (steps > 0).any():
         return data
     noise = np.random.default_rng(seed).uniform(-0.5, 0.5, columns.shape) * steps

@@ -187,7 +187,8 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: Split, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
+        # The density of a row with gaps is no linear function of t(theta), which a weight scales.
+        weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
         return np.stack([one.log_probability(weighted(result, weight)) for weight in weights])
 
     def by_answers(self) -> tuple[Trial, str]:

@@ -100,6 +100,16 @@ class MixedComponents(Components):
         locations = [part.summary(eta).location for part, eta in pairs]
         return ComponentSummary(torch.cat(locations, -1), None)
 
+    def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
+        """Those of the parts; a part that does not say how keeps its own."""
+        own = self.family.split(self.prior.natural_parameters[0])
+        means = self.family.split(statistics)
+        learned = [
+            kept if (found := part.learned_prior(mean)) is None else found
+            for part, kept, mean in zip(self.parts, own, means, strict=True)
+        ]
+        return torch.cat(learned)
+
     def in_own_order(self, features: Float[Tensor, "item feature"]) -> Tensor:
         return features[:, self._order]
 

@@ -15,6 +15,7 @@ from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     DirichletWeights,
     GaussianComponents,
+    MixedComponents,
     PoissonComponents,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -143,3 +144,13 @@ def test_with_many_degrees_components_of_any_width_share_the_covariance_within_t
     _, _, scale, degrees = prior.family.standard(prior.natural_parameters)
     torch.testing.assert_close(degrees, torch.full_like(degrees, 400.0))
     torch.testing.assert_close(scale[0] / 400, within, rtol=0.05, atol=1e-3)
+
+
+def test_parts_side_by_side_learn_their_own_priors():
+    parts = [GaussianComponents(3, 2), PoissonComponents(3, 1), DiagonalGaussianComponents(3, 1)]
+    mixed = MixedComponents(parts)
+    means = [part.family.expected_statistics(part.prior.natural_parameters[0]) for part in parts]
+    learned = mixed.family.split(mixed.learned_prior(torch.cat(means)))
+    torch.testing.assert_close(learned[0], parts[0].learned_prior(means[0]))
+    assert torch.equal(learned[1], parts[1].prior.natural_parameters[0])
+    torch.testing.assert_close(learned[2], parts[2].learned_prior(means[2]))

@@ -129,6 +129,39 @@ def test_known_labels_leave_nothing_to_choose():
     assert not isinstance(recipe_for(data), Choice)
 
 
+def wide_clusters(num_items: int = 90, dim: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that depend on each other, so many that a prior as wide as the data wins."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(num_items) % 3
+    noise = rng.normal(size=(num_items, 4)) @ rng.normal(size=(4, dim))
+    noise += 0.2 * rng.normal(size=(num_items, dim))
+    return 2.5 * rng.normal(size=(3, dim))[kinds] + noise, kinds
+
+
+@pytest.mark.parametrize("what", ["gaps", "mixed"])
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answers", "none"])
+def test_tables_as_they_are_have_a_choice(what, is_answered):
+    features, kinds = wide_clusters()
+    table = pd.DataFrame(features)
+    if what == "gaps":
+        table = table.mask(np.random.default_rng(1).random(features.shape) < 0.02)
+    else:
+        table["hair"] = np.array(["red", "brown", "fair"])[
+            np.random.default_rng(1).integers(0, 3, len(kinds))
+        ]
+    pairs = answered(features, kinds).pairs if is_answered else None
+    choice = small(CrowdData(table, pairs), 3)
+    assert [form.features for form in choice.forms] == ["columns", "columns"]
+    result = choice.fit(num_starts=1, progress=False)
+    assert clustering_accuracy(kinds, result.assignments) > 0.95
+    assert result.predict(table.iloc[:4]).shape[0] == 4
+
+
+def test_a_table_without_numbers_has_one_form():
+    table = pd.DataFrame({"smokes": [True, False] * 10, "hair": ["red", "fair", "dark", "red"] * 5})
+    assert [form.kind for form in choice_for(CrowdData(table)).forms] == ["independent columns"]
+
+
 def test_the_bound_on_clusters_is_kept():
     features, _ = two_rings(60)
     choice = choice_for(CrowdData(features), num_clusters=4)

@@ -1,0 +1,60 @@
+"""Coordinates of tables as they are: gaps do not count, and other kinds keep their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.coordinates import is_real, power_transformed, standardized
+from pyro_crowdclust.interface.rounding import unrounded
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    smokes = np.resize([True, False, False], 60)
+    return pd.DataFrame({"skewed": rng.lognormal(size=60), "smokes": smokes})
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_gaps_do_not_count(table, make):
+    gappy = pd.DataFrame({"skewed": [*table["skewed"], None, None], "other": np.arange(62.0)})
+    part = make(CrowdData(gappy)).latent(torch.tensor(gappy.to_numpy()))
+    whole = make(CrowdData(table[["skewed"]])).latent(torch.tensor(table[["skewed"]].to_numpy()))
+    torch.testing.assert_close(part[:60, :1], whole)
+    assert bool(part[60:, 0].isnan().all())
+    assert not bool(part[:, 1].isnan().any())
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_other_kinds_keep_their_values(table, make):
+    data = CrowdData(table)
+    assert is_real(data).tolist() == [True, False]
+    rows = data.rows(torch.arange(60))
+    torch.testing.assert_close(make(data).latent(rows)[:, 1], rows[:, 1].double())
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_a_missing_feature_has_no_volume(table, make):
+    """The Jacobian of the coordinates that are there, by autograd."""
+    table["skewed"] = table["skewed"].where(np.arange(60) != 3)
+    data = CrowdData(table)
+    emission, rows = make(data), data.rows(torch.arange(60)).double()
+    jacobian = torch.autograd.functional.jacobian(
+        lambda row: emission.latent(row[None])[0], rows[5]
+    )
+    torch.testing.assert_close(emission.log_volume(rows)[5], jacobian[0, 0].log())
+    assert float(emission.log_volume(rows)[3]) == 0
+
+
+def test_only_real_numbers_are_spread(table):
+    table["rounded"] = np.resize([0.5, 1.0, np.nan, 2.0], 60)
+    data = CrowdData(table, kinds={"rounded": "real"})
+    before, after = data.features, unrounded(data).features
+    np.testing.assert_array_equal(after[:, :2], before[:, :2])
+    np.testing.assert_array_equal(np.isnan(after), np.isnan(before))
+    away = np.abs(after[:, 2] - before[:, 2])
+    assert 0 < np.nanmax(away) <= 0.25
