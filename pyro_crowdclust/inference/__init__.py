@@ -23,7 +23,7 @@ from pyro_crowdclust.inference.messages import (
     LocalSolver,
     SumCoupling,
 )
-from pyro_crowdclust.inference.views import RandomAffine
+from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto
 
 __all__ = [
     "ConsistencyTerm",
@@ -35,6 +35,7 @@ __all__ = [
     "LocalSolver",
     "PairCoupling",
     "RandomAffine",
+    "RandomPhoto",
     "RecognitionTerm",
     "SumCoupling",
     "LossTerms",

@@ -93,3 +93,71 @@ class RandomAffine:
         units = 1, height / width, 2 / width, width / height, 1, 2 / height
         entries = [unit * entry for unit, entry in zip(units, in_pixels, strict=True)]
         return torch.stack(entries, -1).view(-1, 2, 3)
+
+
+@dataclass(frozen=True)
+class RandomPhoto:
+    """Photographs moved, mirrored and lit a little otherwise, a square of each hidden.
+
+    Moved as by ``RandomAffine``; half of them mirrored. Then, with m the mean of all numbers of an
+    image and g that of a pixel's channels,
+
+        v(o) = m + (1 + c) (g - m + (1 + s) (o - g)) + b
+
+    for random contrast c, saturation s and brightness b, and zeros in a square about a random
+    pixel. Zero should be gray.
+
+    Attributes
+    ----------
+    image_shape
+        Channels, height and width; images are rows of that many numbers, or of that shape.
+    degrees, stretch, shift
+        As of ``RandomAffine``.
+    light
+        Most that contrast and saturation change, as a fraction, and brightness, in the units of
+        the features.
+    hidden
+        Side of the square, in pixels; it may lie partly outside.
+
+    Examples
+    --------
+    >>> import torch
+    >>> images = torch.randn(5, 48)
+    >>> view = RandomPhoto((3, 4, 4), hidden=2)
+    >>> view(images, 2 * torch.rand(5, view.num_random) - 1).shape
+    torch.Size([5, 48])
+    """
+
+    image_shape: tuple[int, int, int]
+    degrees: float = 10.0
+    stretch: float = 0.15
+    shift: float = 4.0
+    light: float = 0.25
+    hidden: float = 12.0
+
+    num_random: ClassVar[int] = 12
+
+    @torch.no_grad()
+    def __call__(
+        self, features: Float[Tensor, "item ..."], amounts: Float[Tensor, "item 12"]
+    ) -> Float[Tensor, "item ..."]:
+        """A view of every image; ``amounts`` of each change, between -1 and 1."""
+        moves, others = amounts.to(features).split((6, 6), 1)
+        mirrored, contrast, saturation, brightness, *place = others[..., None, None, None].unbind(1)
+        affine = RandomAffine(self.image_shape, self.degrees, self.stretch, 0.0, self.shift)
+        images = affine(features, moves).reshape(-1, *self.image_shape)
+        images = torch.where(mirrored > 0, images.flip(-1), images)
+        gray, mean = images.mean(1, keepdim=True), images.mean((1, 2, 3), keepdim=True)
+        colored = gray - mean + (1 + self.light * saturation) * (images - gray)
+        lit = (1 + self.light * contrast) * colored + mean + self.light * brightness
+        return lit.masked_fill(self._is_hidden(*place), 0.0).reshape(features.shape)
+
+    def _is_hidden(
+        self, down: Float[Tensor, "item 1 1 1"], across: Float[Tensor, "item 1 1 1"]
+    ) -> Tensor:
+        """Which pixels are in the square."""
+        _, height, width = self.image_shape
+        row = torch.arange(height, device=down.device).unsqueeze(1) - (height - 1) / 2
+        column = torch.arange(width, device=down.device) - (width - 1) / 2
+        near_row = (row - down * height / 2).abs() < self.hidden / 2
+        return near_row & ((column - across * width / 2).abs() < self.hidden / 2)

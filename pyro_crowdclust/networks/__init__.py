@@ -16,6 +16,7 @@ from pyro_crowdclust.networks.perceptrons import (
     SkipMLP,
     learn_partition,
 )
+from pyro_crowdclust.networks.residual_classifier import ResidualClassifier
 
 __all__ = [
     "AmortizedRecognition",
@@ -27,6 +28,7 @@ __all__ = [
     "ConvolutionalDecoder",
     "ConvolutionalEncoder",
     "GaussianRecognition",
+    "ResidualClassifier",
     "ResidualDecoder",
     "ResidualEncoder",
     "SkipMLP",

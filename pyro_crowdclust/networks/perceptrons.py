@@ -295,14 +295,14 @@ class AmortizedRecognition(nn.Module):
         steps: int = 300,
     ) -> None:
         """Train q(z | o) on a given partition, so that no cluster is lost before training."""
-        learn_partition(
-            lambda rows: self.assignment_logits(rows)[0],
-            [*self.trunk.parameters(), *self.logits.parameters()],
-            features.to(self.skip.weight.dtype),
-            responsibilities,
-            generator,
-            steps,
-        )
+        features, classifier = features.to(self.skip.weight.dtype), self.classifier
+        parameters = classifier.parameters()
+        learn_partition(classifier, parameters, features, responsibilities, generator, steps)
+
+    @property
+    def classifier(self) -> nn.Module:
+        """The network from features to the logits of q(z | o)."""
+        return nn.Sequential(self.trunk, self.logits) if self.shares_trunk else self.logits
 
     def assignment_logits(
         self, features: Float[Tensor, "item ..."]

@@ -20,6 +20,7 @@ from pyro_crowdclust.starts.principal_components import (
     PrincipalComponentStart,
     default_start,
 )
+from pyro_crowdclust.starts.taught import TaughtStart, Teaching
 
 __all__ = [
     "AnswersStart",
@@ -31,6 +32,8 @@ __all__ = [
     "NeighborPartition",
     "PartitionStart",
     "PrincipalComponentStart",
+    "TaughtStart",
+    "Teaching",
     "TrustingStart",
     "answered_groups",
     "default_start",

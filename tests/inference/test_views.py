@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.ndimage import map_coordinates
 
-from pyro_crowdclust.inference import RandomAffine
+from pyro_crowdclust.inference import RandomAffine, RandomPhoto
 
 SHAPE = (2, 6, 9)
 COUNT = 4
@@ -54,3 +54,35 @@ def test_a_view_has_the_shape_and_precision_of_the_features(shape):
     viewed = RandomAffine(SHAPE)(features, torch.rand(COUNT, RandomAffine.num_random))
     assert viewed.shape == shape
     assert viewed.dtype == torch.float32
+
+
+def test_a_photo_is_moved_mirrored_lit_and_hidden_as_written():
+    view = RandomPhoto(SHAPE, degrees=9.0, stretch=0.1, shift=1.0, light=0.4, hidden=3.0)
+    amounts = 2 * torch.rand(COUNT, 12, dtype=torch.float64) - 1
+    amounts[:, 6] = torch.tensor([0.5, -0.5, 0.1, -0.9])  # the first and the third are mirrored
+    viewed = view(images(), amounts).view(COUNT, *SHAPE).numpy()
+    moved = RandomAffine(SHAPE, 9.0, 0.1, 0.0, 1.0)(images(), amounts[:, :6])
+    for i, image in enumerate(moved.view(COUNT, *SHAPE).numpy()):
+        _, contrast, saturation, brightness, down, across = amounts[i, 6:].tolist()
+        image = image[:, :, ::-1] if i in (0, 2) else image
+        gray = image.mean(0)
+        colored = gray + (1 + 0.4 * saturation) * (image - gray)
+        mean = image.mean()
+        expected = mean + (1 + 0.4 * contrast) * (colored - mean) + 0.4 * brightness
+        for row in range(6):
+            for column in range(9):
+                near = abs(row - 2.5 - 3 * down) < 1.5 and abs(column - 4 - 4.5 * across) < 1.5
+                pixel = 0.0 if near else expected[:, row, column]
+                np.testing.assert_allclose(viewed[i, :, row, column], pixel, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(COUNT, math.prod(SHAPE)), (COUNT, *SHAPE)])
+def test_a_photo_has_the_shape_and_precision_of_the_features(shape):
+    viewed = RandomPhoto(SHAPE)(images().float().view(shape), torch.rand(COUNT, 12))
+    assert viewed.shape == shape
+    assert viewed.dtype == torch.float32
+
+
+def test_a_photo_without_changes_is_itself_but_for_the_square():
+    view = RandomPhoto(SHAPE, hidden=0.0)
+    torch.testing.assert_close(view(images(), torch.zeros(COUNT, view.num_random)), images())

@@ -16,6 +16,7 @@ from pyro_crowdclust.networks import (
     ConvolutionalClassifier,
     ConvolutionalEncoder,
     GaussianRecognition,
+    ResidualClassifier,
     ResidualDecoder,
     ResidualEncoder,
 )
@@ -35,7 +36,8 @@ WITH_SKIP = {
     "residual decoder": lambda: ResidualDecoder(OUTPUTS, IMAGE, width=2),
 }
 NETWORKS = WITH_SKIP | {
-    "classifier": lambda: ConvolutionalClassifier((2, 12, 16), OUTPUTS, width=2)
+    "classifier": lambda: ConvolutionalClassifier((2, 12, 16), OUTPUTS, width=2),
+    "residual classifier": lambda: ResidualClassifier((2, 12, 16), OUTPUTS, width=2, blocks=2),
 }
 
 
@@ -47,7 +49,7 @@ def stirred(network: nn.Module) -> nn.Module:
 
 
 def inputs_of(network: nn.Module, rows: int = 4) -> torch.Tensor:
-    if isinstance(network, ConvolutionalClassifier):
+    if isinstance(network, ConvolutionalClassifier | ResidualClassifier):
         return torch.randn(rows, 2 * 12 * 16)
     return torch.randn(rows, network.skip.in_features)
 

@@ -1,0 +1,194 @@
+"""A start at a classifier that was taught some items' clusters, and taught itself the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.minibatches.batch import item_batches
+from pyro_crowdclust.networks.perceptrons import AmortizedRecognition
+from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalComponentStart
+
+# Items that the guide sees at once after training.
+_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """How a classifier is taught, by views of items whose cluster is known and of others.
+
+        - mean_i log p(c_i | v(o_i)) - mean_j sum_k q_jk log p(k | v(o_j)),   q_jk ~ p'(k | o_j)^h
+
+    over items i of known cluster c_i and others j, where p' is the running mean of the network
+    over its steps (Tarvainen and Valpola 2017), v a random view, and h above 1 makes what it finds
+    surer (Berthelot et al. 2019). What remains is the running mean. Steps are those of AdamW, at a
+    rate that rises and falls once.
+
+    Attributes
+    ----------
+    view
+        How views are made, e.g. ``RandomPhoto``.
+    steps
+        How many.
+    batch_size
+        Items of known cluster in a step, and others.
+    alone
+        Share of the steps before the others are looked at.
+    sharpness
+        h.
+    learning_rate, weight_decay
+        Of AdamW.
+    memory
+        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+    """
+
+    view: View
+    steps: int = 1000
+    batch_size: int = 96
+    alone: float = 0.4
+    sharpness: float = 2.0
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.05
+    memory: float = 0.998
+
+    def teach(
+        self,
+        network: nn.Module,
+        data: CrowdData,
+        clusters: Int[Tensor, " item"],
+        generator: torch.Generator,
+    ) -> None:
+        """Train a network from features to logits, in place.
+
+        Parameters
+        ----------
+        network
+            The classifier.
+        data
+            Features of all items.
+        clusters
+            Cluster of every item, -1 where it is not known.
+        generator
+            Source of all randomness.
+        """
+        known, others = (which.nonzero().squeeze(1) for which in (clusters >= 0, clusters < 0))
+        averaged = AveragedModel(network, avg_fn=self._moved)
+        optimizer = torch.optim.AdamW(
+            network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.learning_rate, self.steps)
+        for step in range(self.steps):
+            drawn = self._some(known, generator)
+            features = self._features(network, data, drawn)
+            target = clusters[drawn]
+            logits = network(self._views(features, generator))
+            loss = nn.functional.cross_entropy(logits, target)
+            if len(others) and step >= self.alone * self.steps:
+                features = self._features(network, data, self._some(others, generator))
+                with torch.no_grad():
+                    found = (self.sharpness * averaged(features).log_softmax(-1)).softmax(-1)
+                logits = network(self._views(features, generator))
+                loss = loss + nn.functional.cross_entropy(logits, found)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            averaged.update_parameters(network)
+        network.load_state_dict(averaged.module.state_dict())
+
+    def _some(self, items: Int[Tensor, " item"], generator: torch.Generator) -> Tensor:
+        return items[torch.randint(len(items), (self.batch_size,), generator=generator)]
+
+    @staticmethod
+    def _features(network: nn.Module, data: CrowdData, items: Tensor) -> Tensor:
+        """Features of some items, as rows in the precision of the network."""
+        return data.rows(items).flatten(1).to(next(network.parameters()))
+
+    def _views(self, features: Tensor, generator: torch.Generator) -> Tensor:
+        shape = len(features), self.view.num_random
+        return self.view(features, 2 * torch.rand(shape, generator=generator) - 1)
+
+    def _moved(self, average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
+        """The running mean after ``count`` values and one more."""
+        return average.lerp(value, max(1 - self.memory, 1 / (1 + int(count))))
+
+
+@dataclass(frozen=True, eq=False)
+class TaughtStart:
+    """Start at a classifier q(z | o) that was taught the clusters of some items.
+
+    For clusters that people see and pixels do not show: those that ``cluster(None, pairs)`` finds
+    from the answers alone, say. Networks, latents and emission start as ``start`` has them; the
+    q(z | o) of an ``AmortizedGuide`` is taught by views of all items, and the mixture moves to
+    where it then finds them.
+
+    Attributes
+    ----------
+    clusters
+        The cluster of every item of the data, from 0; -1 where it is not known.
+    teaching
+        How.
+    start
+        The start of everything else.
+
+    Raises
+    ------
+    ValueError
+        When called, if the clusters do not fit the data and the model, none is known, or the guide
+        has no classifier of its own.
+    """
+
+    clusters: Int[Tensor, " item"]
+    teaching: Teaching
+    start: Callable[..., None] = field(
+        default_factory=lambda: PrincipalComponentStart(partition_steps=0)
+    )
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start ``model`` and ``guide``."""
+        recognition = part_of(guide, "recognition", AmortizedRecognition)
+        if recognition is None:
+            raise ValueError(
+                "the guide has no classifier q(z | o) to teach: use an AmortizedGuide, or "
+                "AnswersStart() with others"
+            )
+        clusters = self._checked(data.num_items, model.num_clusters)
+        self.start(model, guide, data, generator)
+        sizes = torch.bincount(clusters[clusters >= 0], minlength=model.num_clusters).double()
+        place = model.weights.preferred_order(sizes).argsort()
+        ordered = torch.where(clusters >= 0, place[clusters], -1)
+        self.teaching.teach(recognition.classifier, data, ordered, generator)
+        guide.start_at(_found(model, guide, data))
+
+    def _checked(self, num_items: int, num_clusters: int) -> Int[Tensor, " item"]:
+        clusters = torch.as_tensor(self.clusters)
+        if clusters.shape != (num_items,):
+            raise ValueError(
+                f"clusters have the shape {list(clusters.shape)}, but must be [{num_items}]: one "
+                "for every item, -1 where it is not known"
+            )
+        if not 0 <= int(clusters.max()) < num_clusters:
+            raise ValueError(
+                f"clusters are numbered up to {int(clusters.max())}, but must be known of some "
+                f"items and below {num_clusters}, the number of clusters of the model"
+            )
+        return clusters
+
+
+@torch.no_grad()
+def _found(model: Any, guide: Any, data: CrowdData) -> MixtureStart:
+    """All items where the guide finds them by their features."""
+    dtype = next(guide.recognition.parameters()).dtype
+    found = [guide.infer(batch.to(None, dtype)) for batch in item_batches(data, _ROWS)]
+    latent = torch.cat([part.latent.mean for part in found])
+    assignments = torch.cat([part.assignments for part in found]).double()
+    return MixtureStart(model.components.observe(latent, False), assignments, 1.0)

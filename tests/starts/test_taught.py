@@ -1,0 +1,128 @@
+"""A start at what a classifier was taught: clusters that features alone do not show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, StickBreakingWeights
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
+from pyro_crowdclust.starts import TaughtStart, Teaching
+
+NUM_ITEMS = 300
+
+
+class Shaken:
+    """A view: every feature moves a little."""
+
+    num_random = 3
+
+    def __call__(self, features: torch.Tensor, amounts: torch.Tensor) -> torch.Tensor:
+        return features + 0.1 * amounts.to(features)
+
+
+def striped() -> tuple[CrowdData, torch.Tensor]:
+    """Most of the variance is noise; the last column, of which two thirds are above 0, counts."""
+    generator = torch.Generator().manual_seed(0)
+    features = 3 * torch.randn(NUM_ITEMS, 3, generator=generator)
+    human = (torch.arange(NUM_ITEMS) % 3 > 0).long()
+    features[:, 2] = 2.0 * human - 1 + 0.2 * torch.randn(NUM_ITEMS, generator=generator)
+    return CrowdData(features), human
+
+
+def known_of(human: torch.Tensor, count: int = 60) -> torch.Tensor:
+    return torch.where(torch.arange(NUM_ITEMS) < count, human, -1)
+
+
+def model_of(weights: DirichletWeights | StickBreakingWeights) -> SemiCrowdsourcedMixture:
+    emission = NormalEmission(SkipMLP((2, 8, 3)), 3)
+    return SemiCrowdsourcedMixture(weights, GaussianComponents(3, 2), emission)
+
+
+quick = Teaching(Shaken(), steps=100, batch_size=32, learning_rate=2e-2, memory=0.9)
+
+
+def started(
+    start: TaughtStart, data: CrowdData, weights: DirichletWeights | StickBreakingWeights
+) -> tuple[SemiCrowdsourcedMixture, AmortizedGuide]:
+    torch.manual_seed(1)
+    model = model_of(weights)
+    guide = AmortizedGuide(model, AmortizedRecognition((3, 16, 16), 2, 3))
+    start(model, guide, data, torch.Generator().manual_seed(2))
+    return model, guide
+
+
+def found_by(guide: AmortizedGuide, data: CrowdData) -> torch.Tensor:
+    return guide.infer(next(item_batches(data, NUM_ITEMS))).assignments
+
+
+def test_items_are_where_people_would_put_them_and_the_mixture_with_them():
+    data, human = striped()
+    start = TaughtStart(known_of(human), quick)
+    _, guide = started(start, data, DirichletWeights(3, 1.0))
+    found = found_by(guide, data)
+    assert float((found.argmax(1) == human)[60:].float().mean()) > 0.97
+    shares = (found.sum(0) + 1) / (NUM_ITEMS + 3)
+    torch.testing.assert_close(guide.mixture().weights, shares, atol=5e-3, rtol=0)
+    _, again = started(start, data, DirichletWeights(3, 1.0))
+    assert torch.equal(found_by(again, data), found)
+
+
+def test_clusters_come_in_the_order_that_suits_the_weights():
+    data, human = striped()  # most items of known cluster are of cluster 1
+    _, guide = started(TaughtStart(known_of(human), quick), data, StickBreakingWeights(3, 1.0))
+    assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
+
+
+def test_others_become_as_sure_as_the_sharpness_says():
+    data, human = striped()
+    sure = {}
+    for name, changes in {
+        "known items alone": {"alone": 1.0},
+        "sharp": {"sharpness": 4.0},
+        "blunt": {"sharpness": 0.5},
+    }.items():
+        start = TaughtStart(known_of(human), replace(quick, **changes))
+        found = found_by(started(start, data, DirichletWeights(3, 1.0))[1], data)
+        sure[name] = float(found[60:].max(1).values.mean())
+    assert sure["sharp"] > sure["blunt"] + 0.05
+    assert sure["known items alone"] > sure["blunt"] + 0.05
+
+
+@pytest.mark.parametrize(("memory", "expected"), [(1.0, 2.5), (0.0, 4.0), (0.5, 3.125)])
+def test_the_running_mean_is_the_mean_until_it_forgets(memory, expected):
+    teaching = Teaching(Shaken(), memory=memory)
+    average = torch.tensor(1.0)
+    for count, value in enumerate((2.0, 3.0, 4.0), start=1):
+        average = teaching._moved(average, torch.tensor(value), torch.tensor(count))
+    assert float(average) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (np.zeros(7, dtype=int), r"must be \[300\]"),
+        (np.full(NUM_ITEMS, -1), "known of some items"),
+        (np.full(NUM_ITEMS, 3), "below 3"),
+    ],
+)
+def test_clusters_that_do_not_fit_are_refused(clusters, message):
+    data, _ = striped()
+    with pytest.raises(ValueError, match=message):
+        started(TaughtStart(torch.from_numpy(clusters), quick), data, DirichletWeights(3, 1.0))
+
+
+def test_a_guide_without_a_classifier_is_refused():
+    data, human = striped()
+    model = model_of(DirichletWeights(3, 1.0))
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((3, 16, 4)), 2))
+    with pytest.raises(ValueError, match="no classifier"):
+        TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator())
