@@ -136,8 +136,12 @@ def build(
         NormalEmission(decoder, PIXELS),
         TwoCoin(data.num_workers) if data.answers is not None else None,
     )
+    # The bound of SCDC has this term with weight 1 already.
+    weight = options.weight
+    if weight is None:
+        weight = 1000.0 if options.variant == "bayes" else 0.0
     terms = {
-        "recognition_term": RecognitionTerm(options.weight) if data.answers is not None else None,
+        "recognition_term": RecognitionTerm(weight) if data.answers is not None else None,
         "consistency_term": ConsistencyTerm(
             RandomPhoto(IMAGE), options.consistency, options.answered_consistency
         ),
@@ -204,7 +208,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--steps", type=int, default=12_000, help="in which q(z | o) is taught")
     parser.add_argument("--batch-size", type=int, default=100, help="images without answers")
-    parser.add_argument("--weight", type=float, default=0.0, help="of the recognition term")
+    parser.add_argument("--weight", type=float, help="of the recognition term; 1000, 0 for SCDC")
     parser.add_argument("--consistency", type=float, default=1000.0)
     parser.add_argument("--answered-consistency", type=float, default=1000.0)
     parser.add_argument("--learning-rate", type=float, default=3e-4)
@@ -218,6 +222,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     data = CrowdData(images, pairs)
     print(f"{data}; {options.device}, {torch.get_num_threads()} threads", flush=True)
     model, guide = build(data, options)
+    moves = [RateMoves()] if options.variant == "amortized" else []
     result = fit(
         model,
         guide,
@@ -229,7 +234,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         seed=options.seed,
         device=options.device,
         initialize=start(options, pairs),
-        callbacks=[RateMoves(), Scores(labels, test, test_labels)],
+        callbacks=[*moves, Scores(labels, test, test_labels)],
         progress=False,
     )
     last = result.history.iloc[-1]
