@@ -98,7 +98,9 @@ def yeo_johnson(
     log = x.abs().log1p()
     # expm1(p l) / p, which is l at p = 0.
     safe = torch.where(power == 0, 1.0, power)
-    return x.sign() * torch.where(power == 0, log, torch.expm1(power * log) / safe)
+    bent = x.sign() * torch.where(power == 0, log, torch.expm1(power * log) / safe)
+    # Exactly, so that codes of categories stay what they are.
+    return torch.where(power == 1, x, bent)
 
 
 def inverse_yeo_johnson(
@@ -109,7 +111,7 @@ def inverse_yeo_johnson(
     safe = torch.where(power == 0, 1.0, power)
     lowest = torch.finfo(y.dtype).eps - 1
     log = torch.where(power == 0, y.abs(), torch.log1p((safe * y.abs()).clamp_min(lowest)) / safe)
-    return y.sign() * torch.expm1(log)
+    return torch.where(power == 1, y, y.sign() * torch.expm1(log))
 
 
 @described

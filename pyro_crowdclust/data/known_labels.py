@@ -49,6 +49,12 @@ class Links:
         """Number of links."""
         return len(self.left)
 
+    def among(self, place: Int[Tensor, " item"]) -> Links | None:
+        """The links between items that have a place, below 0 for none; None if none is left."""
+        left, right = place[self.left], place[self.right]
+        kept = (left >= 0) & (right >= 0)
+        return Links(left[kept], right[kept], self.must[kept]) if bool(kept.any()) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:

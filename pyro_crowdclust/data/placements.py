@@ -65,6 +65,14 @@ class Placements:
         sizes = self.page_sizes
         return int((sizes * (sizes - 1) // 2).sum())
 
+    def among(self, place: Int[Tensor, " item"]) -> Placements:
+        """The placements of items that have a place, below 0 for none; all pages stay."""
+        item = place[self.item]
+        kept = item >= 0
+        first = self.num_groups.cumsum(0) - self.num_groups
+        group = (first[self.page] + self.group)[kept].unique(return_inverse=True)[1]
+        return _sorted_by_page(item[kept], self.page[kept], group, self.worker)
+
 
 def _sorted_by_page(
     item: Tensor, page: Tensor, group: Tensor, worker_of_page: Tensor

@@ -140,7 +140,8 @@ class Choice:
         else:
             fitted = _best_of_starts(recipe, num_starts, seed, options)
         fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
-        return with_overlaps_joined(fitted) if self.data.answers is None else fitted
+        parts = (self.data.answers, self.data.placements, self.data.known, self.data.links)
+        return with_overlaps_joined(fitted) if all(part is None for part in parts) else fitted
 
     def _start_of_part(
         self, best: Trial, recipe: Recipe, num_starts: int, seed: int, options: dict[str, Any]
@@ -164,7 +165,8 @@ def _best_of_starts(recipe: Recipe, num_starts: int, seed: int, changes: dict[st
         return recipe.fit(seed=seed, **changes)
     parts = recipe.model, recipe.guide, recipe.data
     fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
-    if recipe.data.answers is not None and "initialize" not in changes:
+    of_answers = recipe.data.answers is not None and recipe.data.known is None
+    if of_answers and "initialize" not in changes:
         options["initialize"] = _OrFeatures(AnswersStart())
         fits.append(fit(*parts, seed=seed, **options))
     return fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
@@ -212,11 +214,11 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> result.chosen.reason
     'largest ELBO of 20 candidates; no answers held out'
     """
-    forms = forms_for(data)
+    forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
-        sizes = [size for size in SIZES if size < data.num_items] or [1]
-        return Choice(data, forms, sizes, max(size for size in sizes if size <= 8))
+        sizes = [size for size in SIZES if least <= size < data.num_items] or [max(least, 1)]
+        return Choice(data, forms, sizes, max(size for size in sizes if size <= max(8, sizes[0])))
     if num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
-    sizes = [size for size in SIZES if size < num_clusters] + [num_clusters]
+    sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     return Choice(data, forms, sizes, max(size for size in sizes if size <= max(8, sizes[0])))

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.columns import components_for
@@ -23,7 +23,13 @@ from pyro_crowdclust.interface.coordinates import (
     projected,
     standardized,
 )
-from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
+from pyro_crowdclust.interface.recipe import (
+    FULL_BATCH_NUMBERS,
+    Recipe,
+    feature_shape,
+    supervision_of,
+    takes_all,
+)
 from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.mixture import (
     Components,
@@ -109,30 +115,33 @@ def mixture_recipe(
     num_components: int,
     emission: Identity,
 ) -> Recipe:
-    """A mixture whose clusters own components, with priors that are learned."""
+    """A mixture with priors that are learned, whose clusters own components.
+
+    With known labels, links or placements every component is a cluster.
+    """
     dim = emission.latent_size(int(np.prod(feature_shape(data))))
     # Directions are real numbers, whatever the columns are that they are of.
     made = (components if emission.mixes_features else components_for(data, components))(
         num_components, dim
     )
-    answered = data.answers is not None
+    owns = data.answers is not None and not _is_supervised(data) and num_components > 1
+    annotators = _annotators(data) if data.has_answers else None
+    supervision = supervision_of(data, num_components)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_components),
         made,
         emission,
-        _annotators(data) if answered else None,
-        sum_out_assignments=None if answered else torch.float64,
-        ownership=Ownership(num_components) if answered and num_components > 1 else None,
+        annotators,
+        supervision,
+        sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
+        ownership=Ownership(num_components) if owns else None,
     )
     options: dict[str, Any] = {"epochs": 100, "dtype": torch.float64}
     options["stopping"] = Stopping(tolerance=1e-4)
-    if data.num_items * made.family.size <= FULL_BATCH_NUMBERS:
-        options |= {"batch_size": None, "step_size": 1.0}
-    else:
-        options |= MINIBATCHES
+    options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
-    if model.ownership is not None:
-        options["callbacks"].append(OwnershipMoves())
+    if data.has_answers:
+        options["callbacks"].append(OwnershipMoves() if owns else MergeMoves())
     options["initialize"] = TrustingStart()
     return Recipe(model, MessagePassingGuide(model), unrounded(data), options)
 
@@ -150,9 +159,16 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     return Recipe(model, PairRegressionGuide(model), data, options)
 
 
-def _annotators(data: CrowdData) -> TwoCoin:
+def _annotators(data: CrowdData) -> TwoCoin | SortedPages:
     """Better than chance before the first answer is compared with another."""
+    if data.placements is not None:
+        return SortedPages(data.num_workers)
     return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+
+
+def _is_supervised(data: CrowdData) -> bool:
+    """Whether more is said of items than answers about pairs."""
+    return any(part is not None for part in (data.known, data.links, data.placements))
 
 
 def weighted(result: Fitted, feature_weight: float) -> Fitted:
@@ -165,6 +181,7 @@ def weighted(result: Fitted, feature_weight: float) -> Fitted:
         model.components,
         model.emission,
         model.annotators,
+        model.supervision,
         sum_out_assignments=model.sum_out_assignments,
         ownership=model.ownership,
         feature_weight=feature_weight,
@@ -182,7 +199,8 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     real = is_real(data)
     if data.has_gaps or not bool(real.all()):
         return _on_columns(int(real.sum()))
-    return _mixtures(data) if data.answers is None else _mixtures(data) + _regressions(data)
+    regressed = data.answers is not None and not _is_supervised(data)
+    return _mixtures(data) + (_regressions(data) if regressed else ())
 
 
 def _on_columns(num_real: int) -> tuple[Form, ...]:

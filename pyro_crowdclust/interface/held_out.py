@@ -19,9 +19,9 @@ RATES = "sensitivity", "specificity"
 def some_items(
     data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
 ) -> CrowdData:
-    """Some of the items, and of the answers those between them.
+    """Some of the items, and what is said of them and nobody else.
 
-    Workers keep their codes, also those whose answers are all left out.
+    Workers and pages keep their codes, also those of which nothing is left.
 
     Parameters
     ----------
@@ -33,8 +33,14 @@ def some_items(
         Which answers may stay; default all.
     """
     part = data.with_parts(features=data.rows(items), item_ids=data.item_ids[items.numpy()])
+    place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
+    if data.known is not None:
+        part = part.with_parts(known=data.known[items])
+    if data.links is not None:
+        part = part.with_parts(links=data.links.among(place))
+    if data.placements is not None:
+        part = part.with_parts(placements=data.placements.among(place))
     if data.answers is not None:
-        place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
         left, right = place[data.answers.left], place[data.answers.right]
         kept = (left >= 0) & (right >= 0)
         kept = kept if answers is None else kept & answers
@@ -62,7 +68,9 @@ def connected_items(
     True
     """
     order = torch.rand(data.num_items, generator=generator)
-    if data.answers is not None:
+    if data.placements is not None:
+        order[data.annotated_items] -= 1
+    elif data.answers is not None:
         left, right = data.answers.left, data.answers.right
         reached = torch.zeros(data.num_items, dtype=torch.bool)
         asked = torch.cat([left, right]).unique()

@@ -23,10 +23,10 @@ from pyro_crowdclust.interface.choice import Choice, choice_for
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import location_and_scale
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, feature_shape
+from pyro_crowdclust.interface.recipe import Recipe, feature_shape, supervision_of, takes_all
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
+from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Stopping, robbins_monro
 
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
@@ -91,7 +91,7 @@ def mixture_for(
     [40, 40]
     """
     shape = feature_shape(data)
-    supervision = supervision or _supervision_of(data, num_clusters)
+    supervision = supervision or supervision_of(data, num_clusters)
     data = as_answered(data)
     annotators = None
     if data.has_answers:
@@ -251,14 +251,12 @@ def recipe_for(
         An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
         features the number is found, and none may be given.
     components, networks, supervision
-        As for ``mixture_for``. With any of them, and with known labels, links or placements, there
-        is nothing to choose.
+        As for ``mixture_for``. With any of them there is nothing to choose.
     """
     is_fixed = any(part is not None for part in (components, networks, supervision))
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)
-    others = data.known, data.links, data.placements
-    if not is_fixed and all(part is None for part in others):
+    if not is_fixed:
         return choice_for(data, num_clusters=num_clusters)
     return mixture_for(
         data,
@@ -283,21 +281,10 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
     return AnswersAlone(data.as_pairs() if data.placements is not None else data)
 
 
-def _supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
-    """What suits the known labels and links of the data."""
-    if data.links is not None:
-        return HiddenMarkovField.of(data, num_clusters)
-    if data.num_known_classes:
-        return ClassTable.of(data, num_clusters)
-    return Supervision()
-
-
 def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str, Any]:
     common = {"epochs": 100, "stopping": Stopping(1e-4), "dtype": torch.float64}
     common |= {"callbacks": [MergeMoves()] if data.has_answers else []}
-    # Minibatches draw items with answers and items with neighbours in a field differently.
-    tied = data.has_answers and model.supervision.couples_items
-    if tied or data.num_items * model.components.family.size <= FULL_BATCH_NUMBERS:
+    if takes_all(data, model):
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
 

@@ -9,6 +9,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import MessagePassingGuide, PartitionGuide
 from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
 from pyro_crowdclust.restarts import fit_restarts
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
@@ -55,6 +56,22 @@ class Recipe:
         if num_starts == 1:  # without rivals the ELBO of all data need not be computed
             return fit(*parts, seed=seed, **options)
         return fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[0]
+
+
+def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
+    """What suits the known labels and links of the data."""
+    if data.links is not None:
+        return HiddenMarkovField.of(data, num_clusters)
+    if data.num_known_classes:
+        return ClassTable.of(data, num_clusters)
+    return Supervision()
+
+
+def takes_all(data: CrowdData, model: SemiCrowdsourcedMixture) -> bool:
+    """Whether a plain mixture is fitted to all data in every step."""
+    # Minibatches draw items with answers and items with neighbours in a field differently.
+    tied = data.has_answers and model.supervision.couples_items
+    return tied or data.num_items * model.components.family.size <= FULL_BATCH_NUMBERS
 
 
 def feature_shape(data: CrowdData) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.forms import Form, weighted
 from pyro_crowdclust.interface.held_out import Split, connected_items, some_items, split
@@ -167,8 +168,16 @@ class Search:
             self.coordinates[form] = made, float(made.log_volume(features).mean())
         emission, volume = self.coordinates[form]
         recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
-        stopping = Stopping(tolerance=1e-3)
-        result = recipe.fit(progress=False, seed=self.seed, epochs=60, stopping=stopping)
+        # Other numbers of components are candidates of their own: merges would only cost time.
+        moves = recipe.options.get("callbacks", [])
+        callbacks = [move for move in moves if not isinstance(move, MergeMoves)]
+        result = recipe.fit(
+            progress=False,
+            seed=self.seed,
+            epochs=60,
+            stopping=Stopping(tolerance=1e-3),
+            callbacks=callbacks,
+        )
         if result.stop_reason.startswith("interrupted") and self.trials:
             raise KeyboardInterrupt
         trial = Trial(

@@ -175,8 +175,11 @@ class AnswersStart:
         Raises
         ------
         ValueError
-            If the data have no answers, or none that keep as many items together.
+            If the data have no answers, or none that keep as many items together; if they have
+            known labels, which are to start from.
         """
+        if data.known is not None:
+            raise ValueError("the data have known labels: start from these, by LabeledStart")
         if data.answers is None:
             raise ValueError("the data have no answers to start from: use another start")
         known = answered_groups(

@@ -124,9 +124,62 @@ def test_what_the_user_says_is_fixed(options, is_choice):
     assert isinstance(recipe_for(data, **options), Choice) == is_choice
 
 
-def test_known_labels_leave_nothing_to_choose():
-    data = CrowdData(np.eye(4), known=[0, 1, None, None])
-    assert not isinstance(recipe_for(data), Choice)
+def known_part(kinds: np.ndarray) -> dict:
+    return {"known": [kind if place % 4 == 0 else None for place, kind in enumerate(kinds)]}
+
+
+def linked_part(kinds: np.ndarray) -> dict:
+    items = np.arange(24)
+    links = pd.DataFrame({"left": items[:-1], "right": items[1:]})
+    same = kinds[links["left"]] == kinds[links["right"]]
+    must = pd.DataFrame({"left": items[:-3], "right": items[3:]})
+    return {"must_link": must, "cannot_link": links[~same]}
+
+
+def sorted_part(kinds: np.ndarray) -> dict:
+    items = np.arange(24)
+    page = pd.DataFrame({"page": items // 12, "item": items, "group": kinds[:24]})
+    return {"placements": page.assign(worker=page["page"])}
+
+
+@pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
+def test_labels_links_and_pages_are_heard_by_a_choice(said):
+    """And the least number of clusters is that of known classes."""
+    features, kinds = wide_clusters()
+    data = CrowdData(features, **said(kinds))
+    choice = choice_for(data, num_clusters=3)
+    assert choice.sizes[-1] == 3
+    assert (choice.sizes[0] == 3) == (said is known_part)
+    choice = dataclasses.replace(choice, forms=choice.forms[:2], sizes=[3], first_size=3)
+    result = choice.fit(num_starts=1, progress=False)
+    assert clustering_accuracy(kinds, result.assignments) > 0.95
+    assert result.chosen.table["held_out"].isna().all()
+
+
+@pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
+def test_a_part_of_the_items_keeps_what_is_said_of_them(said):
+    features, kinds = wide_clusters()
+    data = CrowdData(features, **said(kinds))
+    items = torch.arange(5, 60)
+    part = some_items(data, items)
+    whole = CrowdData(features[5:60], item_ids=range(5, 60), **_among(said(kinds), items.tolist()))
+    if data.known is not None:
+        assert part.known.tolist() == whole.known.tolist()
+    if data.links is not None:
+        assert torch.equal(part.links.left, whole.links.left)
+        assert torch.equal(part.links.must, whole.links.must)
+    if data.placements is not None:
+        assert torch.equal(part.placements.item, whole.placements.item)
+        assert torch.equal(part.placements.group, whole.placements.group)
+        assert part.placements.num_groups.tolist() == whole.placements.num_groups.tolist()
+
+
+def _among(said: dict, items: list[int]) -> dict:
+    """The rows of what is said that are about these items alone."""
+    if "known" in said:
+        return {"known": [said["known"][item] for item in items]}
+    ends = ["item"] if "placements" in said else ["left", "right"]
+    return {name: table[table[ends].isin(items).all(axis=1)] for name, table in said.items()}
 
 
 def wide_clusters(num_items: int = 90, dim: int = 12) -> tuple[np.ndarray, np.ndarray]:
@@ -275,13 +328,13 @@ def test_the_error_of_a_difference_is_that_of_its_items():
 
 
 def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
-    from pyro_crowdclust.interface import forms
+    from pyro_crowdclust.interface import recipe
 
     features, ring = two_rings(400)
     data = answered(features, ring, 100)
     plain = small(data, 8, forms=1)
     # Full batches for 100 items, minibatches for 400.
-    monkeypatch.setattr(forms, "FULL_BATCH_NUMBERS", 2000)
+    monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", 2000)
     choice = dataclasses.replace(plain, part_items=100, max_items=100)
     result = choice.fit(progress=False)
     assert len(result.history) <= 3

@@ -159,7 +159,7 @@ def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     assert items["class_probability"].between(0.5, 1).all()
     model = load(tmp_path / "out" / "result.safetensors").model
     assert [type(part).__name__ for part in model.components.parts] == [
-        "GaussianComponents",
+        "DiagonalGaussianComponents",
         "PoissonComponents",
         "BernoulliComponents",
     ]
