@@ -85,7 +85,7 @@ def run_cell(table: str, crowd: str, seed: int, items: int | None = None) -> Run
         "confidence": float(result.probabilities.max(1).mean()),
         "seconds": seconds,
         "clusters": int((result.clusters["assigned_items"] > 0).sum()),
-        "chosen": result.chosen.winner,
+        "chosen": result.chosen.winner if result.chosen else "fixed",
     }
 
 

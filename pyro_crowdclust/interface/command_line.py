@@ -194,10 +194,10 @@ def _add_fit(parsers: Any) -> None:
         "--model",
         choices=MODELS,
         default="choose",
-        help="choose: Gaussian clusters of the kind that suits the table best, where all columns "
-        "are real, else as gaussian; gaussian: on the features themselves, for tables (what "
-        "columns hold is recognized); diagonal-gaussian: the same for hundreds of columns; binary: "
-        "all columns are 0 or 1; counts: all are counts; words: counts of words in texts; "
+        help="choose: clusters of the kind that suits the table best; gaussian: on the features "
+        "themselves, for tables (what columns hold is recognized); diagonal-gaussian: the same for "
+        "hundreds of columns; binary: all columns are 0 or 1; counts: all are counts; words: "
+        "counts of words in texts; "
         "deep-normal: with networks, for many real features; deep-bernoulli: with networks, for "
         "pixels in [0, 1]; dawid-skene: the class of every item from --labels alone (default "
         "choose)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -28,6 +28,17 @@ _SMALLEST_RESIDUAL = 1e-6
 def standardized(data: CrowdData) -> Standardized:
     """Every real feature in units of its standard deviation."""
     return Standardized(*location_and_scale(data, is_real(data)))
+
+
+def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
+    """Coordinates without those that are the same for all items, which tell nothing."""
+    emission = inner(data)
+    points = emission.latent(_sample(data))
+    varies = points.std(0, unbiased=False) > 0
+    if varies.all() or not varies.any():
+        return emission
+    kept = torch.eye(len(varies), dtype=torch.float64)[varies]
+    return Projected(emission, torch.zeros(len(varies)), kept, 1.0, 1.0)
 
 
 def in_common_units(data: CrowdData) -> Standardized:

@@ -47,7 +47,7 @@ class CrowdClusterer(
     components
         A class or function that makes the components from the numbers of clusters and features,
         such as ``PoissonComponents`` for counts; see ``mixture_for``. None leaves the choice to
-        ``choice_for``: Gaussian clusters on real features, of which kind the data say.
+        ``choice_for``: what suits the columns, of which kind the data say.
     networks
         None for clusters on tables. ``DeepNormal()`` for many
         real features, ``DeepBernoulli()`` for pixels in [0, 1].

@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.coordinates import (
     power_transformed,
     projected,
     standardized,
+    varying,
 )
 from pyro_crowdclust.interface.recipe import (
     FULL_BATCH_NUMBERS,
@@ -55,6 +56,10 @@ MINIBATCHES: dict[str, Any] = {
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 INDEPENDENT = "independent columns"
+# Coordinates, by what they are in words; where rows are whole, without those that never vary.
+Places = dict[str, Callable[[CrowdData], Identity]]
+PLACES: Places = {"columns": standardized, "powers": power_transformed}
+VARYING: Places = {name: partial(varying, inner) for name, inner in PLACES.items()}
 
 
 def full(num_components: int, dim: int) -> GaussianComponents:
@@ -198,17 +203,16 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """
     real = is_real(data)
     if data.has_gaps or not bool(real.all()):
-        return _on_columns(int(real.sum()))
+        return _on_columns(int(real.sum()), PLACES)
     regressed = data.answers is not None and not _is_supervised(data)
     return _mixtures(data) + (_regressions(data) if regressed else ())
 
 
-def _on_columns(num_real: int) -> tuple[Form, ...]:
-    """Components on the columns as they are, of which so many are real numbers."""
+def _on_columns(num_real: int, places: Places) -> tuple[Form, ...]:
+    """Components on columns in these coordinates, of which so many are real numbers."""
     of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
     if not num_real:
         return (Form("columns", INDEPENDENT, standardized, of_diagonal),)
-    places = {"columns": standardized, "powers": power_transformed}
     kinds = {DIAGONAL: of_diagonal}
     if 1 < num_real <= MOST_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
@@ -223,14 +227,10 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
     of_full = partial(mixture_recipe, full)
     if dim <= MOST_FULL:
-        forms = [*_on_columns(dim)]
+        forms = [*_on_columns(dim, VARYING)]
         if dim > 12:
-            of_columns = partial(_directions, standardized, 8)
-            of_powers = partial(_directions, power_transformed, 8)
-            forms += [
-                Form("8 directions", FULL, of_columns, of_full),
-                Form("8 directions of powers", FULL, of_powers, of_full),
-            ]
+            for name, place in (("8 directions", "columns"), ("8 directions of powers", "powers")):
+                forms.append(Form(name, FULL, partial(_directions, VARYING[place], 8), of_full))
         return tuple(forms)
     forms = []
     for number in (10, 20, 40):
@@ -244,8 +244,7 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
 
 def _regressions(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
-    places: dict[str, Callable[[CrowdData], Identity]]
-    places = {"columns": standardized, "powers": power_transformed}
+    places = VARYING
     if dim > MOST_FULL:
         number = min(40, dim - 1, data.num_items - 1)
         inner = partial(_directions, in_common_units, number)

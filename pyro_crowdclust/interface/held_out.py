@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.interface.rounding import has_fine
 
 # The rates of a worker, as the table of workers names them.
 RATES = "sensitivity", "specificity"
@@ -50,6 +53,21 @@ def some_items(
         heard = found if bool(kept.any()) else None
         part = part.with_parts(answers=heard, _pairs_index=None)
     return part
+
+
+def distinct_items(data: CrowdData) -> CrowdData:
+    """Items of which nothing is said, each row of features once; few possible rows as they are.
+
+    Components that sit on copies of one row have densities without bound. Where no column holds
+    real numbers of fine steps, many items may well be alike, and all of them count.
+    """
+    if data.features is None or isinstance(data.features, StoredFeatures) or not has_fine(data):
+        return data
+    rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+    first = np.unique(rows, axis=0, return_index=True)[1]
+    if len(first) == data.num_items:
+        return data
+    return some_items(data, torch.from_numpy(np.sort(first)))
 
 
 def connected_items(
@@ -115,17 +133,20 @@ class Split:
         right = torch.where(self.held_out.label == 1, share, 1 - share)
         return float(right.log().mean())
 
-    def log_probability(self, result: Fitted) -> Float[np.ndarray, " pair"]:
+    def log_probability(
+        self, result: Fitted, workers: pd.DataFrame | None = None
+    ) -> Float[np.ndarray, " pair"]:
         """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
 
         With s the probability that both items share a cluster, ``p(L = 1) = s E[alpha_m] + (1 - s)
-        (1 - E[beta_m])``.
+        (1 - E[beta_m])``. ``workers`` is the result's table, where it is known.
         """
         ids = result.data.item_ids
         ends = (self.held_out.left, self.held_out.right)
         left, right = (ids[end.numpy()].tolist() for end in ends)
         same = np.clip(result.same_cluster_probability(left, right), 0, 1)
-        rates = result.workers.iloc[self.held_out.worker.numpy()]
+        workers = result.workers if workers is None else workers
+        rates = workers.iloc[self.held_out.worker.numpy()]
         sensitivity, specificity = (rates[name].to_numpy() for name in RATES)
         yes = same * sensitivity + (1 - same) * (1 - specificity)
         return np.log(np.where(self.held_out.label.numpy() == 1, yes, 1 - yes))

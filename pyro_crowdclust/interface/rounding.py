@@ -41,6 +41,13 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
     return data.with_parts(features=features + noise.reshape(features.shape))
 
 
+def has_fine(data: CrowdData) -> bool:
+    """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
+    columns = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+    seen = [column[~np.isnan(column)] for column in columns.T[is_real(data).numpy()]]
+    return any(len(np.unique(column)) > 1 and _step(column) == 0 for column in seen)
+
+
 def _step(column: np.ndarray) -> float:
     """The least difference between two values, or 0 where it does not matter."""
     values = np.unique(column)

@@ -15,14 +15,24 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.forms import Form, weighted
-from pyro_crowdclust.interface.held_out import Split, connected_items, some_items, split
+from pyro_crowdclust.interface.held_out import (
+    Split,
+    connected_items,
+    distinct_items,
+    some_items,
+    split,
+)
 from pyro_crowdclust.training import Stopping
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
 # Features may count so much, from as they are to next to nothing: no model is the truth, and that
 # of many features is the surest of itself.
-WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08)
+WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
+
+
+# Of candidates that answers cannot tell apart so many are tried on another split.
+MOST_RIVALS = 4
 
 
 class Plan(Protocol):
@@ -46,7 +56,7 @@ class Plan(Protocol):
     def best_forms(self) -> int: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """A candidate that was tried.
 
@@ -101,6 +111,8 @@ class Search:
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
         data = choice.data
+        if all(said is None for said in (data.answers, data.placements, data.known, data.links)):
+            data = distinct_items(data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
         splits = []
@@ -131,10 +143,9 @@ class Search:
                 for form in choice.forms
                 if form.of_features or self.splits
             ]
-            first.sort(key=lambda trial: -trial.score)
             for of_features in (True, False):
                 alike = [trial for trial in first if trial.form.of_features == of_features]
-                for trial in alike[: choice.best_forms]:
+                for trial in self.in_order(alike)[: choice.best_forms]:
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     if of_features:
@@ -147,15 +158,16 @@ class Search:
     def climb(self, trial: Trial, direction: int) -> None:
         """Try ever more, or fewer, components until it has not paid twice in a row."""
         sizes = list(self.choice.sizes)
-        place, best, losses = sizes.index(trial.num_components), trial.score, 0
+        place, best, losses = sizes.index(trial.num_components), trial, 0
         stride = 2 if self.splits else 1
         while losses < (1 if self.splits else 2):
             place += direction * stride
             if not 0 <= place < len(sizes):
                 return
-            found = self.try_out(trial.form, sizes[place]).score
-            losses = 0 if found > best else losses + 1
-            best = max(best, found)
+            found = self.try_out(trial.form, sizes[place])
+            is_better = self.in_order([best, found])[0] is found
+            losses = 0 if is_better else losses + 1
+            best = found if is_better else best
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate without the answers of a split, and predict these."""
@@ -198,22 +210,23 @@ class Search:
         """What the held-out answers are worth to the result at every weight of the features."""
         # The density of a row with gaps is no linear function of t(theta), which a weight scales.
         weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
-        return np.stack([one.log_probability(weighted(result, weight)) for weight in weights])
+        each = (weighted(result, weight) for weight in weights)
+        return np.stack([one.log_probability(of_weight, result.workers) for of_weight in each])
 
     def by_answers(self) -> tuple[Trial, str]:
         """The candidate with the largest ELBO of those that answers cannot tell from the best."""
         for number in range(1, len(self.splits)):
-            rivals = self.rivals()
+            rivals = self.rivals(self.trials)
             if len(rivals) == 1:
                 break
-            for trial in rivals:
+            for trial in worth_another_split(rivals):
                 again = self.try_out(trial.form, trial.num_components, number)
                 found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
                 both = np.concatenate(found, 1)
                 seconds = trial.seconds + again.seconds
                 place = self.trials.index(trial)
                 self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
-        rivals = self.rivals()
+        rivals = self.rivals(self.trials, errors=1.0)
         first = max(rivals, key=lambda trial: trial.score)
         alike = [one for one in rivals if one.form.of_features == first.form.of_features]
         best = max(alike, key=lambda trial: trial.elbo) if first.form.of_features else first
@@ -224,17 +237,26 @@ class Search:
             return best, f"{said}; {len(rivals) - 1} others do about as well"
         return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
 
-    def rivals(self) -> list[Trial]:
-        """Trials on as many splits as the best, not clearly worse than it."""
-        most = max(len(trial.answers) for trial in self.trials)
-        of_all = [trial for trial in self.trials if len(trial.answers) == most]
+    def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
+        """Trials on as many splits as the best, not worse than it by so many standard errors."""
+        most = max(len(trial.answers) for trial in trials)
+        of_all = [trial for trial in trials if len(trial.answers) == most]
         best = max(of_all, key=lambda trial: trial.score)
         blocks = torch.cat([one.block for one in self.splits]).numpy()[:most]
         return [
             trial
             for trial in of_all
-            if best.score - trial.score < max(self.error(best, trial, blocks), SMALLEST_GAIN)
+            if best.score - trial.score
+            < max(errors * self.error(best, trial, blocks), SMALLEST_GAIN)
         ]
+
+    def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials of one sort, best first: by the ELBO where held-out answers cannot tell them."""
+        by_score = sorted(trials, key=lambda trial: -trial.score)
+        if not self.splits or not trials or not trials[0].form.of_features:
+            return by_score
+        rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
+        return rivals + [trial for trial in by_score if trial not in rivals]
 
     @staticmethod
     def error(best: Trial, trial: Trial, blocks: np.ndarray) -> float:
@@ -242,3 +264,10 @@ class Search:
         difference = best.answers - trial.answers
         sums = np.bincount(blocks, difference - difference.mean())
         return float(np.sqrt(np.square(sums).sum()) / len(difference))
+
+
+def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
+    """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
+    best, *others = sorted(rivals, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
+    return [best, *others[: MOST_RIVALS - 1]]

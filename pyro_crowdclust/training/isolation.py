@@ -37,8 +37,16 @@ def own_random_numbers(seed: int | None = None) -> Iterator[None]:
     """
     with _turn, torch.random.fork_rng():
         if seed is not None:
-            torch.manual_seed(seed)
+            _seed(seed)
         yield
+
+
+def _seed(seed: int) -> None:
+    """``torch.manual_seed``, which without an accelerator formats the whole stack for later."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 @contextmanager

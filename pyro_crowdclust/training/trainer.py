@@ -254,6 +254,8 @@ class Trainer:
         ValueError
             If some processes go on from a checkpoint that others do not see.
         """
+        if self.ranks.count == 1:
+            return
         steps_of_first = torch.tensor(self.steps_done)
         self.ranks.broadcast([steps_of_first, *self.tensors().values()])
         if int(steps_of_first) != self.steps_done:

@@ -13,9 +13,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
 from pyro_crowdclust.interface.choice import Choice
 from pyro_crowdclust.interface.forms import weighted
-from pyro_crowdclust.interface.held_out import connected_items, some_items, split
+from pyro_crowdclust.interface.held_out import connected_items, distinct_items, some_items, split
 from pyro_crowdclust.interface.rounding import unrounded
-from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial
+from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial, worth_another_split
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.simulation import simulate_pairs
@@ -233,6 +233,47 @@ def test_many_columns_are_projected():
     assert recipe.model.components.num_features == 10
 
 
+def test_copies_of_rows_are_no_clusters():
+    rng = np.random.default_rng(0)
+    features = np.repeat([[0.0, 0.0], [9.0, 0.0]], 20, axis=0) + rng.normal(size=(40, 2))
+    copies = CrowdData(features[rng.integers(0, 40, 300)])
+    _, chosen = small(copies, 2, 13, forms=1).run(progress=False)
+    assert chosen.winner.endswith("2 components")
+    # Whole numbers repeat of themselves.
+    counts = CrowdData(rng.poisson(3, size=(300, 2)).astype(float))
+    assert distinct_items(counts) is counts
+
+
+def test_columns_that_never_vary_are_left_out():
+    features, _ = two_rings(60)
+    data = CrowdData(np.column_stack([features, np.ones(60), np.full(60, 1e6)]))
+    for form in choice_for(data).forms:
+        emission = form.emission(data)
+        points = emission.latent(torch.as_tensor(data.features))
+        assert points.shape == (60, 2)
+        np.testing.assert_allclose(emission.features(points), data.features, rtol=1e-9)
+
+
+def trial(form, number: int, elbo: float, answers: np.ndarray) -> Trial:
+    return Trial(form, number, elbo, answers[None], number, 0.0)
+
+
+def test_answers_that_cannot_tell_leave_it_to_the_elbo():
+    features, ring = two_rings(60)
+    choice = small(answered(features, ring, 60), 3)
+    search = Search(choice, 0, False)
+    number = len(search.splits[0].held_out.label)
+    rng = np.random.default_rng(0)
+    held = rng.normal(size=number)
+    best = trial(choice.forms[0], 2, 1.0, held)
+    alike = trial(choice.forms[0], 3, 2.0, held - 0.01 + rng.normal(size=number))
+    worse = trial(choice.forms[0], 4, 3.0, held - 2.0 + 0.1 * rng.normal(size=number))
+    assert search.in_order([best, alike, worse]) == [alike, best, worse]
+    assert search.rivals([best, alike, worse]) == [best, alike]
+    many = [trial(choice.forms[0], 2, elbo, held - 0.001 * elbo) for elbo in range(9)]
+    assert [one.elbo for one in worth_another_split(many)] == [0, 8, 7, 6]
+
+
 def test_data_that_are_too_many_are_tried_in_part():
     features, ring = two_rings(240)
     data = answered(features, ring, 20)
@@ -378,6 +419,12 @@ def test_rounded_numbers_are_spread_over_their_step():
     assert (away[:, 1] == 0).all()
     fine = CrowdData(features[:, 1:])
     assert unrounded(fine) is fine
+    features[0] = np.nan
+    gaps = unrounded(CrowdData(features)).features - features
+    assert np.isnan(gaps[0]).all()
+    assert 0.01 < np.abs(gaps[1:, 0]).max() <= 0.05 + 1e-9
+    codes = CrowdData((features[1:] > 0) * 1.0)
+    assert unrounded(codes) is codes
 
 
 def test_the_estimator_chooses_too():

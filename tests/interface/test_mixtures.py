@@ -50,10 +50,14 @@ def test_plain_mixture_is_the_long_hand_one_on_standardized_features():
     assert short.stop_reason == long.stop_reason
 
 
+@pytest.fixture(scope="module")
+def in_own_units():
+    return cluster(two_groups(), PAIRS, num_clusters=2, num_starts=1, progress=False)
+
+
 @pytest.mark.parametrize(("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (1.0, 1e6), (1e-3, -50.0)])
-def test_units_of_the_features_do_not_matter(scale, shift):
-    features = two_groups()
-    before = cluster(features, PAIRS, num_clusters=2, num_starts=1, progress=False)
+def test_units_of_the_features_do_not_matter(scale, shift, in_own_units):
+    features, before = two_groups(), in_own_units
     moved = scale * features + shift
     after = cluster(moved, PAIRS, num_clusters=2, num_starts=1, progress=False)
     np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-5)

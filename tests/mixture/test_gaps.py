@@ -90,7 +90,9 @@ def test_score_is_the_bound_on_what_was_seen_in_the_units_of_the_features():
     """E[log N(x | mu, Sigma)] with the gaps integrated out, by scipy's normal of the sub-vector."""
     features, _ = groups()
     gaps = with_gaps(torch.tensor(features)).numpy() * [100.0, 0.01, 1.0] + [5.0, 0.0, 1.0]
-    fitted = CrowdClusterer(n_clusters=4, max_iter=20, random_state=0).fit(gaps)
+    fitted = CrowdClusterer(
+        n_clusters=4, components=GaussianComponents, max_iter=20, random_state=0
+    ).fit(gaps)
     guide, emission = fitted.result_.guide, fitted.result_.model.emission
     np.testing.assert_allclose(emission.location, np.nanmean(gaps, 0))
     np.testing.assert_allclose(emission.scale, np.nanstd(gaps, 0))
@@ -119,13 +121,13 @@ def test_clusters_are_found_through_gaps(tmp_path):
     features, kinds = groups(150)
     frame = pd.DataFrame(with_gaps(torch.tensor(features), 0.25), columns=["a", "b", "c"])
     frame.iloc[0, 0] = features[0, 0]
-    result = cluster(frame, num_clusters=6, progress=False)
+    # The same model for both, where there would be others to choose from.
+    given = {"num_clusters": 6, "components": GaussianComponents, "progress": False}
+    result = cluster(frame, **given)
     assert clustering_accuracy(kinds, result.assignments) > 0.9
     # What is missing is not filled in: the spread of the clusters is that of whole rows.
     spread = result.to_arviz(100, log_likelihood=False)["posterior"]["component_covariance"]
     largest = spread.mean(("chain", "draw")).values[0].diagonal()
-    # The same model, where there would be others to choose from.
-    given = {"num_clusters": 6, "components": GaussianComponents, "progress": False}
     whole = cluster(pd.DataFrame(features), **given).to_arviz(100, log_likelihood=False)
     expected = whole["posterior"]["component_covariance"].mean(("chain", "draw")).values[0]
     np.testing.assert_allclose(largest, expected.diagonal(), rtol=0.35)
