@@ -113,7 +113,7 @@ class PartitionGuide(nn.Module):
         _, labels, states = max(settled, key=lambda one: one[0])
         for name, natural_parameters in states.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
-        self.draws.copy_(labels.expand_as(self.draws))
+        self.draws = labels.repeat(len(self.draws), 1)
         self.steps.fill_(1)
 
     def _settled(

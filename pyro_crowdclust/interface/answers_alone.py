@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -27,8 +29,9 @@ PRIORS: dict[str, Callable[[], PitmanYor | ManySmall]] = {
 }
 # Sweeps of a fit, and of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 40
-# Below this the answers that are held out could not tell the priors apart.
-_FEWEST_HELD_OUT = 20
+# With fewer answers held out the priors could not be told apart.
+_HELD_OUT = 200
+_MOST_PARTS = 5
 
 
 def recipe_of(data: CrowdData, prior: PitmanYor | ManySmall) -> Recipe:
@@ -64,22 +67,32 @@ class AnswersAlone:
         seed
             Of the answers that are held out, and of the fits.
         """
-        generator = torch.Generator().manual_seed(seed)
-        out = torch.rand(self.data.num_pairs, generator=generator) < self.share
-        if int(out.sum()) < _FEWEST_HELD_OUT:
-            out = torch.zeros_like(out)
+        parts = self._parts(torch.Generator().manual_seed(seed))
         scores, rows = {}, []
         for name, prior in PRIORS.items():
-            started = time.perf_counter()
-            recipe = recipe_of(_with_answers(self.data, ~out), prior())
-            result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
-            scores[name] = _log_probability(result, self.data, out)
-            rows.append((name, scores[name], len(result.clusters), time.perf_counter() - started))
+            started, log_probabilities, clusters = time.perf_counter(), [], 0
+            for out in parts:
+                recipe = recipe_of(_with_answers(self.data, ~out), prior())
+                result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
+                log_probabilities.append(_log_probability(result, self.data, out))
+                clusters = len(result.clusters)
+            scores[name] = float(torch.cat(log_probabilities).mean())
+            rows.append((name, scores[name], clusters, time.perf_counter() - started))
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds"])
         best = max(scores, key=lambda name: scores[name])
         table["chosen"] = table["prior"] == best
         reason = f"answers held out are likeliest under {best}"
-        return recipe_of(self.data, PRIORS[best]()), Chosen(table, reason, _chance(self.data, out))
+        chance = _chance(self.data, parts)
+        return recipe_of(self.data, PRIORS[best]()), Chosen(table, reason, chance)
+
+    def _parts(self, generator: torch.Generator) -> list[Bool[Tensor, " pair"]]:
+        """Shares of the answers, each held out of a fit of its own; so many that they can tell."""
+        number = self.data.num_pairs
+        order = torch.rand(number, generator=generator).argsort().argsort()
+        most = min(round(1 / self.share), number)
+        part = order * most // number
+        needed = math.ceil(_HELD_OUT / (self.share * number))
+        return [part == place for place in range(min(needed, most, _MOST_PARTS))]
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.
@@ -95,7 +108,13 @@ class AnswersAlone:
             As ``fit`` does, and for a number of starts below 1.
         """
         recipe, chosen = self.run(seed=seed)
-        return replace(recipe.fit(num_starts=num_starts, seed=seed, **changes), chosen=chosen)
+        fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
+        again = partial(self._again, num_starts=num_starts, **changes)
+        return replace(fitted, chosen=chosen, train_on=again)
+
+    def _again(self, model: Any, guide: Any, data: CrowdData, **options: Any) -> Fitted:
+        """``fit`` to more answers, under which other sizes of clusters may be likelier."""
+        return replace(self, data=data).fit(**options)
 
 
 def _with_answers(data: CrowdData, kept: Bool[Tensor, " pair"]) -> CrowdData:
@@ -107,22 +126,22 @@ def _with_answers(data: CrowdData, kept: Bool[Tensor, " pair"]) -> CrowdData:
     return data.with_parts(answers=some, _pairs_index=None)
 
 
-def _log_probability(result: Fitted, data: CrowdData, out: Bool[Tensor, " pair"]) -> float:
-    """Mean ``log p(L)`` of answers that a fit has not heard."""
+def _log_probability(
+    result: Fitted, data: CrowdData, out: Bool[Tensor, " pair"]
+) -> Float[Tensor, " answer"]:
+    """``log p(L)`` of answers that a fit has not heard."""
     answers = data.answers
     assert answers is not None
     assert isinstance(result.guide, PartitionGuide)
-    if not bool(out.any()):
-        return result.elbo / len(answers.label)
     items = torch.stack([answers.left, answers.right], 1)[out]
     held = answers.worker[out], answers.label[out]
-    return float(result.guide.log_answer_probabilities(result.data, items, *held).mean())
+    return result.guide.log_answer_probabilities(result.data, items, *held)
 
 
-def _chance(data: CrowdData, out: Bool[Tensor, " pair"]) -> float:
-    """The same of who knows the shares of the labels only."""
+def _chance(data: CrowdData, parts: list[Bool[Tensor, " pair"]]) -> float:
+    """The same on average of who knows the shares of the labels only."""
     assert data.answers is not None
     label = data.answers.label.nan_to_num(nan=-1.0)
     said, place, count = label.unique(return_inverse=True, return_counts=True)
     chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
-    return float(chance[out if bool(out.any()) else ~out].mean())
+    return float(chance[torch.stack(parts).any(0)].mean())

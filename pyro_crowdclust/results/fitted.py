@@ -185,7 +185,7 @@ class Fitted:
 
         Training begins where this fit ended, and has its options: it ends where a fit to all
         answers ends, in fewer epochs, unless the new answers would lead that elsewhere from its
-        start. This result stays as it is.
+        start. Clusters from answers alone are found anew. This result stays as it is.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Fitted:
             fit had; a page has an id that no page had before.
         features, item_ids
             New items, with the columns of the fit, and their ids; by default those of the data
-            frame's index, or the next numbers.
+            frame's index, or the next numbers. Ids alone where the fit had no features.
         options
             Of ``fit`` in place of those of this one. By default networks train for a tenth of its
             epochs.
@@ -229,11 +229,17 @@ class Fitted:
             if ids is None:
                 ids = range(self.data.num_items, self.data.num_items + found.num_items)
             items = found.with_parts(item_ids=pd.Index(ids, tupleize_cols=False))
+        elif item_ids is not None:
+            if self.data.features is not None:
+                raise ValueError("new items need features, as those of the fit have: pass features")
+            items = self.data.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
         data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
-        options = {"progress": False, "seed": self.seed, "initialize": None} | options
+        options = {"progress": False, "seed": self.seed} | options
+        if not isinstance(guide, SupportsPartition):  # which is drawn anew
+            options = {"initialize": None} | options
         updated = self.train_on(model, guide, data, **options)
-        return dataclasses.replace(updated, chosen=self.chosen)
+        return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
 
     @cached_property
     def elbo(self) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from pyro_crowdclust import load
-from pyro_crowdclust.interface import CrowdClusterer, cluster
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -32,6 +33,40 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
     assert result.chosen.winner == "few large clusters"
     assert result.chosen.held_out > result.chosen.chance
     assert result.chosen.table["chosen"].sum() == 1
+
+
+def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
+    for number, most in ((100, 5), (1000, 2), (4000, 1)):
+        pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
+        parts = AnswersAlone(CrowdData(None, pairs))._parts(torch.Generator().manual_seed(0))
+        assert len(parts) == most
+        heard = torch.stack(parts).sum(0)
+        assert int(heard.max()) == 1
+        assert int(heard.sum()) == most * number // 10
+
+
+def test_an_update_ends_where_a_fresh_fit_ends(monkeypatch):
+    """Also where few answers had no clusters in them, and others are chosen with all."""
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._HELD_OUT", 50)
+    every = answers()
+    options = {"epochs": 30, "progress": False}
+    first = cluster(
+        None, pairs=every[::10], item_ids=np.unique(every[["left", "right"]]), **options
+    )
+    rest = every.drop(every.index[::10])
+    updated = first.update(rest)
+    fresh = cluster(
+        None, pairs=pd.concat([every[::10], rest]), item_ids=first.data.item_ids, **options
+    )
+    assert updated.elbo == pytest.approx(fresh.elbo)
+    assert clustering_accuracy(fresh.assignments, updated.assignments) == 1
+    assert updated.chosen.winner == fresh.chosen.winner
+    # New items and workers, too.
+    more = pd.DataFrame(
+        {"left": ["new"] * 4, "right": ["i0", "i2", "i1", "i4"], "label": [1, 1, 0, 1]}
+    )
+    grown = updated.update(more.assign(worker="dee"), item_ids=["new"])
+    assert grown.same_cluster_probability("new", "i0") > 0.5
 
 
 def test_estimator_takes_no_features():

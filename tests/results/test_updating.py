@@ -135,6 +135,8 @@ def test_what_cannot_go_on_says_why(tmp_path):
     result.save(tmp_path / "fit.safetensors")
     with pytest.raises(ValueError, match="this result was loaded"):
         load(tmp_path / "fit.safetensors").update(answers)
+    with pytest.raises(ValueError, match="new items need features"):
+        result.update(answers, item_ids=["new"])
     paged = CrowdData(FEATURES, answers.assign(page="one"))
     with pytest.raises(ValueError, match="page 'one' was answered before"):
         extended(paged, pairs=answers.assign(page="one"))
