@@ -136,12 +136,9 @@ def build(
         NormalEmission(decoder, PIXELS),
         TwoCoin(data.num_workers) if data.answers is not None else None,
     )
-    # The bound of SCDC has this term with weight 1 already.
-    weight = options.weight
-    if weight is None:
-        weight = 1000.0 if options.variant == "bayes" else 0.0
+    # With weights as for MNIST: those of views alone make clusters one.
     terms = {
-        "recognition_term": RecognitionTerm(weight) if data.answers is not None else None,
+        "recognition_term": RecognitionTerm(options.weight) if data.answers is not None else None,
         "consistency_term": ConsistencyTerm(
             RandomPhoto(IMAGE), options.consistency, options.answered_consistency
         ),
@@ -197,7 +194,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--test-items", type=int, default=1000)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variant", choices=["bayes", "amortized"], default="amortized")
@@ -208,9 +205,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--steps", type=int, default=12_000, help="in which q(z | o) is taught")
     parser.add_argument("--batch-size", type=int, default=100, help="images without answers")
-    parser.add_argument("--weight", type=float, help="of the recognition term; 1000, 0 for SCDC")
-    parser.add_argument("--consistency", type=float, default=1000.0)
-    parser.add_argument("--answered-consistency", type=float, default=1000.0)
+    parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
+    parser.add_argument("--consistency", type=float, default=10.0)
+    parser.add_argument("--answered-consistency", type=float, default=100.0)
     parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--partition-steps", type=int, default=100)
     options = parser.parse_args(arguments)
