@@ -35,7 +35,8 @@ class Suggestions:
         One row per pair (``left, right, worker, gain``), per item of a page (``page, item, worker,
         gain``) or per item to label (``item, worker, gain``), with the user's own ids, ``worker``
         the one to ask, or missing where there is nobody, and ``gain`` in nats. The most valuable
-        questions come first, but for those that explore.
+        questions come first, but for those that explore. Pages go on from the numbers of those
+        that were answered, so that ``Fitted.update`` takes them.
     price
         Of all of them together.
     """
@@ -151,10 +152,18 @@ def suggest(
         generator=generator,
     )
     frame = kind.compose(situation, count)
+    if "page" in frame:
+        frame["page"] += _first_new_page(data.page_ids)
     questions = frame.drop_duplicates("page") if "page" in frame else frame
     price_of = dict(zip(crowd.ids, crowd.prices, strict=True))
     price = sum(price_of.get(worker, 1.0) for worker in questions["worker"])
     return Suggestions(frame, float(price))
+
+
+def _first_new_page(page_ids: pd.Index) -> int:
+    """The number after those of the pages that there are, so that none is answered twice."""
+    numbers = [page for page in page_ids if isinstance(page, (int, np.integer))]
+    return max(numbers, default=-1) + 1
 
 
 def _check(count: int, exploration: float) -> None:

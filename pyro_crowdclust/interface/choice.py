@@ -21,7 +21,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.interface.forms import Form, forms_for, weighted
 from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
@@ -124,8 +124,7 @@ class Choice:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
-        if num_starts < 1:
-            raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
+        seeds = seeds_of(num_starts, seed)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes
@@ -134,41 +133,37 @@ class Choice:
             reason = "interrupted by the user while candidates were tried: the best so far"
             return replace(fitted, chosen=chosen, stop_reason=reason)
         if recipe.options["batch_size"] is not None and "initialize" not in options:
-            start = self._start_of_part(best, recipe, num_starts, seed, options)
+            start = self._start_of_part(best, recipe, seeds, options)
             options = AFTER_PART | {"initialize": start} | options
             fitted = recipe.fit(seed=seed, **options)
         else:
-            fitted = _best_of_starts(recipe, num_starts, seed, options)
+            fitted = _best_of_starts(recipe, seeds, options)
         fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
         parts = (self.data.answers, self.data.placements, self.data.known, self.data.links)
         return with_overlaps_joined(fitted) if all(part is None for part in parts) else fitted
 
     def _start_of_part(
-        self, best: Trial, recipe: Recipe, num_starts: int, seed: int, options: dict[str, Any]
+        self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
     ) -> FittedStart:
         """Where a fit to some of the items ends: with all of them it would take many epochs."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
-        fitted = _best_of_starts(
-            best.form.recipe(part, best.num_components, recipe.model.emission),
-            num_starts,
-            seed,
-            options,
-        )
+        of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
+        fitted = _best_of_starts(of_part, seeds, options)
         return FittedStart(fitted.model, fitted.guide, part.num_items)
 
 
-def _best_of_starts(recipe: Recipe, num_starts: int, seed: int, changes: dict[str, Any]) -> Fitted:
+def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:
     """The fit with the largest ELBO of several starts from features, and one from answers."""
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
-        return recipe.fit(seed=seed, **changes)
+        return recipe.fit(seed=seeds[0], **changes)
     parts = recipe.model, recipe.guide, recipe.data
-    fits = fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[:1]
+    fits = fit_restarts(*parts, seeds=seeds, **options)[:1]
     of_answers = recipe.data.answers is not None and recipe.data.known is None
     if of_answers and "initialize" not in changes:
         options["initialize"] = _OrFeatures(AnswersStart())
-        fits.append(fit(*parts, seed=seed, **options))
+        fits.append(fit(*parts, seed=seeds[0], **options))
     return fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
 
 

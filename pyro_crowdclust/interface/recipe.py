@@ -50,12 +50,18 @@ class Recipe:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
-        if num_starts < 1:
-            raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
+        seeds = seeds_of(num_starts, seed)
         parts, options = (self.model, self.guide, self.data), self.options | changes
         if num_starts == 1:  # without rivals the ELBO of all data need not be computed
             return fit(*parts, seed=seed, **options)
-        return fit_restarts(*parts, seeds=range(seed, seed + num_starts), **options)[0]
+        return fit_restarts(*parts, seeds=seeds, **options)[0]
+
+
+def seeds_of(num_starts: int, seed: int) -> range:
+    """The seeds of several starts; a ``ValueError`` if there is none."""
+    if num_starts < 1:
+        raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
+    return range(seed, seed + num_starts)
 
 
 def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:

@@ -105,6 +105,15 @@ def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
     assert sorted_before.isdisjoint(zip(pages["item"], pages["worker"], strict=True))
 
 
+def test_pages_have_numbers_that_an_update_takes(by_pages):
+    frame = suggest(by_pages, Pages(5), count=2).frame
+    last = max(by_pages.data.page_ids)
+    assert frame["page"].unique().tolist() == [last + 1, last + 2]
+    updated = by_pages.update(placements=frame.assign(group=frame.groupby("page").cumcount() % 2))
+    again = suggest(updated, Pages(5), count=1).frame
+    assert again["page"].unique().tolist() == [last + 3]
+
+
 def test_suggestions_repeat_with_their_seed(by_pairs):
     frames = [suggest(by_pairs, Pages(5), count=4, seed=seed).frame for seed in (3, 3, 4)]
     assert frames[0].equals(frames[1])
