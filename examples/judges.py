@@ -5,8 +5,10 @@ family are wrong about the same pairs, so that counting heads beats every model 
 independent. ``infer_classes(..., dependent=True)`` knows the answers alone; ``match_records`` adds
 what the records know: how alike their texts are, and that a record may have one match at most in
 the other list, which is learned. A sixth of the pairs is expected to be the same: what is left
-after blocking mostly is not. Majority vote, the best single judge, and crowd-kit's methods (``pip
-install '.[peers]'``) beside them, for all judges and for panels drawn at random.
+after blocking mostly is not. ``choose_positives`` calls those "same" that are so more likely than
+not, or more of them where nobody can tell well. Majority vote, the best single judge, and
+crowd-kit's methods (``pip install '.[peers]'``) beside them, for all judges and for panels drawn at
+random.
 
     python examples/judges.py --data DIR
 
@@ -39,7 +41,7 @@ from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import infer_classes
-from pyro_crowdclust.results import combine_soft_answers, match_records
+from pyro_crowdclust.results import choose_positives, combine_soft_answers, match_records
 
 SHARE = 0.15
 METHODS = ("DawidSkene", "OneCoinDawidSkene", "MACE")
@@ -80,10 +82,12 @@ def calibration_error(same: np.ndarray, probability: np.ndarray) -> float:
     return float(sum(gaps) / len(same))
 
 
-def scores(same: np.ndarray, probability: np.ndarray) -> dict[str, float]:
-    """F1, log loss and calibration error of probabilities of "same"."""
+def scores(
+    same: np.ndarray, probability: np.ndarray, chosen: np.ndarray | None = None
+) -> dict[str, float]:
+    """F1 of those chosen (above one half), log loss and calibration error of the probabilities."""
     return {
-        "f1": float(f1_score(same, probability > 0.5)),
+        "f1": float(f1_score(same, probability > 0.5 if chosen is None else chosen)),
         "log_loss": float(log_loss(same, np.clip(probability, 1e-15, 1 - 1e-15))),
         "calibration_error": calibration_error(same, probability),
     }
@@ -106,11 +110,9 @@ def judge(
         ours, asked["left"], asked["right"], features[ours.index], second_match=(None, None)
     )
     votes = answers.groupby("item")["label"].mean().loc[ours.index].to_numpy()
-    found = {
-        "ours": scores(same, ours.to_numpy()),
-        "ours_with_features": scores(same, matches.probabilities),
-        "majority": scores(same, votes),
-    }
+    known = {"ours": ours.to_numpy(), "ours_with_features": matches.probabilities}
+    found = {name: scores(same, p, choose_positives(p)) for name, p in known.items()}
+    found["majority"] = scores(same, votes)
     for name in methods:
         found[name] = scores(same, peer(name, answers).loc[ours.index].to_numpy())
     annotators = result.model.annotators
@@ -206,7 +208,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
     parser.add_argument("--panels", type=int, default=30, help="panels of each size")
     parser.add_argument("--sizes", type=int, nargs="*", default=[3, 5, 10])
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
-    parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--soft", type=int, default=0, help="simulated crowds of soft judges")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -7,6 +7,7 @@ from pyro_crowdclust.results.cluster_classes import (
     cluster_classes,
     known_or_likeliest,
 )
+from pyro_crowdclust.results.decisions import choose_positives
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.held_out_items import held_out_log_probability
 from pyro_crowdclust.results.loading import load
@@ -20,6 +21,7 @@ __all__ = [
     "SoftAnswers",
     "average_classes",
     "calibrated_class_probabilities",
+    "choose_positives",
     "class_probabilities",
     "cluster_classes",
     "combine_soft_answers",
