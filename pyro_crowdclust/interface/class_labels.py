@@ -35,10 +35,8 @@ _DEFAULTS = {
     "optim": priors_optimizer,
     "progress": False,
 }
-
-
 # Where a trait is cut hangs on a few hundredths of it, which its slow last steps still move.
-_OF_TRAIT = {"epochs": 500, "stopping": Stopping(1e-6)}
+_OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 
 
 def infer_classes(
