@@ -441,6 +441,6 @@ def test_judges_who_err_together_are_worth_more_than_their_votes(monkeypatch):
     main = load_main("examples/judges.py", monkeypatch)
     found = main(["--data", str(DATA), "--sets", "wdc", "--panels", "0", "--methods"])["wdc"]
     assert found["ours"] > found["majority"] + 0.02
-    assert found["ours_with_features"] > found["ours"] + 0.01
+    assert found["ours_with_features"] > found["ours"] + 0.008
     assert found["log_loss"]["ours"] < 0.25
     assert max(found["effective_judges"].values()) < 6
