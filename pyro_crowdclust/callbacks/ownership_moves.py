@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.inference.owners import move_owners
-from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -22,10 +21,10 @@ class OwnershipMoves:
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
         """Move, if there are answers; the epoch's history row counts clusters in use."""
-        answered = answered_batch(trainer.data)
+        answered = trainer.answered
         if answered is None:
             return
         guide = trainer.guide
-        move_owners(guide, answered.to(trainer.device, trainer.dtype))
+        move_owners(guide, answered)
         weights = guide.mixture().weights @ guide.posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = int((weights >= 0.01).sum())

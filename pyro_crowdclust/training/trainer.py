@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.loss_terms import LossTerms
-from pyro_crowdclust.minibatches.batch import Batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture
@@ -160,6 +161,22 @@ class Trainer:
     def steps_per_epoch(self) -> int:
         """How many steps see all data about once."""
         return 1 if self.batches is None else len(self.batches)
+
+    @property
+    def answered(self) -> Batch | None:
+        """All items of which something is said, and that; None where there are none.
+
+        Where all data are one batch it is kept, with what is computed of its features once.
+        """
+        return self._answered if self.batches is None else self._new_answered()
+
+    @cached_property
+    def _answered(self) -> Batch | None:
+        return self._new_answered()
+
+    def _new_answered(self) -> Batch | None:
+        found = answered_batch(self.data)
+        return None if found is None else found.to(self.device, self.dtype)
 
     def step(self, batch: Batch) -> float:
         """One gradient step; returns the ELBO of the batch, an unbiased estimate of the whole.
