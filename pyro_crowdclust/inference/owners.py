@@ -88,15 +88,23 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
     gain = gain.double().clone().fill_diagonal_(0)
     group = torch.arange(len(gain))
     between = gain.clone().fill_diagonal_(-torch.inf)
+    # The best partner of every group, so that a join looks at the rows that it changes alone.
+    most, partner = between.max(1)
     while True:
-        first, second = divmod(int(between.argmax()), len(between))
-        if not between[first, second] > 0:
+        first = int(most.argmax())
+        second = int(partner[first])
+        if not most[first] > 0:
             break
         between[first] += between[second]
         between[:, first] = between[first]
         between[first, first] = -torch.inf
         between[second] = between[:, second] = -torch.inf
         group[group == second] = first
+        nearer = between[:, first] > most
+        most[nearer], partner[nearer] = between[nearer, first], first
+        stale = ((partner == first) | (partner == second)) & ~nearer
+        stale[[first, second]] = True
+        most[stale], partner[stale] = between[stale].max(1)
     of_group = gain @ nn.functional.one_hot(group, len(gain)).double()
     moved = True
     while moved:
