@@ -207,7 +207,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 20 candidates; no answers held out'
+    'largest ELBO of 20 candidates; nothing held out'
     """
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:

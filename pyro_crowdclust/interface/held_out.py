@@ -1,4 +1,4 @@
-"""Answers about items whose answers are kept out of a fit: what a user wants to know beforehand."""
+"""What people said of items, kept out of a fit: what a user wants to know beforehand."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.interface.rounding import has_fine
+from pyro_crowdclust.results import class_probabilities
 
 # The rates of a worker, as the table of workers names them.
 RATES = "sensitivity", "specificity"
+# Nothing that happened was less probable.
+_LEAST = 1e-6
 
 
 def some_items(
@@ -124,6 +128,10 @@ class Split:
     held_out: Answers
     block: Int[Tensor, " pair"]
 
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"answers about held-out items are predicted at {score:.3f} nats an answer"
+
     @property
     def chance(self) -> float:
         """Mean log-probability of who knows the share of "same" among the answers of the fit."""
@@ -152,11 +160,102 @@ class Split:
         return np.log(np.where(self.held_out.label.numpy() == 1, yes, 1 - yes))
 
 
-def split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:
-    """Hold out the answers about a share of the answered items; None if too few are left.
+@dataclass(frozen=True)
+class KnownSplit:
+    """Data without the known classes of some items, and those classes.
 
-    An answer is held out if at least one of its items is. Both parts must have 20 answers.
+    Attributes
+    ----------
+    data
+        All items; the classes that are not held out.
+    block
+        Positions of the others.
+    classes
+        Codes of their classes.
     """
+
+    data: CrowdData
+    block: Int[Tensor, " held"]
+    classes: Int[Tensor, " held"]
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"classes of held-out items are predicted at {score:.3f} nats an item"
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows the shares of the classes in the fit."""
+        known = self.data.known
+        assert known is not None  # some are kept in
+        counts = torch.bincount(known[known >= 0], minlength=self.data.num_known_classes) + 1.0
+        return float((counts / counts.sum())[self.classes].log().mean())
+
+    def log_probability(
+        self, result: Fitted, workers: pd.DataFrame | None = None
+    ) -> Float[np.ndarray, " held"]:
+        """``log p(y)`` of every held-out class, by q(z) and the class table."""
+        probabilities = class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
+        return np.log(probabilities.clip(_LEAST))
+
+
+@dataclass(frozen=True)
+class LinkSplit:
+    """Data without some of the links, and those links.
+
+    Attributes
+    ----------
+    data
+        All items; the links that are not held out.
+    held_out
+        The others.
+    """
+
+    data: CrowdData
+    held_out: Links
+
+    @property
+    def block(self) -> Int[Tensor, " link"]:
+        """One of the two items of every link."""
+        return self.held_out.left
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"held-out links are predicted at {score:.3f} nats a link"
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows the share of must-links in the fit."""
+        links = self.data.links
+        assert links is not None  # some are kept in
+        share = float((links.must.sum() + 1) / (links.num_links + 2))
+        return float(torch.where(self.held_out.must, share, 1 - share).log().mean())
+
+    def log_probability(
+        self, result: Fitted, workers: pd.DataFrame | None = None
+    ) -> Float[np.ndarray, " link"]:
+        """``log s`` of every held-out must-link and ``log (1 - s)`` of every cannot-link.
+
+        s is the probability that both items share a cluster.
+        """
+        ids = result.data.item_ids
+        ends = (self.held_out.left, self.held_out.right)
+        left, right = (ids[end.numpy()].tolist() for end in ends)
+        same = np.clip(result.same_cluster_probability(left, right), _LEAST, 1 - _LEAST)
+        return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
+
+
+HeldOut = Split | KnownSplit | LinkSplit
+
+
+def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:
+    """Hold out what is said of a share of the items; None if too little is left.
+
+    An answer is held out if at least one of its items is, and both parts must have 20 answers.
+    Without answers known classes are held out, or a share of the links where there are these
+    alone, and both parts must have 10.
+    """
+    if data.answers is None and data.placements is None:
+        return _link_split(data, share, generator) or _known_split(data, share, generator)
     answers = data.answers
     if answers is None:
         return None
@@ -170,3 +269,26 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> Split | 
     held = Answers(*(p[out] for p in (answers.left, answers.right, answers.worker, answers.label)))
     block = torch.where(of_left, answers.left, answers.right)[out]
     return Split(some_items(data, torch.arange(data.num_items), ~out), held, block)
+
+
+def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
+    if data.known is None or data.links is not None:
+        return None
+    is_known = data.known >= 0
+    out = is_known & (torch.rand(data.num_items, generator=generator) < share)
+    if int(out.sum()) < 10 or int((is_known & ~out).sum()) < 10:
+        return None
+    kept = data.with_parts(known=data.known.masked_fill(out, -1))
+    items = out.nonzero().squeeze(1)
+    return KnownSplit(kept, items, data.known[items])
+
+
+def _link_split(data: CrowdData, share: float, generator: torch.Generator) -> LinkSplit | None:
+    links = data.links
+    if links is None or data.known is not None:
+        return None
+    out = torch.rand(links.num_links, generator=generator) < share
+    if int(out.sum()) < 10 or int((~out).sum()) < 10:
+        return None
+    held, kept = (Links(links.left[one], links.right[one], links.must[one]) for one in (out, ~out))
+    return LinkSplit(data.with_parts(links=kept), held)

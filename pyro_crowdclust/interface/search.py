@@ -16,7 +16,7 @@ from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.forms import Form, weighted
 from pyro_crowdclust.interface.held_out import (
-    Split,
+    HeldOut,
     connected_items,
     distinct_items,
     some_items,
@@ -89,12 +89,12 @@ class Trial:
 
     @property
     def held_out(self) -> np.ndarray | None:
-        """Log-probability of every held-out answer at this weight; None without answers."""
+        """Log-probability of all that is held out at this weight; None of nothing."""
         return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
 
     @property
     def answers(self) -> np.ndarray:
-        """Log-probability of every held-out answer; of none without answers."""
+        """Log-probability of all that is held out, if anything is."""
         return np.empty(0) if self.held_out is None else self.held_out
 
     @property
@@ -115,10 +115,8 @@ class Search:
             data = distinct_items(data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
-        splits = []
-        if data.answers is not None:
-            made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
-            splits = [one for one in made if one is not None]
+        made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
+        splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
         # What a form makes of the data, and the mean of log p(o) - log p(x).
         self.coordinates: dict[Form, tuple[Identity, float]] = {}
@@ -152,7 +150,7 @@ class Search:
                         self.climb(trial, -1)
             if not self.splits:
                 best = max(self.trials, key=lambda trial: trial.elbo)
-                return best, f"largest ELBO of {len(self.trials)} candidates; no answers held out"
+                return best, f"largest ELBO of {len(self.trials)} candidates; nothing held out"
             return self.by_answers()
 
     def climb(self, trial: Trial, direction: int) -> None:
@@ -206,12 +204,13 @@ class Search:
         return trial
 
     @staticmethod
-    def at_weights(form: Form, one: Split, result: Fitted) -> np.ndarray:
+    def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
         # The density of a row with gaps is no linear function of t(theta), which a weight scales.
         weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
-        return np.stack([one.log_probability(of_weight, result.workers) for of_weight in each])
+        workers = result.workers if one.data.has_answers else None
+        return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
 
     def by_answers(self) -> tuple[Trial, str]:
         """The candidate with the largest ELBO of those that answers cannot tell from the best."""
@@ -230,7 +229,7 @@ class Search:
         first = max(rivals, key=lambda trial: trial.score)
         alike = [one for one in rivals if one.form.of_features == first.form.of_features]
         best = max(alike, key=lambda trial: trial.elbo) if first.form.of_features else first
-        said = f"answers about held-out items are predicted at {best.score:.3f} nats an answer"
+        said = self.splits[0].sentence(best.score)
         if len(rivals) == 1:
             return best, f"{said}, better than by any other candidate"
         if not first.form.of_features:

@@ -13,11 +13,19 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
 from pyro_crowdclust.interface.choice import Choice
 from pyro_crowdclust.interface.forms import weighted
-from pyro_crowdclust.interface.held_out import connected_items, distinct_items, some_items, split
+from pyro_crowdclust.interface.held_out import (
+    KnownSplit,
+    LinkSplit,
+    connected_items,
+    distinct_items,
+    some_items,
+    split,
+)
 from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial, worth_another_split
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
+from pyro_crowdclust.results import class_probabilities
 from pyro_crowdclust.simulation import simulate_pairs
 
 
@@ -125,7 +133,7 @@ def test_what_the_user_says_is_fixed(options, is_choice):
 
 
 def known_part(kinds: np.ndarray) -> dict:
-    return {"known": [kind if place % 4 == 0 else None for place, kind in enumerate(kinds)]}
+    return {"known": [kind if place % 4 else None for place, kind in enumerate(kinds)]}
 
 
 def linked_part(kinds: np.ndarray) -> dict:
@@ -153,7 +161,49 @@ def test_labels_links_and_pages_are_heard_by_a_choice(said):
     choice = dataclasses.replace(choice, forms=choice.forms[:2], sizes=[3], first_size=3)
     result = choice.fit(num_starts=1, progress=False)
     assert clustering_accuracy(kinds, result.assignments) > 0.95
-    assert result.chosen.table["held_out"].isna().all()
+    # Pages are heard as a whole; labels and links are held out where they are enough.
+    held_out = result.chosen.table["held_out"]
+    assert held_out.isna().all() == (said is sorted_part)
+    if said is not sorted_part:
+        assert held_out.max() > result.chosen.chance
+
+
+def test_classes_of_held_out_items_are_predicted_by_the_table():
+    features, kinds = wide_clusters()
+    data = CrowdData(features, known=[*kinds[:45], *[None] * 45])
+    one = split(data, 0.4, torch.Generator().manual_seed(0))
+    assert isinstance(one, KnownSplit)
+    assert bool((one.data.known[one.block] == -1).all())
+    assert one.classes.tolist() == kinds[one.block].tolist()
+    kept = one.data.known[one.data.known >= 0]
+    shares = (torch.bincount(kept, minlength=3) + 1.0) / (len(kept) + 3)
+    assert one.chance == pytest.approx(float(shares[one.classes].log().mean()))
+    result = small(one.data, 3, forms=1).forms[0].recipe(one.data, 3).fit(progress=False)
+    found = one.log_probability(result)
+    np.testing.assert_allclose(
+        np.exp(found), class_probabilities(result)[one.block, one.classes], atol=1e-6
+    )
+    assert found.mean() > one.chance
+
+
+def test_links_held_out_are_predicted_by_who_is_together():
+    features, kinds = wide_clusters()
+    data = CrowdData(features, **linked_part(kinds))
+    one = split(data, 0.4, torch.Generator().manual_seed(0))
+    assert isinstance(one, LinkSplit)
+    assert one.held_out.num_links + one.data.links.num_links == data.links.num_links
+    result = small(one.data, 3, forms=1).forms[0].recipe(one.data, 3).fit(progress=False)
+    ends = one.held_out.left.tolist(), one.held_out.right.tolist()
+    same = result.same_cluster_probability(*ends)
+    right = np.where(one.held_out.must, same, 1 - same)
+    np.testing.assert_allclose(np.exp(one.log_probability(result)), right, atol=1e-5)
+    assert one.log_probability(result).mean() > one.chance
+
+
+def test_too_few_labels_or_links_are_not_held_out():
+    features, kinds = wide_clusters()
+    few = CrowdData(features, known=[*kinds[:12], *[None] * 78])
+    assert split(few, 0.4, torch.Generator()) is None
 
 
 @pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
