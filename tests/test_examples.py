@@ -84,6 +84,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("item_ece", "median_seconds", "cells", "settings", "unseen"),
         },
     ),
+    "benchmarks/tables_as_they_are.py": (
+        ["--tables", "iris", "--cells", "known", "--items", "45"],
+        {
+            *("cells", "share_at_or_above_baseline", "mean_gap", "worst_gap", "median_seconds"),
+            *("mean_gap_by_cell", "tables_that_settings_were_chosen_on"),
+        },
+    ),
     "benchmarks/dp_dlgmm_step.py": (
         ["--steps", "1", "--items", "300", "--clusters", "3"],
         {
