@@ -77,7 +77,8 @@ class CrowdData:
         array is in the order of the items. A series or a mapping says by its index, whatever that
         is, which item (by its id) each label is of; items without an entry are unknown.
     must_link, cannot_link
-        Items that must, or cannot, share a cluster: tables with the columns `left`, `right`.
+        Items that must, or cannot, share a cluster: tables with the columns `left`, `right`,
+        or lists of pairs of ids.
     labels
         Class answers: a table with the columns `item`, `worker` and `label` (any hashable class).
         Workers share their ids with those of `pairs`. Items need not have an answer.

@@ -79,6 +79,15 @@ def test_links_are_positions():
     assert crowd().links is None
 
 
+@pytest.mark.parametrize("make", [list, tuple, np.array], ids=["list", "tuple", "array"])
+def test_links_may_be_pairs(make):
+    links = CrowdData(np.eye(4), must_link=make([(0, 1), (2, 3)])).links
+    assert links.left.tolist() == [0, 2]
+    assert links.right.tolist() == [1, 3]
+    with pytest.raises(ValueError, match="must_link have 0 columns 'left'"):
+        CrowdData(np.eye(4), must_link=make([(0, 1, 2)]))
+
+
 @pytest.mark.parametrize("name", ["must_link", "cannot_link"])
 @pytest.mark.parametrize(
     ("left", "right", "message"),
