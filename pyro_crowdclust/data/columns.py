@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import count, show
@@ -121,7 +121,7 @@ class Columns:
             )
         return frame[self.names.tolist()]
 
-    def encode(self, frame: pd.DataFrame) -> Float[np.ndarray, "row column"]:
+    def encode(self, frame: pd.DataFrame) -> Real[np.ndarray, "row column"]:
         """The table as numbers, NaN where a cell is empty.
 
         Raises

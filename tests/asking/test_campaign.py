@@ -80,7 +80,7 @@ def campaign(criterion, accuracy, **options):
 
 @pytest.mark.parametrize(
     ("options", "gain"),
-    [({"kind": Pages(8), "rounds": 5}, 0.02), ({"kind": Pairs(), "count": 12, "rounds": 4}, 0.1)],
+    [({"kind": Pages(8), "rounds": 5}, 0.02), ({"kind": Pairs(), "count": 12, "rounds": 4}, 0.05)],
 )
 def test_what_is_chosen_teaches_more_than_chance(options, gain):
     last = {}
