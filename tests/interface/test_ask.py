@@ -14,15 +14,7 @@ from pyro_crowdclust.interface.command_line import FORMATS as NAMES
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.reading import read_shown
 
-CROWD = ["--items", "60", "--true-clusters", "3", "--workers", "4", "--pages", "2"]
 QUICK = ["--clusters", "6", "--model", "gaussian", "--starts", "1", "--epochs", "10", "--quiet"]
-
-
-@pytest.fixture(scope="module")
-def crowd(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("crowd") / "files"
-    assert main(["simulate", "--out", str(folder), *CROWD, "--seed", "1", "--quiet"]) == 0
-    return folder
 
 
 @pytest.fixture(scope="module")

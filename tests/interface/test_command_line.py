@@ -27,14 +27,6 @@ CROWD = ["--items", "60", "--true-clusters", "3", "--workers", "4", "--pages", "
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory):
-    """Simulated files."""
-    folder = tmp_path_factory.mktemp("crowd") / "files"
-    assert main(["simulate", "--out", str(folder), *CROWD, "--seed", "1", "--quiet"]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
 def fitted(crowd, tmp_path_factory):
     """A folder that ``fit`` wrote."""
     folder = tmp_path_factory.mktemp("fitted") / "out"
