@@ -21,7 +21,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.interface.forms import Form, forms_for, weighted
 from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.interface.recipe import Recipe, is_supervised, seeds_of
 from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
@@ -139,8 +139,8 @@ class Choice:
         else:
             fitted = _best_of_starts(recipe, seeds, options)
         fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
-        parts = (self.data.answers, self.data.placements, self.data.known, self.data.links)
-        return with_overlaps_joined(fitted) if all(part is None for part in parts) else fitted
+        is_silent = self.data.answers is None and not is_supervised(self.data)
+        return with_overlaps_joined(fitted) if is_silent else fitted
 
     def _start_of_part(
         self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]

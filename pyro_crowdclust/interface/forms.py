@@ -28,6 +28,7 @@ from pyro_crowdclust.interface.recipe import (
     FULL_BATCH_NUMBERS,
     Recipe,
     feature_shape,
+    is_supervised,
     supervision_of,
     takes_all,
 )
@@ -129,7 +130,7 @@ def mixture_recipe(
     made = (components if emission.mixes_features else components_for(data, components))(
         num_components, dim
     )
-    owns = data.answers is not None and not _is_supervised(data) and num_components > 1
+    owns = data.answers is not None and not is_supervised(data) and num_components > 1
     annotators = _annotators(data) if data.has_answers else None
     supervision = supervision_of(data, num_components)
     model = SemiCrowdsourcedMixture(
@@ -171,11 +172,6 @@ def _annotators(data: CrowdData) -> TwoCoin | SortedPages:
     return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
 
 
-def _is_supervised(data: CrowdData) -> bool:
-    """Whether more is said of items than answers about pairs."""
-    return any(part is not None for part in (data.known, data.links, data.placements))
-
-
 def weighted(result: Fitted, feature_weight: float) -> Fitted:
     """The result of a mixture, read with features that count less than they did in the fit."""
     model = result.model
@@ -204,7 +200,7 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     real = is_real(data)
     if data.has_gaps or not bool(real.all()):
         return _on_columns(int(real.sum()), PLACES)
-    regressed = data.answers is not None and not _is_supervised(data)
+    regressed = data.answers is not None and not is_supervised(data)
     return _mixtures(data) + (_regressions(data) if regressed else ())
 
 

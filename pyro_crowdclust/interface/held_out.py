@@ -137,9 +137,7 @@ class Split:
         """Mean log-probability of who knows the share of "same" among the answers of the fit."""
         answers = self.data.answers
         assert answers is not None  # some are kept in
-        share = float((answers.label.sum() + 1) / (len(answers.label) + 2))
-        right = torch.where(self.held_out.label == 1, share, 1 - share)
-        return float(right.log().mean())
+        return _by_share(answers.label == 1, self.held_out.label == 1)
 
     def log_probability(
         self, result: Fitted, workers: pd.DataFrame | None = None
@@ -149,10 +147,7 @@ class Split:
         With s the probability that both items share a cluster, ``p(L = 1) = s E[alpha_m] + (1 - s)
         (1 - E[beta_m])``. ``workers`` is the result's table, where it is known.
         """
-        ids = result.data.item_ids
-        ends = (self.held_out.left, self.held_out.right)
-        left, right = (ids[end.numpy()].tolist() for end in ends)
-        same = np.clip(result.same_cluster_probability(left, right), 0, 1)
+        same = np.clip(_together(result, self.held_out), 0, 1)
         workers = result.workers if workers is None else workers
         rates = workers.iloc[self.held_out.worker.numpy()]
         sensitivity, specificity = (rates[name].to_numpy() for name in RATES)
@@ -227,8 +222,7 @@ class LinkSplit:
         """Mean log-probability of who knows the share of must-links in the fit."""
         links = self.data.links
         assert links is not None  # some are kept in
-        share = float((links.must.sum() + 1) / (links.num_links + 2))
-        return float(torch.where(self.held_out.must, share, 1 - share).log().mean())
+        return _by_share(links.must, self.held_out.must)
 
     def log_probability(
         self, result: Fitted, workers: pd.DataFrame | None = None
@@ -237,11 +231,21 @@ class LinkSplit:
 
         s is the probability that both items share a cluster.
         """
-        ids = result.data.item_ids
-        ends = (self.held_out.left, self.held_out.right)
-        left, right = (ids[end.numpy()].tolist() for end in ends)
-        same = np.clip(result.same_cluster_probability(left, right), _LEAST, 1 - _LEAST)
+        same = np.clip(_together(result, self.held_out), _LEAST, 1 - _LEAST)
         return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
+
+
+def _by_share(kept: Bool[Tensor, " kept"], held_out: Bool[Tensor, " held"]) -> float:
+    """Mean log-probability of yes and no by the share of yes among those that are kept."""
+    share = float((kept.sum() + 1) / (len(kept) + 2))
+    return float(torch.where(held_out, share, 1 - share).log().mean())
+
+
+def _together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair"]:
+    """Probability that the two items of every pair share a cluster."""
+    ids = result.data.item_ids
+    left, right = (ids[end.numpy()].tolist() for end in (pairs.left, pairs.right))
+    return np.asarray(result.same_cluster_probability(left, right))
 
 
 HeldOut = Split | KnownSplit | LinkSplit

@@ -64,6 +64,11 @@ def seeds_of(num_starts: int, seed: int) -> range:
     return range(seed, seed + num_starts)
 
 
+def is_supervised(data: CrowdData) -> bool:
+    """Whether more is said of items than answers about pairs."""
+    return any(part is not None for part in (data.known, data.links, data.placements))
+
+
 def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
     """What suits the known labels and links of the data."""
     if data.links is not None:

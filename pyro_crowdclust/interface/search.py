@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.held_out import (
     some_items,
     split,
 )
+from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.training import Stopping
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
@@ -111,7 +112,7 @@ class Search:
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
         data = choice.data
-        if all(said is None for said in (data.answers, data.placements, data.known, data.links)):
+        if data.answers is None and not is_supervised(data):
             data = distinct_items(data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
