@@ -115,8 +115,7 @@ class MessagePassingGuide(ConjugateGuide):
         observed: Tensor | None = None
         assert batch.features is not None  # as the model has checked
         if self.recognition is None:
-            family = components.family_of_rows(batch.has_gaps)
-            theta = self.model.feature_weight * theta
+            family, theta = components.of_rows(theta, batch.has_gaps, self.model.feature_weight)
             observed = observed_latent(components, self.model.emission, batch)
         else:
             family, theta = components.latent_family, components.latent_statistics(theta)

@@ -141,8 +141,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     @property
     def takes_gaps(self) -> bool:
         """Whether missing features are integrated out: of components on the features."""
-        whole = self.emission.mixes_features or self.feature_weight < 1
-        return self._on_features and not whole and self.components.family.takes_gaps
+        of_columns = self._on_features and not self.emission.mixes_features
+        return of_columns and self.components.family.takes_gaps
 
     @property
     def _on_features(self) -> bool:
@@ -186,18 +186,19 @@ class SemiCrowdsourcedMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         log_weights, theta, labels = sample_mixture(self)
-        if self.feature_weight < 1 and batch.features is not None:
-            theta = self.feature_weight * theta
+        # What a simulation draws is of the components as they are.
+        weight = 1.0 if batch.features is None else self.feature_weight
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
-                sample_summed_out(self, log_weights, theta, labels, batch)
+                sample_summed_out(self, log_weights, weight * theta, labels, batch)
                 return None
             z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
                 # What a simulation draws is whole.
                 has_gaps = batch.has_gaps and observed is not None
-                pyro.sample("x", self.components.given(theta, z, has_gaps), obs=observed)
+                given = self.components.given(theta, z, has_gaps, weight)
+                pyro.sample("x", given, obs=observed)
             else:
                 x = pyro.sample("x", self.components.latent(theta, z))
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)

@@ -283,18 +283,19 @@ class Identity(Emission):
         zeros = torch.zeros(num_features, dtype=torch.float64)
         return zeros, zeros + 1
 
+    def own_features(self, num_features: int) -> list[int]:
+        """Of every coordinate the feature that it is of, unless it is of several."""
+        return list(range(num_features))
+
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
-    ) -> Float[Tensor, "cluster column"]:
+    ) -> Float[Tensor, "cluster feature_column"]:
         """What a summary of components says, in the units of the features.
 
-        ``columns`` is the feature that each column tells of.
+        ``columns`` is the coordinate that each column tells of. Where coordinates are of several
+        features there is a column for every feature.
         """
-        units = self.units(max(columns) + 1)
-        if units is None:
-            return self.features(location)
-        shift, scale = (part[columns].to(location) for part in units)
-        return shift + scale * location
+        return location
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         return torch.zeros(len(features), dtype=torch.float64, device=features.device)
@@ -342,6 +343,11 @@ class Standardized(Identity):
 
     def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
         return self.location, self.scale
+
+    def in_feature_units(
+        self, location: Float[Tensor, "cluster column"], columns: list[int]
+    ) -> Float[Tensor, "cluster feature_column"]:
+        return self.location[columns] + self.scale[columns] * location
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         seen = ~features.flatten(1).isnan()

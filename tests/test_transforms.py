@@ -16,6 +16,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.transforms import (
     PowerTransformed,
     Projected,
+    Selected,
     inverse_yeo_johnson,
     yeo_johnson,
 )
@@ -100,6 +101,24 @@ def test_a_projection_has_the_density_of_probabilistic_principal_components():
     torch.testing.assert_close(back, projected.latent(features))
 
 
+@pytest.mark.parametrize("make", EMISSIONS.values(), ids=EMISSIONS.keys())
+def test_a_selection_is_of_some_features(make):
+    """Its coordinates are those of the kept features; the others come back at their origin."""
+    inner, kept = make(), torch.tensor([True, False, True])
+    emission = Selected(inner, kept)
+    features = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    latent = emission.latent(features)
+    torch.testing.assert_close(latent, inner.latent(features)[:, kept])
+    back = emission.features(latent)
+    torch.testing.assert_close(back[:, kept], features[:, kept])
+    torch.testing.assert_close(back[:, ~kept], inner.features(torch.zeros(6, 3).double())[:, ~kept])
+    assert emission.latent_size(3) == 2
+    assert emission.own_features(3) == [0, 2]
+    # Two columns about the last feature, as of one with two categories.
+    twice = emission.in_feature_units(latent[:, [1, 1]], [1, 1])
+    torch.testing.assert_close(twice, features[:, [2, 2]])
+
+
 @pytest.mark.parametrize(("scale", "residual"), [(0.0, 1.0), (1.0, 0.0)])
 def test_a_projection_needs_units(scale, residual):
     with pytest.raises(ValueError, match="must be above zero"):
@@ -114,6 +133,7 @@ def test_directions_need_whole_rows():
     gappy[0, 1] = np.nan
     for emission in (
         PowerTransformed(torch.ones(3), torch.zeros(3), torch.ones(3)),
+        Selected(Identity(), torch.tensor([True, True, False])),
         Projected(Identity(), torch.zeros(3), torch.eye(3)[:2], 1.0, 1.0),
     ):
         dim = emission.latent_size(3)
@@ -126,11 +146,12 @@ def test_directions_need_whole_rows():
             assert np.isfinite(result.predict_proba(gappy)).all()
 
 
-@pytest.mark.parametrize("name", ["powers", "projected"])
+@pytest.mark.parametrize("name", ["powers", "selected", "projected"])
 def test_a_file_can_say_what_they_are(name):
     inner = EMISSIONS["powers"]()
     emission = {
         "powers": inner,
+        "selected": Selected(inner, torch.tensor([True, False, True])),
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
     }[name]
     tensors: dict[str, torch.Tensor] = {}

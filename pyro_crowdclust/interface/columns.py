@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -22,7 +22,9 @@ _PRIOR_ITEMS = 0.5
 
 
 def components_for(
-    data: CrowdData, real: Callable[[int, int], Components] = GaussianComponents
+    data: CrowdData,
+    real: Callable[[int, int], Components] = GaussianComponents,
+    kept: Sequence[int] | None = None,
 ) -> Callable[[int, int], Components]:
     """What ``mixture_for(components=...)`` takes for data whose columns hold what they hold.
 
@@ -36,6 +38,8 @@ def components_for(
         Items with features; ``data.columns`` says what the columns hold.
     real
         Makes the components of the real columns from the numbers of clusters and of these columns.
+    kept
+        The columns that the components are on, in their order; None for all.
 
     Examples
     --------
@@ -48,13 +52,14 @@ def components_for(
     columns = data.columns
     if columns is None or {*columns.kinds} == {"real"}:
         return real
+    own = list(range(len(columns))) if kept is None else list(kept)
 
     def categories(num_clusters: int, places: list[int]) -> Components:
-        levels = (columns.levels[place] for place in places)
+        levels = (columns.levels[own[place]] for place in places)
         return CategoricalComponents(num_clusters, [len(own) for own in levels if own is not None])
 
     def counts(num_clusters: int, places: list[int]) -> Components:
-        mean = _means(data, places).clamp_min(1e-3)
+        mean = _means(data, [own[place] for place in places]).clamp_min(1e-3)
         rate = _PRIOR_ITEMS / mean
         return PoissonComponents(num_clusters, len(places), shape=_PRIOR_ITEMS, rate=rate)
 
@@ -64,7 +69,11 @@ def components_for(
         "binary": lambda num_clusters, places: BernoulliComponents(num_clusters, len(places)),
         "category": categories,
     }
-    places = {kind: columns.of_kind(kind) for kind in makers if columns.of_kind(kind)}
+    of_kind = {
+        kind: [place for place, column in enumerate(own) if columns.kinds[column] == kind]
+        for kind in makers
+    }
+    places = {kind: found for kind, found in of_kind.items() if found}
 
     def components(num_clusters: int, num_features: int) -> Components:
         parts = [makers[kind](num_clusters, own) for kind, own in places.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -15,7 +16,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
-from pyro_crowdclust.transforms import PowerTransformed, Projected
+from pyro_crowdclust.transforms import PowerTransformed, Projected, Selected
 
 # Powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
@@ -31,14 +32,14 @@ def standardized(data: CrowdData) -> Standardized:
 
 
 def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
-    """Coordinates without those that are the same for all items, which tell nothing."""
+    """Coordinates without real features that are the same for all items, which tell nothing."""
+    sample = _sample(data).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
+        spread = np.nanmax(sample, axis=0) - np.nanmin(sample, axis=0)
+    kept = torch.from_numpy(spread > 0) | ~is_real(data)
     emission = inner(data)
-    points = emission.latent(_sample(data))
-    varies = points.std(0, unbiased=False) > 0
-    if varies.all() or not varies.any():
-        return emission
-    kept = torch.eye(len(varies), dtype=torch.float64)[varies]
-    return Projected(emission, torch.zeros(len(varies)), kept, 1.0, 1.0)
+    return emission if kept.all() or not kept.any() else Selected(emission, kept)
 
 
 def in_common_units(data: CrowdData) -> Standardized:

@@ -57,10 +57,11 @@ MINIBATCHES: dict[str, Any] = {
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 INDEPENDENT = "independent columns"
-# Coordinates, by what they are in words; where rows are whole, without those that never vary.
-Places = dict[str, Callable[[CrowdData], Identity]]
-PLACES: Places = {"columns": standardized, "powers": power_transformed}
-VARYING: Places = {name: partial(varying, inner) for name, inner in PLACES.items()}
+# Coordinates, by what they are in words.
+PLACES: dict[str, Callable[[CrowdData], Identity]] = {
+    "columns": partial(varying, standardized),
+    "powers": partial(varying, power_transformed),
+}
 
 
 def full(num_components: int, dim: int) -> GaussianComponents:
@@ -125,11 +126,11 @@ def mixture_recipe(
 
     With known labels, links or placements every component is a cluster.
     """
-    dim = emission.latent_size(int(np.prod(feature_shape(data))))
+    num_features = int(np.prod(feature_shape(data)))
     # Directions are real numbers, whatever the columns are that they are of.
-    made = (components if emission.mixes_features else components_for(data, components))(
-        num_components, dim
-    )
+    if not emission.mixes_features:
+        components = components_for(data, components, emission.own_features(num_features))
+    made = components(num_components, emission.latent_size(num_features))
     owns = data.answers is not None and not is_supervised(data) and num_components > 1
     annotators = _annotators(data) if data.has_answers else None
     supervision = supervision_of(data, num_components)
@@ -199,22 +200,22 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """
     real = is_real(data)
     if data.has_gaps or not bool(real.all()):
-        return _on_columns(int(real.sum()), PLACES)
+        return _on_columns(int(real.sum()))
     regressed = data.answers is not None and not is_supervised(data)
     return _mixtures(data) + (_regressions(data) if regressed else ())
 
 
-def _on_columns(num_real: int, places: Places) -> tuple[Form, ...]:
-    """Components on columns in these coordinates, of which so many are real numbers."""
+def _on_columns(num_real: int) -> tuple[Form, ...]:
+    """Components on columns, of which so many are real numbers."""
     of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
     if not num_real:
-        return (Form("columns", INDEPENDENT, standardized, of_diagonal),)
+        return (Form("columns", INDEPENDENT, PLACES["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
     if 1 < num_real <= MOST_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     return tuple(
         Form(place, kind, emission, make)
-        for place, emission in places.items()
+        for place, emission in PLACES.items()
         for kind, make in kinds.items()
     )
 
@@ -223,10 +224,10 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
     of_full = partial(mixture_recipe, full)
     if dim <= MOST_FULL:
-        forms = [*_on_columns(dim, VARYING)]
+        forms = [*_on_columns(dim)]
         if dim > 12:
             for name, place in (("8 directions", "columns"), ("8 directions of powers", "powers")):
-                forms.append(Form(name, FULL, partial(_directions, VARYING[place], 8), of_full))
+                forms.append(Form(name, FULL, partial(_directions, PLACES[place], 8), of_full))
         return tuple(forms)
     forms = []
     for number in (10, 20, 40):
@@ -240,7 +241,7 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
 
 def _regressions(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
-    places = VARYING
+    places = PLACES
     if dim > MOST_FULL:
         number = min(40, dim - 1, data.num_items - 1)
         inner = partial(_directions, in_common_units, number)

@@ -207,8 +207,7 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        # The density of a row with gaps is no linear function of t(theta), which a weight scales.
-        weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
+        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
         workers = result.workers if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])

@@ -99,18 +99,23 @@ class Components(nn.Module, ABC):
         """Statistics of a component in the layout of ``latent_family``."""
         raise NotImplementedError(f"{type(self).__name__} cannot be on latents")
 
-    def family_of_rows(self, has_gaps: bool) -> ExponentialFamily | PartlyObserved:
-        """The family of observed features, of which some may be missing."""
-        return PartlyObserved(self.family) if has_gaps else self.family
+    def of_rows(
+        self, statistics: Float[Tensor, "cluster size"], has_gaps: bool, weight: float = 1.0
+    ) -> tuple[ExponentialFamily | PartlyObserved, Float[Tensor, "cluster size"]]:
+        """Family and statistics of ``w log p(x | theta)``, x with or without missing features."""
+        if has_gaps:
+            return PartlyObserved(self.family, weight), statistics
+        return self.family, statistics if weight == 1 else weight * statistics
 
     def given(
         self,
         statistics: Float[Tensor, "cluster size"],
         assignments: Float[Tensor, "*item cluster"],
         has_gaps: bool = False,
+        weight: float = 1.0,
     ) -> ComponentObservation:
-        """``p(x | z)`` of observed features; of those that are not missing where there are gaps."""
-        family = self.family_of_rows(has_gaps)
+        """``p(x | z)^w`` of observed features, where there are gaps of those that are there."""
+        family, statistics = self.of_rows(statistics, has_gaps, weight)
         return ComponentObservation(family, statistics, assignments, family.observation_size)
 
     def latent(
@@ -131,7 +136,8 @@ class Components(nn.Module, ABC):
 
         Where features have gaps it is the row itself, NaN where they are missing.
         """
-        return self.family_of_rows(has_gaps).observed(self.in_own_order(features.double()))
+        family = PartlyObserved(self.family) if has_gaps else self.family
+        return family.observed(self.in_own_order(features.double()))
 
     def features(self, observation: Float[Tensor, "item observation"]) -> Tensor:
         """Inverse of ``observe``, e.g. of simulated items; ``[item, feature]``."""

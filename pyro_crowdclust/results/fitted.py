@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pages import overlap_of
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.emissions import Emission, Identity
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
@@ -671,23 +672,33 @@ class Fitted:
         components = part_of(self.model, "components", Components)
         if components is None:
             raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
-        emission, names = part_of(self.model, "emission", Emission), None
-        if emission is not None and emission.observes_latent:
-            names = self.data.feature_names
-            found: Any = emission
+        found: Any = part_of(self.model, "emission", Emission)
+        if found is not None and found.observes_latent:
             location = found.in_feature_units(location, components.summary_features)
-        known = None if names is None else list(names)
-        labels: Any = components.column_labels(known)
-        if names is not None and self.data.columns is not None:
-            labels = _with_levels(labels, components.summary_features, self.data.columns)
-        elif len(labels) != location.shape[1]:  # of directions, not of columns
-            labels = range(location.shape[1])
+            labels = self._component_labels(found, components)
+        else:
+            labels = components.column_labels()
         if self._owners is not None:
             share = summary.weights.double().cpu().unsqueeze(1) * self._owners
             location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
         columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
         return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)
+
+    def _component_labels(self, emission: Identity, components: Components) -> list[Hashable]:
+        """What the columns of a summary of components on features are of."""
+        names = self.data.feature_names
+        every: list[Hashable] = list(
+            range(math.prod(self.feature_shape or ())) if names is None else names
+        )
+        if emission.mixes_features:
+            return every
+        own = emission.own_features(len(every))
+        labels = components.column_labels([every[column] for column in own])
+        if self.data.columns is None or names is None:
+            return labels
+        of_features = [own[column] for column in components.summary_features]
+        return _with_levels(labels, of_features, self.data.columns)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""

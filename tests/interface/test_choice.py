@@ -260,6 +260,33 @@ def test_tables_as_they_are_have_a_choice(what, is_answered):
     assert result.predict(table.iloc[:4]).shape[0] == 4
 
 
+def test_components_of_a_table_of_all_kinds_are_in_its_units():
+    """Under powers, with columns left out, and a category that has three columns of its own."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(120) % 2
+    table = pd.DataFrame({
+        "same": np.full(120, 7.0),
+        "skewed": np.exp(rng.normal(size=120) + 6 * kinds),
+        "town": np.array(["Bari", "Pisa", "Rome"])[kinds + kinds * (rng.random(120) < 0.8)],
+        "visits": rng.poisson(2 + 8 * kinds),
+        "age": 40 + rng.normal(size=120),
+    })  # fmt: skip
+    choice = small(CrowdData(table), 2, forms=4)
+    powers = [form for form in choice.forms if form.features == "powers"]
+    result = dataclasses.replace(choice, forms=powers[:1]).fit(num_starts=1, progress=False)
+    assert clustering_accuracy(kinds, result.assignments) == 1
+    towns = [f"town={name}" for name in ("Bari", "Pisa", "Rome")]
+    components = result.components
+    assert {*components.columns} == {"skewed", "visits", "age", *towns}
+    np.testing.assert_allclose(components[towns].sum(axis=1), 1)
+    for cluster_number, of_cluster in table.groupby(result.assignments):
+        row = components.loc[cluster_number]
+        # A mean of powers is near the median, in skewed units.
+        np.testing.assert_allclose(row["skewed"], of_cluster["skewed"].median(), rtol=0.5)
+        np.testing.assert_allclose(row["age"], of_cluster["age"].mean(), rtol=0.01)
+        assert row[f"town={of_cluster['town'].mode()[0]}"] > 0.5
+
+
 def test_a_table_without_numbers_has_one_form():
     table = pd.DataFrame({"smokes": [True, False] * 10, "hair": ["red", "fair", "dark", "red"] * 5})
     assert [form.kind for form in choice_for(CrowdData(table)).forms] == ["independent columns"]

@@ -8,7 +8,12 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.coordinates import is_real, power_transformed, standardized
+from pyro_crowdclust.interface.coordinates import (
+    is_real,
+    power_transformed,
+    standardized,
+    varying,
+)
 from pyro_crowdclust.interface.rounding import unrounded
 
 
@@ -58,3 +63,17 @@ def test_only_real_numbers_are_spread(table):
     np.testing.assert_array_equal(np.isnan(after), np.isnan(before))
     away = np.abs(after[:, 2] - before[:, 2])
     assert 0 < np.nanmax(away) <= 0.25
+
+
+def test_real_columns_that_never_vary_are_left_out(table):
+    """Through gaps, too; a constant of another kind keeps the place that its codes need."""
+    table["constant"] = np.where(np.arange(60) % 7 == 0, np.nan, 4.5)
+    table["empty but for one"] = np.where(np.arange(60) == 3, 2.5, np.nan)
+    table["agrees"] = True
+    data = CrowdData(table, kinds={"agrees": "binary"})
+    emission = varying(standardized, data)
+    assert emission.own_features(5) == [0, 1, 4]
+    rows = data.rows(torch.arange(60))
+    assert emission.latent(rows).shape == (60, 3)
+    constant = CrowdData(np.full((9, 2), 3.0))
+    assert varying(standardized, constant).latent_size(2) == 2

@@ -14,10 +14,13 @@ import torch
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
-from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.plots import plot_latent
 from pyro_crowdclust.starts import KMeansStart, LabeledStart, PrincipalComponentStart
 
@@ -137,6 +140,30 @@ def test_clusters_are_found_through_gaps(tmp_path):
     np.testing.assert_allclose(loaded.predict_proba(new), result.predict_proba(new), rtol=1e-9)
     found = load(tmp_path / "fit.safetensors", data=result.data)
     assert found.elbo == pytest.approx(result.elbo)
+
+
+def test_features_that_count_less_do_so_through_gaps():
+    """``q(z) = softmax(E[log pi] + w log p(x_o | E[t(theta)]))``, of whole rows in the limit."""
+    features, _ = groups(30)
+    part = with_gaps(torch.tensor(features))
+    parts = DirichletWeights(3), GaussianComponents(3, 3)
+    model = SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=0.2)
+    fitted = quiet_fit(
+        model, MessagePassingGuide(model), CrowdData(part), batch_size=None, step_size=1.0, epochs=3
+    )
+    weights = fitted.guide.posteriors["weights"].mean()
+    statistics = fitted.guide.posteriors["components"].mean()
+    scores = model.components.family.log_marginals(statistics, part.double())
+    expected = (model.weights.log_weights(weights) + 0.2 * scores).softmax(-1)
+    torch.testing.assert_close(fitted.component_probabilities, expected.detach())
+    # Of rows without gaps the two ways to count are one.
+    whole = torch.tensor(features)
+    tempered, same = model.components.of_rows(statistics, has_gaps=True, weight=0.2)
+    family, scaled = model.components.of_rows(statistics, has_gaps=False, weight=0.2)
+    of_rows = family.log_likelihoods(scaled, family.observed(whole))
+    of_gaps = tempered.log_likelihoods(same, whole)
+    difference = of_rows - of_gaps
+    torch.testing.assert_close(difference, difference[:, :1].expand_as(difference))
 
 
 def test_new_items_may_have_gaps_where_those_of_the_fit_had_none():
