@@ -18,22 +18,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
-from pyro_crowdclust.distributions.pages import overlap_of
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.emissions import Emission, Identity
-from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
-from pyro_crowdclust.minibatches.pages import BatchPages
-from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import (
     SupportsConfusion,
     SupportsInfer,
@@ -44,9 +39,16 @@ from pyro_crowdclust.protocols import (
     part_of,
 )
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.saving import content_of
+from pyro_crowdclust.results.tables import (
+    clusters_table,
+    confusion_table,
+    pages_table,
+    workers_table,
+)
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import with_workers
 from pyro_crowdclust.supervision.supervision import Supervision
@@ -556,18 +558,7 @@ class Fitted:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"
             )
-        columns: dict[str, np.ndarray] = {}
-        for site, rate in summary.rates.items():
-            for name, entry in _columns(site, rate):
-                columns |= {
-                    name: entry.mean,
-                    f"{name}_sd": entry.sd,
-                    f"{name}_lower": entry.lower,
-                    f"{name}_upper": entry.upper,
-                }
-        columns |= {"weight": summary.weight, "weight_sd": summary.weight_sd}
-        columns["answers"] = self.data.answers_per_worker
-        return pd.DataFrame(columns, index=self.data.worker_ids.rename("worker"))
+        return workers_table(summary, self.data)
 
     @cached_property
     def pages(self) -> pd.DataFrame:
@@ -589,29 +580,9 @@ class Fitted:
                 "there are no sorted pages: the model's annotators are no SortedPages, or the data "
                 "have no placements"
             )
-        placements = self.data.placements
-        pages = BatchPages.of(
-            placements, torch.arange(placements.num_pages), torch.arange(self.data.num_items)
-        )
         of_guide = self._guide(SupportsRateStatistics, "pages").rate_statistics()
         rates = {name: statistics.cpu() for name, statistics in of_guide.items()}
-        assignments = torch.from_numpy(np.array(self.probabilities))
-        posterior = annotators.posterior(rates, assignments, pages)
-        states = posterior.states.numpy()
-        counts = pages.counts(assignments)
-        homes = posterior.mean_homes
-        at_home = (homes[..., 1:] * counts).sum((1, 2))
-        # A cluster without items on the page has a home, too, but nobody saw it.
-        held = counts.sum(-1, keepdim=True).clamp(max=1.0)
-        columns = {
-            "worker": self.data.worker_ids[placements.worker.numpy()],
-            "items": placements.page_sizes.numpy(),
-            "groups": placements.num_groups.numpy(),
-            **{name: states[:, state] for state, name in enumerate(PAGE_STATES)},
-            "lumped_pairs": overlap_of(homes * held).numpy(),
-            "misplaced": (placements.page_sizes - at_home).numpy(),
-        }
-        return pd.DataFrame(columns, index=self.data.page_ids.rename("page"))
+        return pages_table(annotators, rates, self.probabilities, self.data)
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
@@ -635,10 +606,7 @@ class Fitted:
         One row per worker, class and label, with the user's ids as the index.
         """
         summary = self._guide(SupportsConfusion, "confusion").confusion()
-        levels = [self.data.worker_ids, self.data.class_ids, self.data.class_ids]
-        index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
-        columns = {name: part.ravel() for name, part in summary._asdict().items()}
-        return pd.DataFrame(columns, index=index)
+        return confusion_table(summary, self.data)
 
     @cached_property
     def clusters(self) -> pd.DataFrame:
@@ -647,17 +615,7 @@ class Fitted:
             return self._drawn.clusters()
         of_components = self._guide(SupportsMixture, "mixture").mixture().weights.double().cpu()
         weights = self._by_size(self._guide_clusters(of_components).numpy())
-        expected = self.probabilities.sum(0)
-        assigned = np.bincount(self.assignments, minlength=len(weights))
-        return pd.DataFrame(
-            {
-                "expected_items": expected,
-                "assigned_items": assigned,
-                "share": expected / expected.sum(),
-                "weight": weights,
-            },
-            index=pd.RangeIndex(len(weights), name="cluster"),
-        )
+        return clusters_table(weights, self.probabilities, self.assignments)
 
     @cached_property
     def components(self) -> pd.DataFrame:
@@ -668,66 +626,21 @@ class Fitted:
         cluster that owns several components is described by their mean, weighted.
         """
         summary = self._guide(SupportsMixture, "mixture").mixture()
-        location = summary.location.double().cpu()
-        components = part_of(self.model, "components", Components)
-        if components is None:
-            raise ValueError(f"the model {type(self.model).__name__} has no components to describe")
-        found: Any = part_of(self.model, "emission", Emission)
-        if found is not None and found.observes_latent:
-            location = found.in_feature_units(location, components.summary_features)
-            labels = self._component_labels(found, components)
-        else:
-            labels = components.column_labels()
+        location, columns = summary.location.double().cpu(), self.data.columns
+        names: Any = self.data.feature_names
+        if names is None:
+            names, columns = range(math.prod(self.feature_shape or ())), None
+        location, labels = component_means(self.model, location, names, columns)
         if self._owners is not None:
             share = summary.weights.double().cpu().unsqueeze(1) * self._owners
             location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
-        columns = pd.Index(labels, name="feature", dtype="object")
         index = pd.RangeIndex(len(location), name="cluster")
-        return pd.DataFrame(self._by_size(location.numpy(force=True)), index, columns)
-
-    def _component_labels(self, emission: Identity, components: Components) -> list[Hashable]:
-        """What the columns of a summary of components on features are of."""
-        names = self.data.feature_names
-        every: list[Hashable] = list(
-            range(math.prod(self.feature_shape or ())) if names is None else names
-        )
-        if emission.mixes_features:
-            return every
-        own = emission.own_features(len(every))
-        labels = components.column_labels([every[column] for column in own])
-        if self.data.columns is None or names is None:
-            return labels
-        of_features = [own[column] for column in components.summary_features]
-        return _with_levels(labels, of_features, self.data.columns)
+        features = pd.Index(labels, name="feature", dtype="object")
+        return pd.DataFrame(self._by_size(location.numpy(force=True)), index, features)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
         return to_arviz(self, num_draws, **options)
-
-
-def _columns(site: str, rate: PosteriorSummary) -> Iterator[tuple[str, PosteriorSummary]]:
-    """The columns of a site: its own name, or a number after it for each entry of a vector."""
-    if rate.mean.ndim == 1:
-        yield site, rate
-        return
-    entries = [part.reshape(len(part), -1).T for part in rate]
-    for number, entry in enumerate(zip(*entries, strict=True)):
-        yield f"{site}_{number}", PosteriorSummary(*entry)
-
-
-def _with_levels(
-    labels: list[Hashable], features: Sequence[int], columns: Columns
-) -> list[Hashable]:
-    """Labels in which categories have the names that they have in the table."""
-    found = []
-    for place, label in enumerate(labels):
-        feature = features[place]
-        levels = columns.levels[feature]
-        if levels is not None and columns.kinds[feature] == "category":
-            code = place - features.index(feature)
-            label = f"{columns.labels()[feature]}={levels[code]}"
-        found.append(label)
-    return found
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,70 @@
+"""What components say of the features, under the names and in the units that these have."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.mixture.components import Components
+from pyro_crowdclust.protocols import part_of
+
+
+def component_means(
+    model: Any,
+    location: Float[Tensor, "component column"],
+    names: Sequence[Hashable],
+    columns: Columns | None,
+) -> tuple[Float[Tensor, "component feature_column"], list[Hashable]]:
+    """Means of the features in their own units, and what each column is of.
+
+    Parameters
+    ----------
+    model
+        With components on features, or on latents.
+    location
+        Of the components, as their ``summary`` has them.
+    names
+        Of all features, or their positions.
+    columns
+        What they hold, where categories have names.
+
+    Raises
+    ------
+    ValueError
+        If the model has no components.
+    """
+    components = part_of(model, "components", Components)
+    if components is None:
+        raise ValueError(f"the model {type(model).__name__} has no components to describe")
+    emission: Any = part_of(model, "emission", Emission)
+    if emission is None or not emission.observes_latent:
+        return location, components.column_labels()
+    found = emission.in_feature_units(location, components.summary_features)
+    if emission.mixes_features:
+        return found, list(names)
+    own = emission.own_features(len(names))
+    labels = components.column_labels([names[feature] for feature in own])
+    if columns is not None:
+        features = [own[column] for column in components.summary_features]
+        labels = _with_levels(labels, features, columns)
+    return found, labels
+
+
+def _with_levels(
+    labels: list[Hashable], features: Sequence[int], columns: Columns
+) -> list[Hashable]:
+    """Labels in which categories have the names that they have in the table."""
+    found = []
+    for place, label in enumerate(labels):
+        feature = features[place]
+        levels = columns.levels[feature]
+        if levels is not None and columns.kinds[feature] == "category":
+            code = place - features.index(feature)
+            label = f"{columns.labels()[feature]}={levels[code]}"
+        found.append(label)
+    return found

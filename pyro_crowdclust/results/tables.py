@@ -1,0 +1,101 @@
+"""The tables that a result is read from: a row for each worker, page, cluster or label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.pages import overlap_of
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import PosteriorSummary
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+
+def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
+    """``Fitted.workers``, from what the guide says of the rates and weights of all workers."""
+    columns: dict[str, np.ndarray] = {}
+    for site, rate in summary.rates.items():
+        for name, entry in _entries(site, rate):
+            columns |= {
+                name: entry.mean,
+                f"{name}_sd": entry.sd,
+                f"{name}_lower": entry.lower,
+                f"{name}_upper": entry.upper,
+            }
+    columns |= {"weight": summary.weight, "weight_sd": summary.weight_sd}
+    columns["answers"] = data.answers_per_worker
+    return pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
+
+
+def _entries(site: str, rate: PosteriorSummary) -> Iterator[tuple[str, PosteriorSummary]]:
+    """The columns of a site: its own name, or a number after it for each entry of a vector."""
+    if rate.mean.ndim == 1:
+        yield site, rate
+        return
+    entries = [part.reshape(len(part), -1).T for part in rate]
+    for number, entry in enumerate(zip(*entries, strict=True)):
+        yield f"{site}_{number}", PosteriorSummary(*entry)
+
+
+def pages_table(
+    annotators: SortedPages,
+    rate_statistics: dict[str, Tensor],
+    probabilities: Float[np.ndarray, "item cluster"],
+    data: CrowdData,
+) -> pd.DataFrame:
+    """``Fitted.pages``, from E[t] of the workers' sites and q(z) of all items."""
+    placements = data.placements
+    assert placements is not None  # as the caller has checked
+    pages = BatchPages.of(
+        placements, torch.arange(placements.num_pages), torch.arange(data.num_items)
+    )
+    assignments = torch.from_numpy(np.array(probabilities))
+    posterior = annotators.posterior(rate_statistics, assignments, pages)
+    states = posterior.states.numpy()
+    counts = pages.counts(assignments)
+    homes = posterior.mean_homes
+    at_home = (homes[..., 1:] * counts).sum((1, 2))
+    # A cluster without items on the page has a home, too, but nobody saw it.
+    held = counts.sum(-1, keepdim=True).clamp(max=1.0)
+    columns = {
+        "worker": data.worker_ids[placements.worker.numpy()],
+        "items": placements.page_sizes.numpy(),
+        "groups": placements.num_groups.numpy(),
+        **{name: states[:, state] for state, name in enumerate(PAGE_STATES)},
+        "lumped_pairs": overlap_of(homes * held).numpy(),
+        "misplaced": (placements.page_sizes - at_home).numpy(),
+    }
+    return pd.DataFrame(columns, index=data.page_ids.rename("page"))
+
+
+def confusion_table(summary: PosteriorSummary, data: CrowdData) -> pd.DataFrame:
+    """``Fitted.confusion``, from what the guide says of all confusion matrices."""
+    levels = [data.worker_ids, data.class_ids, data.class_ids]
+    index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
+    columns = {name: part.ravel() for name, part in summary._asdict().items()}
+    return pd.DataFrame(columns, index=index)
+
+
+def clusters_table(
+    weights: Float[np.ndarray, " cluster"],
+    probabilities: Float[np.ndarray, "item cluster"],
+    assignments: Int[np.ndarray, " item"],
+) -> pd.DataFrame:
+    """``Fitted.clusters``, from E[pi], q(z) and the most probable clusters of all items."""
+    expected = probabilities.sum(0)
+    return pd.DataFrame(
+        {
+            "expected_items": expected,
+            "assigned_items": np.bincount(assignments, minlength=len(weights)),
+            "share": expected / expected.sum(),
+            "weight": weights,
+        },
+        index=pd.RangeIndex(len(weights), name="cluster"),
+    )
