@@ -7,9 +7,10 @@ random, or no labels at all.
     python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
 
 DIR holds ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. With labels a cluster is a digit, q(z | o) is a convolutional classifier that also
-learns from random views of the images, and test items are predicted by it and, beside it, by
-importance weights. Without, q(z) is where the bound is highest, and clusters are matched to digits
+../shared/data. q(z | o) is a convolutional classifier that also learns from random views of the
+images, and test items are predicted by it and, beside it, by importance weights. With labels a
+cluster is a digit. Without, the truncation is T = 50, training starts at clusters in which nearest
+neighbours are together, as that of SCDC in ``mnist_crowd.py``, and clusters are matched to digits
 one to one. ``--holdout N`` scores the last N training images, which are then not trained on: all
 settings were chosen so. ``--figures`` draws samples of every cluster and a t-SNE of the latents.
 
@@ -49,8 +50,14 @@ from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, C
 from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
 from pyro_crowdclust.plots.style import new_figure
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import KnownClusters
 from pyro_crowdclust.training import Trainer, robbins_monro
+
+# With labels a cluster is a class. Without, there are more than are needed, and the weight of views
+# and the rate are those of SCDC from the same start.
+WITH_LABELS = {"clusters": 10, "rate": 2e-3, "consistency": 20.0}
+WITHOUT_LABELS = {"clusters": 50, "rate": 1e-3, "consistency": 10.0}
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,11 @@ class Images:
     test: np.ndarray
     test_labels: np.ndarray
     side: int
+
+    @property
+    def labelled(self) -> bool:
+        """Whether any label is known."""
+        return bool((self.known >= 0).any())
 
 
 def rows(images: np.ndarray) -> np.ndarray:
@@ -100,34 +112,39 @@ def load(folder: Path, options: argparse.Namespace) -> Images:
 
 
 def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
-    """A model with dense decoders, and its guide with a convolutional trunk.
-
-    Without labels every cluster has a decoder of its own: one for all can draw every digit in any
-    cluster.
-    """
+    """A model with a dense decoder for every cluster, and its guide with convolutional networks."""
     clusters, dim, hidden, width = options.clusters, options.dim, options.hidden, options.width
-    labelled = bool((images.known >= 0).any())
-    network = CodedMLP if labelled else ClusterMLP
     model = DeepLatentMixture(
         StickBreakingWeights(clusters),
         DiagonalGaussianComponents(clusters, dim, degrees=4.0),
-        BernoulliEmission(network((dim, hidden, hidden, images.side**2), clusters)),
-        supervision=KnownClusters(clusters) if labelled else None,
+        BernoulliEmission(ClusterMLP((dim, hidden, hidden, images.side**2), clusters)),
+        supervision=KnownClusters(clusters) if images.labelled else None,
     )
     shape = (1, images.side, images.side)
     trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
     recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
-    usual = {"threshold": 0.01, "num_draws": options.draws}
-    if not labelled:
-        return StructuredGuide(model, recognition, **usual)
     weights = options.consistency, options.labelled_consistency
     return StructuredGuide(
         model,
         recognition,
+        threshold=0.01,
+        num_draws=options.draws,
         classifier=ConvolutionalEncoder(shape, clusters),
-        label_term=LabelTerm(options.weight),
+        label_term=LabelTerm(options.weight) if images.labelled else None,
         consistency_term=ConsistencyTerm(RandomAffine(shape), *weights),
-        **usual,
+    )
+
+
+def start(images: Images, options: argparse.Namespace) -> PrincipalComponentStart:
+    """Where training begins: near the labels, or at clusters in which neighbours are together."""
+    if images.labelled:
+        return PrincipalComponentStart()
+    shape = (1, images.side, images.side)
+    partition = NeighborPartition(
+        partial(ConvolutionalEncoder, shape), RandomAffine(shape), steps=options.neighbor_steps
+    )
+    return PrincipalComponentStart(
+        sample_size=60_000, partition=partition, partition_steps=options.partition_steps
     )
 
 
@@ -160,8 +177,7 @@ def report(trainer: Trainer) -> None:
 def train(images: Images, options: argparse.Namespace) -> Fitted:
     """Fit the mixture to the images."""
     guide = build(images, options)
-    labelled = bool((images.known >= 0).any())
-    data = CrowdData(images.train, known=images.known if labelled else None)
+    data = CrowdData(images.train, known=images.known if images.labelled else None)
     print(f"{data}; {torch.get_num_threads()} threads", flush=True)
     steps = options.epochs * max(1, round(data.num_items / options.batch_size))
     return fit(
@@ -172,6 +188,7 @@ def train(images: Images, options: argparse.Namespace) -> Fitted:
         batch_size=options.batch_size,
         optim=partial(OneCycleAdam, rate=options.rate, steps=steps),
         step_size=robbins_monro(0.05, 1000, forgetting=1.0),
+        initialize=start(images, options),
         seed=options.seed,
         progress=False,
         callbacks=[report],
@@ -194,18 +211,22 @@ def error_and_calibration(probabilities: np.ndarray, labels: np.ndarray) -> tupl
 
 
 def score(result: Fitted, images: Images) -> dict[str, float]:
-    """Error and calibration of the predicted classes; of matched clusters where none is known."""
+    """Errors of the predicted classes; of clusters matched to classes where no label is known.
+
+    By q(z | o) and, beside it, by importance weights.
+    """
     probabilities, labels = result.predict_proba(images.test), images.test_labels
-    clusters, figures = probabilities.argmax(1), {}
-    if result.data.known is None:
-        figures["test_error"] = 1 - clustering_accuracy(labels, clusters)
-    else:
-        weighted = by_importance_weights(result, images.test)
-        for suffix, found in (("", probabilities), ("_importance_weights", weighted)):
+    weighted = by_importance_weights(result, images.test)
+    figures = {}
+    for suffix, found in (("", probabilities), ("_importance_weights", weighted)):
+        clusters = found.argmax(1)
+        if result.data.known is None:
+            figures[f"test_error{suffix}"] = 1 - clustering_accuracy(labels, clusters)
+        else:
             names = f"test_error{suffix}", f"calibration_error{suffix}"
             figures |= zip(names, error_and_calibration(found, labels), strict=True)
-    figures["test_nmi"] = normalized_mutual_information(labels, clusters)
-    figures["clusters_in_use"] = clusters_in_use(clusters)
+        figures[f"test_nmi{suffix}"] = normalized_mutual_information(labels, clusters)
+    figures["clusters_in_use"] = clusters_in_use(probabilities.argmax(1))
     return figures
 
 
@@ -236,27 +257,32 @@ def arguments_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--seed", type=int, default=0, help="of the labels and of the fit")
     parser.add_argument("--items", type=int, help="use so many images; all if not given")
-    parser.add_argument("--clusters", type=int, default=10)
+    parser.add_argument("--clusters", type=int, help="T")
     parser.add_argument("--dim", type=int, default=10)
-    parser.add_argument("--hidden", type=int, default=128, help="width of the decoder")
+    parser.add_argument("--hidden", type=int, default=64, help="width of a decoder")
     parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
-    parser.add_argument("--consistency", type=float, default=20.0, help="weight of views")
+    parser.add_argument("--consistency", type=float, help="weight of views")
     parser.add_argument("--labelled-consistency", type=float, default=300.0)
-    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--rate", type=float)
     parser.add_argument("--batch-size", type=int, default=100)
-    parser.add_argument("--draws", type=int, default=5, help="importance weights of a prediction")
+    parser.add_argument("--neighbor-steps", type=int, default=1000, help="of the start")
+    parser.add_argument("--partition-steps", type=int, default=300, help="of the start")
+    parser.add_argument("--draws", type=int, default=20, help="importance weights of a prediction")
     parser.add_argument("--figures", type=Path, help="folder for pictures; none if not given")
     return parser
 
 
 def run(images: Images, options: argparse.Namespace, name: str) -> dict[str, float]:
     """Train, score, draw, and print the figures as JSON."""
-    started = time.perf_counter()
+    usual = WITH_LABELS if images.labelled else WITHOUT_LABELS
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    options = argparse.Namespace(**{**vars(options), **usual, **given})
+    started = time.process_time()
     result = train(images, options)
     figures = score(result, images)
-    figures["minutes"] = (time.perf_counter() - started) / 60
+    figures["processor_minutes"] = (time.process_time() - started) / 60
     if options.figures:
         draw(result, images, options.figures, name)
     print(json.dumps({name: round(float(value), 4) for name, value in figures.items()}))

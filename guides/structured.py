@@ -41,7 +41,7 @@ from pyro_crowdclust.inference import (
     add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition
+from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition, learn_partition
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import DeepLatentMixture
@@ -343,6 +343,20 @@ class StructuredGuide(ConjugateGuide):
             ratios = self._table(theta, features, seen, at_draws=True)
             total = torch.logaddexp(total, ratios)
         return total - math.log(num_draws)
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train the classifier to find a given partition; without one there is nothing to train."""
+        if self.classifier is None:
+            return
+        features = features.to(next(self.classifier.parameters()))
+        parameters = self.classifier.parameters()
+        learn_partition(self.classifier, parameters, features, responsibilities, generator, steps)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""

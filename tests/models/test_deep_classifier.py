@@ -14,8 +14,10 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, LossTerms, RandomAffine
+from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.networks import AssignmentOutputs, SkipMLP
+from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import ClassTable, KnownClusters
 
 from ..crowds import added_to_loss
@@ -228,6 +230,38 @@ def test_few_labels_and_a_network_find_the_clusters(tmp_path):
     result.save(tmp_path / "deep.safetensors")
     loaded = load(tmp_path / "deep.safetensors")
     np.testing.assert_array_equal(loaded.predict_proba(more), predicted)
+
+
+def test_neighbors_and_views_find_the_clusters_without_labels():
+    features, cluster = two_moons_of_four(160)
+    little = RandomAffine((1, 2, 2), degrees=1.0, stretch=0.01, slant=0.01, shift=0.01)
+    partition = NeighborPartition(
+        lambda count: SkipMLP((FEATURES, 16, count)),
+        little,
+        num_neighbors=20,
+        num_coordinates=FEATURES,
+        steps=200,
+        batch_size=64,
+        learning_rate=2e-2,
+    )
+    guide = make_guide(
+        weights="stick-breaking",
+        classifier=classifier(),
+        consistency_term=ConsistencyTerm(little, 1.0, 1.0),
+    )
+    start = PrincipalComponentStart(partition=partition)
+    result = fitted(guide, CrowdData(features), epochs=2, batch_size=40, initialize=start)
+    more, truth = two_moons_of_four(200, seed=1)
+    assert clustering_accuracy(truth, result.predict(more)) > 0.9
+    assert (result.guide.mixture().weights > 0.15).all()
+
+
+def test_without_a_classifier_only_the_mixture_starts_at_a_partition():
+    guide = make_guide()
+    before = {name: value.clone() for name, value in guide.state_dict().items()}
+    q = torch.eye(CLUSTERS)[[0, 1, 2]]
+    guide.start_at_partition(torch.randn(3, FEATURES), q, torch.Generator(), steps=1)
+    assert all(torch.equal(value, before[name]) for name, value in guide.state_dict().items())
 
 
 def test_the_network_follows_clusters_that_are_merged():
