@@ -1,3 +1,5 @@
+"""Crowds that answer as they were told to."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,7 +8,6 @@ import pytest
 from scipy import stats
 
 from pyro_crowdclust.simulation import (
-    pinwheel,
     simulate_pages,
     simulate_pairs,
     simulate_partitions,
@@ -205,75 +206,6 @@ def test_partition_rates_are_the_documented_ones(num_classes, error_rate):
     assert within_binomial(rates["specificity"], specificity, rates["different_pairs"])
 
 
-def test_two_coin_rates_by_hand():
-    frame = pd.DataFrame(
-        {
-            "left": [0, 0, 1, 0, 0, 0, 0, 2],
-            "right": [1, 1, 2, 2, 3, 1, 2, 3],
-            "worker": ["zoe", "zoe", "zoe", "zoe", "zoe", "abe", "abe", "zoe"],
-            "label": [1, 0, 0, 0, 1, 1, 1, 1],
-        }
-    )
-    rates = two_coin_rates(frame, ["x", "x", "y", "y"])
-    assert list(rates.index) == ["abe", "zoe"]
-    zoe = rates.loc["zoe"]
-    assert zoe["sensitivity"] == pytest.approx(2 / 3)
-    assert zoe["specificity"] == pytest.approx(2 / 3)
-    assert zoe["weight"] == pytest.approx(2 * np.log(2))
-    assert (zoe["same_pairs"], zoe["different_pairs"]) == (3, 3)
-    assert tuple(rates.loc["abe", ["sensitivity", "specificity"]]) == (1.0, 0.0)
-    assert np.isnan(rates.loc["abe", "weight"])
-
-
-def test_a_rate_without_answers_is_missing():
-    frame = pd.DataFrame({"left": [0], "right": [1], "worker": [0], "label": [1]})
-    rates = two_coin_rates(frame, [4, 4]).loc[0]
-    assert rates["sensitivity"] == 1.0
-    assert np.isnan(rates["specificity"])
-    assert rates["different_pairs"] == 0
-
-
-def test_weights_grow_with_the_rates():
-    frame = simulate_pairs(
-        unequal_labels(), [0.5, 0.7, 0.9], [0.5, 0.7, 0.9], pairs_per_worker=3000, seed=2
-    )
-    weight = two_coin_rates(frame, unequal_labels())["weight"]
-    expected = [0.0, 2 * np.log(7 / 3), 2 * np.log(9)]
-    np.testing.assert_allclose(weight, expected, atol=0.35)
-
-
-def test_pinwheel_has_shuffled_arms_of_equal_size():
-    features, labels = pinwheel(seed=0)
-    assert features.shape == (500, 2)
-    assert features.dtype == np.float64
-    assert labels.dtype == np.int64
-    assert np.bincount(labels).tolist() == [100] * 5
-    assert (np.diff(labels) < 0).any()
-
-
-def test_pinwheel_follows_its_formula():
-    # Turning every item back by its arm's angle must give r ~ N(1, 0.3^2) and s ~ N(0, 0.05^2).
-    features, labels = pinwheel(4, 5000, rate=0.0, seed=1)
-    angle = 2 * np.pi * labels / 4
-    radial = (features[:, 0] * np.cos(angle) - features[:, 1] * np.sin(angle)) / 10
-    tangential = (features[:, 0] * np.sin(angle) + features[:, 1] * np.cos(angle)) / 10
-    assert stats.kstest(radial, stats.norm(1, 0.3).cdf).pvalue > 1e-6
-    assert stats.kstest(tangential, stats.norm(0, 0.05).cdf).pvalue > 1e-6
-
-
-def test_pinwheel_bends_outer_items_more():
-    features, _ = pinwheel(1, 2000, radial_std=0.1, tangential_std=0.0, rate=0.25, seed=2)
-    radius = np.hypot(*features.T) / 10
-    angle = np.arctan2(-features[:, 1], features[:, 0])
-    np.testing.assert_allclose(angle, 0.25 * np.exp(radius), atol=1e-9)
-
-
-def test_pinwheel_depends_on_its_seed_only():
-    for again, first in zip(pinwheel(seed=3), pinwheel(seed=3), strict=True):
-        np.testing.assert_array_equal(again, first)
-    assert not np.array_equal(pinwheel(seed=3)[0], pinwheel(seed=4)[0])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -326,38 +258,3 @@ def test_bad_rates_are_refused(sensitivity, specificity, message):
 def test_partitions_need_two_classes():
     with pytest.raises(ValueError, match="all asked items are of one class"):
         simulate_partitions([0, 0, 1], [0.1], pages_per_worker=1, page_size=2, items=[0, 1], seed=0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"label": [2]}, "column label must be 0 or 1, but row 0 holds 2"),
-        ({"right": [3]}, "column right must lie in 0 to 1"),
-        ({"left": []}, "frame is empty"),
-    ],
-)
-def test_bad_answers_are_refused(changes, message):
-    columns = {"left": [0], "right": [1], "worker": [0], "label": [1], **changes}
-    size = min(len(values) for values in columns.values())
-    frame = pd.DataFrame({name: values[:size] for name, values in columns.items()})
-    with pytest.raises(ValueError, match=message):
-        two_coin_rates(frame, [0, 1])
-
-
-def test_missing_columns_are_named():
-    with pytest.raises(ValueError, match=r"lacks the columns \['worker', 'label'\]"):
-        two_coin_rates(pd.DataFrame({"left": [0], "right": [1]}), [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_clusters": 0}, "num_clusters"),
-        ({"num_per_cluster": -1}, "num_per_cluster"),
-        ({"radial_std": -1.0}, "must not be negative"),
-        ({"tangential_std": float("nan")}, "must not be negative"),
-    ],
-)
-def test_bad_pinwheels_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        pinwheel(seed=0, **changes)

@@ -1,0 +1,24 @@
+"""Data with a known truth: the Pinwheel, and crowds that answer about items of known classes.
+
+Every crowd comes as a frame with one answer per row: `left` and `right` are positions of two
+different items (`left < right`), `worker` a number from 0, `label` 1 for "same" and 0 for
+"different", and `page`, where there is one, the number of the task in which the answer was given.
+"""
+
+from pyro_crowdclust.simulation.pages import (
+    simulate_pages,
+    simulate_partitions,
+    simulate_placements,
+)
+from pyro_crowdclust.simulation.pairs import simulate_pairs
+from pyro_crowdclust.simulation.points import pinwheel
+from pyro_crowdclust.simulation.rates import two_coin_rates
+
+__all__ = [
+    "pinwheel",
+    "simulate_pages",
+    "simulate_pairs",
+    "simulate_partitions",
+    "simulate_placements",
+    "two_coin_rates",
+]

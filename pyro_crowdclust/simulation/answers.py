@@ -1,0 +1,28 @@
+"""Answers to drawn pairs, and the frame that holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+
+def two_coin_answers(
+    same: Bool[np.ndarray, " pair"],
+    sensitivity: float | Float[np.ndarray, " pair"],
+    specificity: float | Float[np.ndarray, " pair"],
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " pair"]:
+    """1 for "same", with the probability that the worker's rates give the pair."""
+    says_same = np.where(same, sensitivity, 1 - specificity)
+    return (rng.random(len(same)) < says_same).astype(np.int64)
+
+
+def answer_frame(
+    pairs: Int[np.ndarray, "pair 2"],
+    worker: int | Int[np.ndarray, " pair"],
+    label: Int[np.ndarray, " pair"],
+) -> pd.DataFrame:
+    """One answer a row, the smaller position to the left."""
+    left, right = np.sort(pairs, axis=1).T
+    return pd.DataFrame({"left": left, "right": right, "worker": worker, "label": label})
