@@ -1,10 +1,12 @@
-"""Files of a simulated crowd, as a user of the command line has them."""
+"""Files of a simulated crowd, as the command line takes them, and a choice that was made."""
 
 from __future__ import annotations
 
 import pytest
 
 from pyro_crowdclust.interface.command_line import main
+
+from .small_choices import answered, small, two_rings
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +16,10 @@ def crowd(tmp_path_factory):
     size = ["--items", "60", "--true-clusters", "3", "--workers", "4", "--pages", "2"]
     assert main(["simulate", "--out", str(folder), *size, "--seed", "1", "--quiet"]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def rings():
+    """What was chosen for two rings with answers, and the ring of every item."""
+    features, ring = two_rings()
+    return small(answered(features, ring), 3, 8, 16).fit(progress=False), ring

@@ -1,0 +1,37 @@
+"""The forms that suit a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import choice_for
+
+from .small_choices import (
+    two_rings,
+)
+
+
+def test_a_table_without_numbers_has_one_form():
+    table = pd.DataFrame({"smokes": [True, False] * 10, "hair": ["red", "fair", "dark", "red"] * 5})
+    assert [form.kind for form in choice_for(CrowdData(table)).forms] == ["independent columns"]
+
+
+def test_many_columns_are_projected():
+    wide = CrowdData(np.random.default_rng(0).normal(size=(60, 90)))
+    names = [form.features for form in choice_for(wide).forms]
+    assert all("directions" in name for name in names)
+    recipe = choice_for(wide).forms[0].recipe(wide, 3)
+    assert recipe.model.components.num_features == 10
+
+
+def test_columns_that_never_vary_are_left_out():
+    features, _ = two_rings(60)
+    data = CrowdData(np.column_stack([features, np.ones(60), np.full(60, 1e6)]))
+    for form in choice_for(data).forms:
+        emission = form.emission(data)
+        points = emission.latent(torch.as_tensor(data.features))
+        assert points.shape == (60, 2)
+        np.testing.assert_allclose(emission.features(points), data.features, rtol=1e-9)

@@ -1,0 +1,102 @@
+"""Which candidates are tried on what, and which of them is the best."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.forms import weighted
+from pyro_crowdclust.interface.held_out import (
+    split,
+)
+from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial, worth_another_split
+
+from .small_choices import (
+    answered,
+    small,
+    two_rings,
+)
+
+
+def trial(form, number: int, elbo: float, answers: np.ndarray) -> Trial:
+    return Trial(form, number, elbo, answers[None], number, 0.0)
+
+
+def test_answers_that_cannot_tell_leave_it_to_the_elbo():
+    features, ring = two_rings(60)
+    choice = small(answered(features, ring, 60), 3)
+    search = Search(choice, 0, False)
+    number = len(search.splits[0].held_out.label)
+    rng = np.random.default_rng(0)
+    held = rng.normal(size=number)
+    best = trial(choice.forms[0], 2, 1.0, held)
+    alike = trial(choice.forms[0], 3, 2.0, held - 0.01 + rng.normal(size=number))
+    worse = trial(choice.forms[0], 4, 3.0, held - 2.0 + 0.1 * rng.normal(size=number))
+    assert search.in_order([best, alike, worse]) == [alike, best, worse]
+    assert search.rivals([best, alike, worse]) == [best, alike]
+    many = [trial(choice.forms[0], 2, elbo, held - 0.001 * elbo) for elbo in range(9)]
+    assert [one.elbo for one in worth_another_split(many)] == [0, 8, 7, 6]
+
+
+def test_data_that_are_too_many_are_tried_in_part():
+    features, ring = two_rings(240)
+    data = answered(features, ring, 20)
+    seen = []
+
+    def note(recipe_data):
+        seen.append(recipe_data.num_items)
+        return standard(recipe_data)
+
+    choice = small(data, 3, forms=1)
+    standard = choice.forms[0].emission
+    form = dataclasses.replace(choice.forms[0], emission=note)
+    recipe, _ = dataclasses.replace(choice, forms=(form,), max_items=100).run(progress=False)
+    assert seen == [100, 240]
+    assert recipe.data is data
+
+
+def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
+    features, _ = two_rings(60)
+    tried = Search.try_out
+
+    def press_control_c(self, *arguments):
+        if len(self.trials) == 1:
+            raise KeyboardInterrupt
+        return tried(self, *arguments)
+
+    monkeypatch.setattr(Search, "try_out", press_control_c)
+    result = small(CrowdData(features), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert len(result.chosen.table) == 1
+
+
+def test_the_error_of_a_difference_is_that_of_its_items():
+    """Two answers about every item that say the same are one piece of evidence."""
+    form = choice_for(CrowdData(np.eye(3))).forms[0]
+    rng = np.random.default_rng(0)
+    better, worse = (
+        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2)[None], 2, 0.0) for _ in range(2)
+    )
+    difference = (better.held_out - worse.held_out)[::2]
+    expected = difference.std() / np.sqrt(50)
+    found = Search.error(better, worse, np.repeat(np.arange(50), 2))
+    assert found == pytest.approx(expected)
+
+
+def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
+    result, _ = rings
+    table = result.chosen.table
+    assert table["feature_weight"].between(0, 1).all()
+    one = split(result.data, 0.25, torch.Generator().manual_seed(0))
+    form = choice_for(result.data).forms[0]
+    found = Search.at_weights(form, one, weighted(result, 0.5))
+    assert found.shape == (len(WEIGHTS), len(one.held_out.label))
+    # The result itself is read at a weight that the answers have chosen.
+    most, least = weighted(result, 0.9), weighted(result, 0.05)
+    assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
+    assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
