@@ -7,7 +7,7 @@ works in place of the ones here; what a model asks beyond that has defaults in `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -286,6 +286,10 @@ class Identity(Emission):
     def own_features(self, num_features: int) -> list[int]:
         """Of every coordinate the feature that it is of, unless it is of several."""
         return list(range(num_features))
+
+    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
+        """What every coordinate is called, from names of the features, unless it is of several."""
+        return [names[feature] for feature in self.own_features(len(names))]
 
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]

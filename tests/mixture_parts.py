@@ -24,6 +24,7 @@ from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     DirichletWeights,
     GaussianComponents,
+    HurdleGaussianComponents,
     MixedComponents,
     MultinomialComponents,
     Ownership,
@@ -51,6 +52,7 @@ COMPONENTS = {
     "multinomial": lambda: MultinomialComponents(CLUSTERS, 6, length=20),
     "bernoulli": lambda: BernoulliComponents(CLUSTERS, 6),
     "poisson": lambda: PoissonComponents(CLUSTERS, 3),
+    "hurdle": lambda: HurdleGaussianComponents(CLUSTERS, 2),
     "mixed": lambda: MixedComponents(
         [GaussianComponents(CLUSTERS, 1), PoissonComponents(CLUSTERS, 1)], columns=[[1], [0]]
     ),

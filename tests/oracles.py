@@ -27,6 +27,7 @@ from pyro_crowdclust.families import (
     Gaussian,
     GaussianParameters,
     GaussianPotential,
+    HurdleNormal,
     MatrixNormalInverseWishart,
     Moments,
     NormalGamma,
@@ -83,6 +84,9 @@ _RANDOM_STANDARD = {
     BetaBernoulli: lambda family, batch: tuple(0.3 + 4 * torch.rand(2, *batch, family.dim)),
     GammaPoisson: lambda family, batch: tuple(0.3 + 4 * torch.rand(2, *batch, family.dim)),
     ProductFamily: lambda family, batch: tuple(
+        random_standard(factor, *batch) for factor in family.families
+    ),
+    HurdleNormal: lambda family, batch: tuple(
         random_standard(factor, *batch) for factor in family.families
     ),
 }
@@ -231,8 +235,27 @@ def _observed_parts(family: ProductFamily, x: Tensor) -> tuple[Tensor, ...]:
     return x.split([factor.observation_size for factor in family.families])
 
 
+def _hurdle(density: Callable, family: HurdleNormal, theta: Any, x: Tensor) -> float:
+    """Feature by feature: the coin of each, and its number where that is not at the atom."""
+    total = 0.0
+    for feature, (number, at_atom) in enumerate(zip(*x.chunk(2), strict=True)):
+        normal, coin = (_of_feature(part, family.families[0].dim, feature) for part in theta)
+        total += density(BetaBernoulli(1), coin, at_atom[None])
+        total += 0.0 if at_atom else density(NormalGamma(1), normal, number[None])
+    return total
+
+
+def _of_feature(theta: Any, dim: int, feature: int) -> Any:
+    """One feature's part of a value, or of natural parameters in blocks of ``dim``."""
+    if isinstance(theta, tuple):
+        return type(theta)(*(part[feature : feature + 1] for part in theta))
+    return theta[feature::dim]
+
+
 def log_likelihood(family: ExponentialFamily, theta: Any, x: Tensor) -> float:
     """scipy's log p(x | theta) of the family's conjugate likelihood."""
+    if isinstance(family, HurdleNormal):
+        return _hurdle(log_likelihood, family, theta, x)
     if isinstance(family, ProductFamily):
         parts = zip(family.families, theta, _observed_parts(family, x), strict=True)
         return sum(log_likelihood(*part) for part in parts)
@@ -281,6 +304,8 @@ _LOG_MARGINAL = {
 
 def log_marginal(family: ExponentialFamily, natural_parameters: Tensor, x: Tensor) -> float:
     """Textbook log p(x) with theta integrated out."""
+    if isinstance(family, HurdleNormal):
+        return _hurdle(log_marginal, family, family.split(natural_parameters), x)
     if isinstance(family, ProductFamily):
         etas = family.split(natural_parameters)
         parts = zip(family.families, etas, _observed_parts(family, x), strict=True)
@@ -312,6 +337,11 @@ _EXPECTED_OBSERVATION = {
 
 def expected_observation_statistics(family: ExponentialFamily, theta: Any) -> Tensor:
     """E[u(x) | theta] of the family's conjugate likelihood."""
+    if isinstance(family, HurdleNormal):
+        normal, coin = family.families
+        numbers = expected_observation_statistics(normal, theta[0])
+        shares = expected_observation_statistics(coin, theta[1])
+        return torch.cat([numbers * (1 - theta[1]).repeat(4), shares])
     if isinstance(family, ProductFamily):
         pairs = zip(family.families, theta, strict=True)
         return torch.cat([expected_observation_statistics(*pair) for pair in pairs])

@@ -29,6 +29,7 @@ from pyro_crowdclust.diagnostics.predictive import (
     same_cluster_draws,
 )
 from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import FittedModel, part_of
 from pyro_crowdclust.training.trainer import spaced_items
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 _Groups = dict[str, _Variables]
 
+# What describes a component: of a mean one axis, of a covariance both.
+_AXES = "dim", "dim_other"
 # Features are drawn anew for as many items as make at most so many numbers (80 MB).
 _MOST_REPLICATED = 10_000_000
 
@@ -381,10 +384,20 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
     return {"observed_data": observed, "constant_data": constant}
 
 
-def _on_features(fits: list[FittedModel]) -> bool:
-    """Whether components are on the features themselves, whose names they then have."""
-    emissions = (part_of(result.model, "emission", Emission) for result in fits)
-    return all(emission is not None and emission.observes_latent for emission in emissions)
+def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:
+    """Names of the features that components are on, by the axis, where fits agree on them."""
+    found = []
+    for result in fits:
+        names = result.data.feature_names
+        emission: Any = part_of(result.model, "emission", Emission)
+        components = part_of(result.model, "components", Components)
+        if names is None or components is None or emission is None:
+            return {}
+        if not emission.observes_latent or emission.mixes_features:
+            return {}
+        labels = components.part_labels(emission.coordinate_names(list(names)))
+        found.append({f"{axis}{part}": own for part, own in labels.items() for axis in _AXES})
+    return {axis: _labels(own) for axis, own in found[0].items()} if found[1:] == found[:-1] else {}
 
 
 def _axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
@@ -396,11 +409,9 @@ def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, 
     data = fits[0].data
     items = rows.replicated if group == "posterior_predictive" else rows.items
     names = data.feature_names
-    nobody = np.array([])
-    of_features = nobody if names is None else _labels(names)
-    of_components = of_features if _on_features(fits) else nobody
+    of_features = np.array([]) if names is None else _labels(names)
     coordinates = {
-        **dict.fromkeys(("dim", "dim_other"), of_components),
+        **_component_labels(fits),
         "features_dim_0": of_features,
         "item": _labels(data.item_ids[items.numpy()]),
         "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),

@@ -53,25 +53,28 @@ def named_draws(name: str, site: SiteDraws, dims: Sequence[str] = ()) -> dict[st
         Its draws.
     dims
         Names of the axes: of its plates, then those within one theta, as many as the largest part
-        needs. Those that are left out are called like the plate, or numbered.
+        needs. Those that are left out are called like the plate, or numbered. Where theta is a
+        tuple without names its parts have axes of their own, numbered as they are.
     """
     plates = len(site.plates)
     of_plates = (*dims[:plates], *site.plates[len(dims) :])
     within = tuple(dims[plates:])
     variables = {}
-    for key, value in _parts(name, site.value):
+    for key, number, value in _parts(name, site.value):
         free = value.dim() - 1 - plates
+        own = tuple(f"{axis}{number}" for axis in within[:free])
         numbered = tuple(f"{key}_dim_{axis}" for axis in range(len(within), free))
-        variables[key] = NamedDraws(value, of_plates + within[:free] + numbered)
+        variables[key] = NamedDraws(value, of_plates + own + numbered)
     return variables
 
 
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+def _parts(name: str, value: Any, number: str = "") -> Iterator[tuple[str, str, Tensor]]:
     """The tensors of a theta: of named tuples by field, of other tuples by number."""
     if isinstance(value, Tensor):
-        yield name, value
+        yield name, number, value
         return
     # A named tuple is told by its fields alone: it has no class of its own to ask for.
-    fields = value._fields if type(value) is not tuple else range(len(value))
+    is_named = type(value) is not tuple
+    fields = value._fields if is_named else range(len(value))
     for field, part in zip(fields, value, strict=True):
-        yield from _parts(f"{name}_{field}", part)
+        yield from _parts(f"{name}_{field}", part, number if is_named else f"{number}_{field}")

@@ -22,6 +22,7 @@ from pyro_crowdclust.families.gaussian import (
     IndependentMoments,
     Moments,
 )
+from pyro_crowdclust.families.hurdle import HurdleNormal
 from pyro_crowdclust.families.matching import natural_at_mean
 from pyro_crowdclust.families.matrix_normal_inverse_wishart import (
     MatrixNormalInverseWishart,
@@ -54,6 +55,7 @@ REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet_multinomial": DirichletMultinomial(3, length=7),
     "beta_bernoulli": BetaBernoulli(3),
     "gamma_poisson": GammaPoisson(2),
+    "hurdle_normal": HurdleNormal((NormalGamma(2), BetaBernoulli(2))),
     "product": ProductFamily((NormalInverseWishart(1), BetaBernoulli(2), GammaPoisson(1))),
 }
 
@@ -74,6 +76,7 @@ __all__ = [
     "Gaussian",
     "GaussianParameters",
     "GaussianPotential",
+    "HurdleNormal",
     "IndependentMoments",
     "IndependentNormals",
     "MatrixNormalInverseWishart",

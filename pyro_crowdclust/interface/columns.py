@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
     CategoricalComponents,
     Components,
     GaussianComponents,
+    HurdleGaussianComponents,
     MixedComponents,
     PoissonComponents,
 )
@@ -24,7 +28,8 @@ _PRIOR_ITEMS = 0.5
 def components_for(
     data: CrowdData,
     real: Callable[[int, int], Components] = GaussianComponents,
-    kept: Sequence[int] | None = None,
+    hurdle: Callable[[int, int], Components] = HurdleGaussianComponents,
+    coordinates: Sequence[int] | None = None,
 ) -> Callable[[int, int], Components]:
     """What ``mixture_for(components=...)`` takes for data whose columns hold what they hold.
 
@@ -38,8 +43,11 @@ def components_for(
         Items with features; ``data.columns`` says what the columns hold.
     real
         Makes the components of the real columns from the numbers of clusters and of these columns.
-    kept
-        The columns that the components are on, in their order; None for all.
+    hurdle
+        Makes those of real columns that have an atom.
+    coordinates
+        Of every coordinate that the components are on the column that it is of; None for all in
+        their order. Columns with atoms have two, their numbers and whether they are at it.
 
     Examples
     --------
@@ -49,10 +57,10 @@ def components_for(
     >>> [type(part).__name__ for part in make(5, 2).parts]
     ['GaussianComponents', 'BernoulliComponents']
     """
-    columns = data.columns
-    if columns is None or {*columns.kinds} == {"real"}:
+    own = list(range(math.prod(feature_shape(data)))) if coordinates is None else list(coordinates)
+    columns = data.columns or Columns.of_numbers(max(own) + 1)
+    if {*columns.kinds} == {"real"} and len({*own}) == len(own):
         return real
-    own = list(range(len(columns))) if kept is None else list(kept)
 
     def categories(num_clusters: int, places: list[int]) -> Components:
         levels = (columns.levels[own[place]] for place in places)
@@ -66,20 +74,25 @@ def components_for(
     makers = {
         "real": lambda num_clusters, places: real(num_clusters, len(places)),
         "count": counts,
+        "hurdle": lambda num_clusters, places: hurdle(num_clusters, len(places) // 2),
         "binary": lambda num_clusters, places: BernoulliComponents(num_clusters, len(places)),
         "category": categories,
     }
-    of_kind = {
-        kind: [place for place, column in enumerate(own) if columns.kinds[column] == kind]
-        for kind in makers
-    }
-    places = {kind: found for kind, found in of_kind.items() if found}
+    places: dict[str, list[int]] = {}
+    for kind in makers:  # of two coordinates of a column the numbers come first
+        found = [place for place, column in enumerate(own) if kind == _kind(columns, own, column)]
+        if found:
+            places[kind] = found
 
     def components(num_clusters: int, num_features: int) -> Components:
         parts = [makers[kind](num_clusters, own) for kind, own in places.items()]
         return parts[0] if len(parts) == 1 else MixedComponents(parts, [*places.values()])
 
     return components
+
+
+def _kind(columns: Columns, coordinates: list[int], column: int) -> str:
+    return "hurdle" if coordinates.count(column) == 2 else columns.kinds[column]
 
 
 def _means(data: CrowdData, places: list[int]) -> Float[torch.Tensor, " column"]:

@@ -15,6 +15,7 @@ from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.interface.atoms import MOST_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import (
     in_common_units,
@@ -38,6 +39,7 @@ from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     DirichletWeights,
     GaussianComponents,
+    HurdleGaussianComponents,
     Ownership,
     SoftmaxRegression,
 )
@@ -46,7 +48,7 @@ from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
 
 # Full covariances of more features than this have more numbers than tables have items.
-MOST_FULL = 50
+MOST_FULL = MOST_COLUMNS
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
 FIRST_SCALE = 0.2
@@ -57,10 +59,11 @@ MINIBATCHES: dict[str, Any] = {
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 INDEPENDENT = "independent columns"
-# Coordinates, by what they are in words.
+# Coordinates, by what they are in words; numbers that are repeated are told apart.
+STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_transformed)
 PLACES: dict[str, Callable[[CrowdData], Identity]] = {
-    "columns": partial(varying, standardized),
-    "powers": partial(varying, power_transformed),
+    "columns": partial(beside_atoms, STANDARDIZED),
+    "powers": partial(beside_atoms, POWERS),
 }
 
 
@@ -75,6 +78,13 @@ def full(num_components: int, dim: int) -> GaussianComponents:
 def diagonal(num_components: int, dim: int) -> DiagonalGaussianComponents:
     """Independent features inside a component."""
     return DiagonalGaussianComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
+    )
+
+
+def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
+    """Independent features that have an atom."""
+    return HurdleGaussianComponents(
         num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
     )
 
@@ -129,7 +139,8 @@ def mixture_recipe(
     num_features = int(np.prod(feature_shape(data)))
     # Directions are real numbers, whatever the columns are that they are of.
     if not emission.mixes_features:
-        components = components_for(data, components, emission.own_features(num_features))
+        own = emission.own_features(num_features)
+        components = components_for(data, components, hurdle, own)
     made = components(num_components, emission.latent_size(num_features))
     owns = data.answers is not None and not is_supervised(data) and num_components > 1
     annotators = _annotators(data) if data.has_answers else None
@@ -198,20 +209,21 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
 
     Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
     """
-    real = is_real(data)
-    if data.has_gaps or not bool(real.all()):
-        return _on_columns(int(real.sum()))
+    if data.has_gaps or not bool(is_real(data).all()):
+        return _on_columns(data)
     regressed = data.answers is not None and not is_supervised(data)
     return _mixtures(data) + (_regressions(data) if regressed else ())
 
 
-def _on_columns(num_real: int) -> tuple[Form, ...]:
-    """Components on columns, of which so many are real numbers."""
+def _on_columns(data: CrowdData) -> tuple[Form, ...]:
+    """Components on the columns themselves."""
     of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
-    if not num_real:
+    real = is_real(data)
+    if not bool(real.any()):
         return (Form("columns", INDEPENDENT, PLACES["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
-    if 1 < num_real <= MOST_FULL:
+    # Columns with atoms have no covariances.
+    if 1 < int((real & atoms_of(data).isnan()).sum()) <= MOST_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     return tuple(
         Form(place, kind, emission, make)
@@ -224,10 +236,12 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
     of_full = partial(mixture_recipe, full)
     if dim <= MOST_FULL:
-        forms = [*_on_columns(dim)]
-        if dim > 12:
-            for name, place in (("8 directions", "columns"), ("8 directions of powers", "powers")):
-                forms.append(Form(name, FULL, partial(_directions, PLACES[place], 8), of_full))
+        forms = [*_on_columns(data)]
+        # An atom has no density, and the ELBO of one could not be compared.
+        if dim > 12 and bool(atoms_of(data).isnan().all()):
+            places = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
+            for name, place in places.items():
+                forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
         return tuple(forms)
     forms = []
     for number in (10, 20, 40):

@@ -6,6 +6,7 @@ import numpy as np
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.interface.atoms import atoms_of
 from pyro_crowdclust.interface.coordinates import is_real
 
 # Steps below this share of a column's deviation do no harm.
@@ -20,7 +21,8 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
     ELBO, grow without bound, whatever that says of clusters. Drawn so, no density is wider than
     what was measured, and the ELBO is one of numbers that were not rounded.
 
-    Columns of steps far below their deviation stay as they are, and so do features on disk.
+    Columns of steps far below their deviation stay as they are, and so do atoms, which components
+    have a mass for (``atoms_of``), and features on disk.
 
     Examples
     --------
@@ -38,6 +40,7 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
     if not (steps > 0).any():
         return data
     noise = np.random.default_rng(seed).uniform(-0.5, 0.5, columns.shape) * steps
+    noise[columns == atoms_of(data).numpy()] = 0
     return data.with_parts(features=features + noise.reshape(features.shape))
 
 

@@ -16,6 +16,7 @@ from pyro_crowdclust.mixture.discrete import (
     PoissonComponents,
 )
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, GaussianComponents
+from pyro_crowdclust.mixture.hurdle import HurdleGaussianComponents
 from pyro_crowdclust.mixture.mixed import MixedComponents
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
@@ -42,6 +43,7 @@ __all__ = [
     "DiagonalGaussianComponents",
     "DirichletWeights",
     "GaussianComponents",
+    "HurdleGaussianComponents",
     "MixedComponents",
     "MixtureSummary",
     "MultinomialComponents",

@@ -69,6 +69,10 @@ class Components(nn.Module, ABC):
         """Labels of the columns of ``summary``, from names of the features or their positions."""
         return list(range(self.num_features) if names is None else names)
 
+    def part_labels(self, names: Sequence[Hashable]) -> dict[str, list[Hashable]]:
+        """Names of the features of every part of theta, by the part's number if it has one."""
+        return {"": list(names)}
+
     @property
     def summary_features(self) -> list[int]:
         """Of every column of ``summary`` the position of the feature that it tells of."""

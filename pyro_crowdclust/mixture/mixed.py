@@ -41,6 +41,8 @@ class MixedComponents(Components):
     (3, [0, 2, 1])
     """
 
+    # Makes one family from those of the parts.
+    product: type[ProductFamily] = ProductFamily
     family: ProductFamily
     _order: Tensor
     _place: Tensor
@@ -64,7 +66,7 @@ class MixedComponents(Components):
                 f"columns are {columns}, but the parts take {sizes} columns: give every column "
                 f"from 0 to {sum(sizes) - 1} to one part"
             )
-        family = ProductFamily(tuple(part.family for part in parts))
+        family = self.product(tuple(part.family for part in parts))
         eta = torch.cat([part.prior.natural_parameters for part in parts], -1)
         super().__init__(clusters.pop(), family, eta)
         self.parts: Any = nn.ModuleList(parts)
@@ -81,6 +83,13 @@ class MixedComponents(Components):
         names = super().column_labels(names)
         pairs = zip(self.parts, self.columns, strict=True)
         return sum((part.column_labels([names[c] for c in own]) for part, own in pairs), [])
+
+    def part_labels(self, names: Sequence[Hashable]) -> dict[str, list[Hashable]]:
+        return {
+            f"_{number}{inner}": labels
+            for number, (part, own) in enumerate(zip(self.parts, self.columns, strict=True))
+            for inner, labels in part.part_labels([names[column] for column in own]).items()
+        }
 
     @property
     def summary_features(self) -> list[int]:

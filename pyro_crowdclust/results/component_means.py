@@ -48,7 +48,7 @@ def component_means(
     if emission.mixes_features:
         return found, list(names)
     own = emission.own_features(len(names))
-    labels = components.column_labels([names[feature] for feature in own])
+    labels = components.column_labels(emission.coordinate_names(names))
     if columns is not None:
         features = [own[column] for column in components.summary_features]
         labels = _with_levels(labels, features, columns)

@@ -238,6 +238,22 @@ def test_units_of_mixed_rows():
     np.testing.assert_allclose(result.components, means, rtol=0.02, atol=0.05)
 
 
+def test_draws_of_mixed_rows_have_the_names_of_their_columns():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({
+        "height": rng.normal(size=40),
+        "smokes": rng.random(40) < 0.5,
+        "weight": rng.normal(size=40),
+        "visits": rng.poisson(4, 40),
+    })  # fmt: skip
+    result = mixture_for(CrowdData(table), num_clusters=2).fit(epochs=2, progress=False)
+    drawn = result.to_arviz(10)["posterior"]
+    assert {dim: own.values.tolist() for dim, own in drawn.coords.items() if "dim" in dim} == {
+        **dict.fromkeys(("dim_0", "dim_other_0"), ["height", "weight"]),
+        **{"dim_1": ["visits"], "dim_2": ["smokes"]},
+    }
+
+
 def test_options_of_the_recipe_can_be_changed():
     recipe = mixture_for(CrowdData(two_groups()), num_clusters=2)
     assert len(recipe.fit(epochs=2, progress=False).history) == 2

@@ -24,6 +24,7 @@ from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     DirichletWeights,
     GaussianComponents,
+    HurdleGaussianComponents,
     MixedComponents,
     MultinomialComponents,
     PoissonComponents,
@@ -115,6 +116,7 @@ ONE_CLUSTER = {
     "multinomial": lambda: MultinomialComponents(1, 6, length=20),
     "bernoulli": lambda: BernoulliComponents(1, 6),
     "poisson": lambda: PoissonComponents(1, 3),
+    "hurdle": lambda: HurdleGaussianComponents(1, 2),
     "mixed": lambda: MixedComponents([PoissonComponents(1, 1), GaussianComponents(1, 1)]),
 }
 

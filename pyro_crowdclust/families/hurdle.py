@@ -1,0 +1,82 @@
+"""Normal numbers with an atom: the prior of columns in which one number is repeated.
+
+Of every feature j an observation has a number x_j and whether it is at the atom, b_j in {0, 1}; at
+the atom x_j is 0. With theta = (mu, lambda, p), after Cragg 1971,
+
+    p(x_j, b_j | theta) = p_j^b_j ((1 - p_j) N(x_j | mu_j, 1 / lambda_j))^(1 - b_j)
+
+Convention, ``size`` = 6 d: eta and t of ``NormalGamma(d)``, then of ``BetaBernoulli(d)``;
+
+    u(x, b) = ((1 - b) u_NG(x), u_BB(b)),   log h = -sum_j (1 - b_j) log(2 pi) / 2
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.families.beta_bernoulli import BetaBernoulli
+from pyro_crowdclust.families.family import ExponentialFamily
+from pyro_crowdclust.families.normal_gamma import NormalGamma
+from pyro_crowdclust.families.product import ProductFamily
+
+
+@dataclass(frozen=True)
+class HurdleNormal(ProductFamily):
+    """``prod_j NG(mu_j, lambda_j) Beta(p_j)``, prior of numbers that may be at an atom.
+
+    Attributes
+    ----------
+    families
+        ``NormalGamma(d)`` and ``BetaBernoulli(d)``.
+
+    Examples
+    --------
+    >>> family = HurdleNormal((NormalGamma(1), BetaBernoulli(1)))
+    >>> family.observation_statistics(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
+    tensor([[3., 9., 1., 1., 0., 1.],
+            [0., 0., 0., 0., 1., 0.]])
+    """
+
+    families: tuple[NormalGamma, BetaBernoulli]
+
+    def observation_statistics(self, observation: Float[Tensor, "*batch observation"]) -> Tensor:
+        number, at_atom = observation.chunk(2, -1)
+        normal, coin = self.families
+        beside = (1 - at_atom).repeat(*[1] * (at_atom.dim() - 1), 4)
+        of_number = normal.observation_statistics(number) * beside
+        return torch.cat([of_number, coin.observation_statistics(at_atom)], -1)
+
+    @property
+    def statistic_features(self) -> tuple[int, ...]:
+        normal, coin = self.families
+        of_coins = (normal.num_features + feature for feature in coin.statistic_features)
+        return (*normal.statistic_features, *of_coins)
+
+    @property
+    def takes_gaps(self) -> bool:
+        return True
+
+    def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
+        # A number and its coin are tied, so that the factors' own would count numbers at the atom.
+        return ExponentialFamily.log_marginals(self, statistics, features)
+
+    def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
+        at_atom = observation.chunk(2, -1)[1]
+        return (1 - at_atom).sum(-1) * (-math.log(2 * math.pi) / 2)
+
+    def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"]:
+        # A number that is missing counts as one at the atom: it adds nothing.
+        return self.log_base_measure(features.nan_to_num(1.0))
+
+    def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch observation"]:
+        drawn = super().sample_observation(statistics)
+        number, at_atom = drawn.chunk(2, -1)
+        return torch.cat([number * (1 - at_atom), at_atom], -1)
+
+
+__all__ = ["HurdleNormal"]

@@ -1,0 +1,52 @@
+"""Components of columns in which one number is repeated."""
+
+from __future__ import annotations
+
+from pyro_crowdclust.families import HurdleNormal
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.mixture.discrete import BernoulliComponents
+from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents
+from pyro_crowdclust.mixture.mixed import MixedComponents
+
+
+@described
+class HurdleGaussianComponents(MixedComponents):
+    """``b_j | z=k ~ Bern(p_kj)``; where b_j = 0, ``x_j | z=k ~ N(mu_kj, 1 / lambda_kj)``.
+
+    Of every feature there are two columns: d numbers x, 0 where they are at the atom, then d times
+    whether they are (``WithAtoms`` makes both). A Gaussian would need a component of its own for
+    every pattern of zeros; here a cluster has a share of them.
+
+    Parameters
+    ----------
+    num_clusters
+        K.
+    dim
+        Number of features d.
+    concentration, scale, degrees
+        Of the numbers, as for ``DiagonalGaussianComponents``; the shares have Jeffreys' prior.
+
+    Examples
+    --------
+    >>> components = HurdleGaussianComponents(5, 2)
+    >>> components.num_features, components.family.size
+    (4, 12)
+    """
+
+    product = HurdleNormal
+
+    def __init__(
+        self,
+        num_clusters: int,
+        dim: int,
+        concentration: float = 0.5,
+        scale: float | None = None,
+        degrees: float | None = None,
+    ) -> None:
+        numbers = DiagonalGaussianComponents(
+            num_clusters, dim, concentration=concentration, scale=scale, degrees=degrees
+        )
+        super().__init__([numbers, BernoulliComponents(num_clusters, dim)])
+
+
+__all__ = ["HurdleGaussianComponents"]
