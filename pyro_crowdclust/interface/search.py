@@ -207,7 +207,8 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
+        # Of rows with gaps every weight would need their densities anew, which take most time.
+        weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
         workers = result.workers if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
