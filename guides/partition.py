@@ -1,15 +1,19 @@
 """The guide of clusters from answers alone: conjugate posteriors, and Gibbs draws of the partition.
 
-    q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z),      z drawn given their means
+    q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z),      z drawn
 
-Every step of training sweeps once over the items and draws their clusters given what the answers
-say under the posteriors as they are; its natural step then moves the posteriors towards the draw.
-With steps below one that is stochastic variational inference with local draws (Mimno, Hoffman and
-Blei 2012). The last draws are kept: clusters and their probabilities are read from them.
+Every step of training is a sweep of Gibbs sampling: rates and looks given the partition of the step
+before and what its pairs look like, the partition given the rates, item by item, and the looks of
+pairs given both. The last partitions are kept, and what the rates are given each: clusters, their
+probabilities and intervals of the rates are read from them, so that these leave open what the
+partition leaves open. The natural step then moves q towards the draw; with steps below one that is
+stochastic variational inference with local draws (Mimno, Hoffman and Blei 2012). Predictions and
+the ELBO are those of q.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyro
@@ -22,7 +26,9 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, ConjugatePosterior, FullPlate, Point
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import (
+    Beta,
     Categorical,
+    Dirichlet,
     PosteriorSummary,
     beta_summary,
     natural_at_mean,
@@ -34,16 +40,22 @@ from pyro_crowdclust.models.answered_partition import (
     asked_pairs,
     pair_weights,
 )
-from pyro_crowdclust.partitions import AskedPairs, share_together, sweep
+from pyro_crowdclust.partitions import AskedPairs, FewClusters, anneal, share_together, sweep
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
 _FIRST_ROUNDS = 30
 # Sweeps of every partition that training could begin with.
 _SETTLING = 4
+# Numbers of clusters that chains are annealed with, and chains of each.
+_NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
+# Before anything is known workers are right of four pairs in five; what that can say of a pair.
+_COMMON, _SURE = math.log(4.0), math.log(19.0)
 # The prior of the workers is learned as if so many stood for the prior that was given.
 _PSEUDO_WORKERS = 2.0
 # Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
 _LEARN_EVERY = 5
+# No drawn rate is 0 to rounding.
+_LEAST = -100.0
 
 
 @described
@@ -72,6 +84,9 @@ class PartitionGuide(nn.Module):
         )
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("steps", torch.tensor(0))
+        for name, prior in priors.items():
+            eta = prior.natural_parameters
+            self.register_buffer(f"given_{name}", eta.repeat(num_draws, *[1] * eta.ndim))
         self._first_means = {
             name: prior.family.expected_statistics(prior.natural_parameters)
             for name, prior in model.annotators.priors().items()
@@ -106,15 +121,75 @@ class PartitionGuide(nn.Module):
             self._move_workers(looks, pairs, batch)
             said = pairs.total(self._log_answers(batch))
             looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
-        same = float((looks @ level).mean())
         prior = self.model.prior
+        if isinstance(prior, FewClusters):
+            different, together = self._relations(pairs, batch)
+            common = (pairs.num_answers * (2 * shares - 1) * _COMMON).clamp(-_SURE, _SURE)
+            self._anneal(torch.stack([common, together - different]), pairs, batch, generator)
+            return
+        same = float((looks @ level).mean())
         candidates = prior.first_partitions(shares, same, pairs, generator)
         settled = [self._settled(labels, looks, pairs, batch) for labels in candidates]
         _, labels, states = max(settled, key=lambda one: one[0])
+        self._begin(labels, states)
+
+    def _begin(self, labels: Int[Tensor, " item"], states: dict[str, Tensor]) -> None:
+        """The partition and the workers that training begins with."""
         for name, natural_parameters in states.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
         self.draws = labels.repeat(len(self.draws), 1)
+        for name, posterior in self.posteriors.items():
+            self._given(name).copy_(posterior.natural_parameters)
         self.steps.fill_(1)
+
+    def _anneal(
+        self,
+        evidence: Float[Tensor, "kind pair"],
+        pairs: AskedPairs,
+        batch: Batch,
+        generator: torch.Generator,
+    ) -> None:
+        """Begin with the best of annealed chains.
+
+        Chains of every number of clusters are annealed by each kind of evidence, and then again by
+        that of the workers to whom this led. The best has the largest bound, the one with ``q(z)
+        propto p(z) exp E[log p(L | z)]``, whose normalizer annealing estimates.
+        """
+        prior = self.model.prior
+        assert isinstance(prior, FewClusters)
+        numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
+        chains = torch.tensor(numbers * _CHAINS * len(evidence))
+        evidence = evidence.repeat_interleave(len(numbers) * _CHAINS, 0)
+        found = anneal(evidence, pairs, chains, prior.concentration, generator)
+        bounds, states, learned = [], [], []
+        for together in found.together:
+            for _ in range(_SETTLING):
+                said = pairs.total(self._log_answers(batch)) + self._means()[0][0]
+                difference = self._means()[0].diff(dim=0)
+                looks = (said + together.unsqueeze(1) * difference).softmax(1)
+                self._move_workers(looks, pairs, batch)
+            different, same = self._relations(pairs, batch)
+            learned.append(same - different)
+            bounds.append(float(different.sum()) - self._divergence())
+            states.append(self._worker_states())
+        found = anneal(torch.stack(learned), pairs, chains, prior.concentration, generator)
+        best = int((torch.tensor(bounds) + found.log_evidence).argmax())
+        labels = pairs.split(found.labels[best])
+        # Clusters that no pairs connect are several.
+        more = len(pairs.sizes(labels)) - len(pairs.sizes(found.labels[best]))
+        prior.number.fill_(int(chains[best]) + more)
+        self._begin(labels, states[best])
+
+    def _divergence(self) -> float:
+        """KL of the workers from their prior."""
+        return sum(
+            float(self.posteriors[name].distribution().divergence(prior.distribution()))
+            for name, prior in self.model.annotators.priors().items()
+        )
+
+    def _worker_states(self) -> dict[str, Tensor]:
+        names = self.model.annotators.priors()
+        return {name: self.posteriors[name].natural_parameters.clone() for name in names}
 
     def _settled(
         self,
@@ -134,12 +209,7 @@ class PartitionGuide(nn.Module):
         different, same = self._relations(pairs, batch)
         bound = float(torch.where(pairs.together(labels), same, different).sum())
         bound += float(self.model.prior.log_prob(labels, pairs))
-        for name, prior in self.model.annotators.priors().items():
-            posterior = self.posteriors[name].distribution()
-            bound -= float(posterior.divergence(prior.distribution()))
-        names = self.model.annotators.priors()
-        states = {name: self.posteriors[name].natural_parameters.clone() for name in names}
-        return bound, labels, states
+        return bound - self._divergence(), labels, self._worker_states()
 
     def _looks(
         self, labels: Int[Tensor, " item"], pairs: AskedPairs, batch: Batch
@@ -164,25 +234,54 @@ class PartitionGuide(nn.Module):
         self, looks: Float[Tensor, "pair look"], pairs: AskedPairs, batch: Batch
     ) -> None:
         """Give the workers the posteriors of pairs that have these looks."""
-        rates = {name: mean.requires_grad_() for name, mean in self._means()[1].items()}
-        with torch.enable_grad():
-            answer = self.model.answer(looks[pairs.pair], rates, batch.worker)
-            log_likelihood = (batch.pair_weight * answer.log_prob(batch.label)).sum()
-            counts = torch.autograd.grad(log_likelihood, list(rates.values()))
-        for name, count in zip(rates, counts, strict=True):
+        for name, count in self._counts(looks, self._means()[1], pairs, batch).items():
             prior = self.model.priors()[name].natural_parameters
             self.posteriors[name].set_natural_parameters(prior + count)
 
+    def _counts(
+        self,
+        looks: Float[Tensor, "pair look"],
+        rates: dict[str, Tensor],
+        pairs: AskedPairs,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """Expected counts of every site of the workers: the answers are linear in all of them."""
+        sites = {name: rate.detach().requires_grad_() for name, rate in rates.items()}
+        with torch.enable_grad():
+            answer = self.model.answer(looks[pairs.pair], sites, batch.worker)
+            log_likelihood = (batch.pair_weight * answer.log_prob(batch.label)).sum()
+            counts = torch.autograd.grad(log_likelihood, list(sites.values()))
+        return dict(zip(sites, counts, strict=True))
+
+    def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:
+        """Natural parameters of a site given each draw of the partition and of the looks."""
+        return getattr(self, f"given_{name}")
+
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
-        """One sweep over the items; what the priors learn from it."""
-        pairs = asked_pairs(batch)
-        different, same = self._relations(pairs, batch)
+        """One Gibbs sweep: rates and looks of pairs, items, and what the rates are given these."""
+        pairs, last = asked_pairs(batch), (int(self.steps) - 1) % len(self.draws)
+        rates = {}
+        for name, posterior in self.posteriors.items():
+            drawn = posterior.family.sample(self._given(name)[last])
+            rates[name] = posterior.family.sufficient_statistics(drawn).clamp_min(_LEAST)
+        rows = rates.pop("looks")
+        said = pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
+        different, same = (torch.logsumexp(said + row, 1) for row in rows)
         labels, choices = sweep(self.labels, pairs, same - different, self.model.prior)
-        self.draws[int(self.steps) % len(self.draws)] = labels
+        together = pairs.together(labels).long()
+        look = torch.distributions.Categorical(logits=said + rows[together]).sample()
+        looks = nn.functional.one_hot(look, self.model.num_looks).double()
+        counts = self._counts(looks, rates, pairs, batch)
+        weighed = looks * pair_weights(batch, pairs).unsqueeze(1)
+        counts["looks"] = torch.zeros_like(rows).index_add(0, together, weighed)
+        place = int(self.steps) % len(self.draws)
+        for name, prior in self.model.priors().items():
+            self._given(name)[place] = prior.natural_parameters + counts[name]
+        self.draws[place] = labels
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(labels, choices)
+            self.model.prior.learn(pairs.sizes(labels), choices)
             self._learn_workers()
 
     def _learn_workers(self) -> None:
@@ -255,39 +354,61 @@ class PartitionGuide(nn.Module):
 
         Those of two coins are of pairs that are the same or different, whatever these look like:
         with s the share of such pairs that look as they are, sensitivity alpha and specificity beta
-        of looks, ``s alpha + (1 - s) (1 - beta)``. Intervals are those of Betas with its moments.
+        of looks, ``s alpha + (1 - s) (1 - beta)``. Intervals are those of Betas with the moments of
+        the rates over all draws, given each of which they have Beta posteriors.
         """
         annotators = self.model.annotators
+        found: WorkerSummary | None
         if isinstance(annotators, GradedAnswers):
-            return annotators.summary(self.posteriors, interval)
-        found = summarize_workers(annotators, self.posteriors, interval)
-        if found is None or set(annotators.priors()) != {"sensitivity", "specificity"}:
+            found = annotators.summary(self.posteriors, interval)
+        else:
+            found = summarize_workers(annotators, self.posteriors, interval)
+        if found is None or not all(
+            isinstance(p.family, Beta | Dirichlet) for p in annotators.priors().values()
+        ):
             return found
-        looks = self.posteriors["looks"].summary(interval)
-        sensitivity, specificity = (found.rates[n] for n in ("sensitivity", "specificity"))
-        rates = {
-            "sensitivity": _mixed(looks, (1, 1), sensitivity, specificity, interval),
-            "specificity": _mixed(looks, (0, 0), specificity, sensitivity, interval),
-        }
+        moments = {name: self._moments(name) for name in ("looks", *annotators.priors())}
+        looks = moments.pop("looks")
+        if set(moments) == {"sensitivity", "specificity"}:
+            right, rejected = (tuple(part[..., 0] for part in one) for one in moments.values())
+            moments = {
+                "sensitivity": _mixed(looks, (1, 1), right, rejected),
+                "specificity": _mixed(looks, (0, 0), rejected, right),
+            }
+        rates = {name: _over_draws(*moments[name], interval) for name in moments}
         return WorkerSummary(rates, found.weight, found.weight_sd)
+
+    def _moments(self, name: str) -> tuple[Tensor, Tensor]:
+        """Mean and variance of shares given every draw."""
+        used = self._given(name)[: len(self.partition_draws())]
+        counts = used + 1
+        total = counts.sum(-1, keepdim=True)
+        mean = counts / total
+        return mean, mean * (1 - mean) / (total + 1)
 
 
 def _mixed(
-    looks: PosteriorSummary,
+    looks: tuple[Tensor, Tensor],
     place: tuple[int, int],
-    right: PosteriorSummary,
-    other: PosteriorSummary,
-    interval: float,
-) -> PosteriorSummary:
-    """``s a + (1 - s) (1 - b)`` of independent s, a, b: a Beta of its mean and variance."""
-    share, spread = looks.mean[place], looks.sd[place] ** 2
-    wrong = 1 - other.mean
-    mean = share * right.mean + (1 - share) * wrong
-    square = (share**2 + spread) * (right.mean**2 + right.sd**2)
-    square = square + 2 * (share - share**2 - spread) * right.mean * wrong
-    square = square + ((1 - share) ** 2 + spread) * (wrong**2 + other.sd**2)
-    strength = mean * (1 - mean) / (square - mean**2) - 1
-    return beta_summary(strength * mean, strength * (1 - mean), interval)
+    right: tuple[Tensor, ...],
+    other: tuple[Tensor, ...],
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of ``s a + (1 - s) (1 - b)`` of independent s, a and b."""
+    share, spread = (part[:, *place].unsqueeze(1) for part in looks)
+    wrong = 1 - other[0]
+    mean = share * right[0] + (1 - share) * wrong
+    square = (share**2 + spread) * (right[0] ** 2 + right[1])
+    square = square + 2 * (share - share**2 - spread) * right[0] * wrong
+    square = square + ((1 - share) ** 2 + spread) * (wrong**2 + other[1])
+    return mean, square - mean**2
+
+
+def _over_draws(mean: Tensor, variance: Tensor, interval: float) -> PosteriorSummary:
+    """Of shares with these moments in every draw, Betas of the moments over all draws."""
+    centre = mean.mean(0)
+    spread = variance.mean(0) + mean.var(0, correction=0)
+    strength = (centre * (1 - centre) / spread - 1).numpy()
+    return beta_summary(strength * centre.numpy(), strength * (1 - centre).numpy(), interval)
 
 
 def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:

@@ -26,7 +26,7 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.partitions import AskedPairs, AskedPartition, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import AskedPairs, AskedPartition, FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.protocols import PairAnnotators
 
 # Of pairs that are the same the last look is the commonest, others less by this factor a level.
@@ -44,7 +44,7 @@ class AnsweredPartition(nn.Module):
     annotators
         Model of the workers: ``TwoCoin`` or any other of pairs, or ``GradedAnswers``.
     prior
-        What sizes clusters have: ``PitmanYor`` or ``ManySmall``.
+        What sizes clusters have: ``FewClusters``, ``PitmanYor`` or ``ManySmall``.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class AnsweredPartition(nn.Module):
     """
 
     def __init__(
-        self, annotators: PairAnnotators | GradedAnswers, prior: PitmanYor | ManySmall
+        self, annotators: PairAnnotators | GradedAnswers, prior: FewClusters | PitmanYor | ManySmall
     ) -> None:
         super().__init__()
         self.annotators: PairAnnotators | GradedAnswers = annotators

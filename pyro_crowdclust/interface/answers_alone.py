@@ -20,12 +20,14 @@ from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import ManySmall, PitmanYor
+from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.results.chosen import Chosen
 
-PRIORS: dict[str, Callable[[], PitmanYor | ManySmall]] = {
-    "few large clusters": PitmanYor,
+# Of those that are not clearly worse than the best the first is taken.
+PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
+    "few clusters": FewClusters,
     "many small clusters": ManySmall,
+    "clusters of all sizes": PitmanYor,
 }
 # Sweeps of a fit, and of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 40
@@ -34,7 +36,7 @@ _HELD_OUT = 200
 _MOST_PARTS = 5
 
 
-def recipe_of(data: CrowdData, prior: PitmanYor | ManySmall) -> Recipe:
+def recipe_of(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
     annotators: TwoCoin | GradedAnswers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
     if len(data.grade_ids):
@@ -68,7 +70,7 @@ class AnswersAlone:
             Of the answers that are held out, and of the fits.
         """
         parts = self._parts(torch.Generator().manual_seed(seed))
-        scores, rows = {}, []
+        heard, rows = {}, []
         for name, prior in PRIORS.items():
             started, log_probabilities, clusters = time.perf_counter(), [], 0
             for out in parts:
@@ -76,14 +78,22 @@ class AnswersAlone:
                 result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
                 log_probabilities.append(_log_probability(result, self.data, out))
                 clusters = len(result.clusters)
-            scores[name] = float(torch.cat(log_probabilities).mean())
-            rows.append((name, scores[name], clusters, time.perf_counter() - started))
+            heard[name] = torch.cat(log_probabilities)
+            score = float(heard[name].mean())
+            rows.append((name, score, clusters, time.perf_counter() - started))
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds"])
-        best = max(scores, key=lambda name: scores[name])
-        table["chosen"] = table["prior"] == best
-        reason = f"answers held out are likeliest under {best}"
+        best = max(heard.values(), key=lambda one: float(one.mean()))
+        chosen = next(name for name, one in heard.items() if not _is_worse(one, best))
+        table["chosen"] = table["prior"] == chosen
+        reason = f"answers held out are likeliest under {chosen}, or not clearly less likely"
         chance = _chance(self.data, parts)
-        return recipe_of(self.data, PRIORS[best]()), Chosen(table, reason, chance)
+        if not _is_worse(chance, heard[chosen]):
+            reason += (
+                "; but they are hardly likelier than by the shares of the labels: there are too "
+                "few answers to tell which items are the same, and more are needed"
+            )
+        chance_score = float(chance.mean())
+        return recipe_of(self.data, PRIORS[chosen]()), Chosen(table, reason, chance_score)
 
     def _parts(self, generator: torch.Generator) -> list[Bool[Tensor, " pair"]]:
         """Shares of the answers, each held out of a fit of its own; so many that they can tell."""
@@ -138,10 +148,16 @@ def _log_probability(
     return result.guide.log_answer_probabilities(result.data, items, *held)
 
 
-def _chance(data: CrowdData, parts: list[Bool[Tensor, " pair"]]) -> float:
-    """The same on average of who knows the shares of the labels only."""
+def _is_worse(one: Float[Tensor, " answer"], other: Float[Tensor, " answer"]) -> bool:
+    """Whether the answers are less likely by more than the standard error of the difference."""
+    difference = other - one
+    return float(difference.mean()) > float(difference.std(correction=0)) / len(one) ** 0.5
+
+
+def _chance(data: CrowdData, parts: list[Bool[Tensor, " pair"]]) -> Float[Tensor, " answer"]:
+    """``log p(L)`` of who knows the shares of the labels only."""
     assert data.answers is not None
     label = data.answers.label.nan_to_num(nan=-1.0)
     said, place, count = label.unique(return_inverse=True, return_counts=True)
     chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
-    return float(chance[torch.stack(parts).any(0)].mean())
+    return torch.cat([chance[out] for out in parts])

@@ -1,22 +1,26 @@
 """Partitions of items of which only answers about pairs are known."""
 
+from pyro_crowdclust.partitions.annealing import Annealed, anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
-from pyro_crowdclust.partitions.priors import ManySmall, PartitionPrior, PitmanYor
+from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PartitionPrior, PitmanYor
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
 
 __all__ = [
+    "Annealed",
     "AskedPairs",
     "AskedPartition",
     "Choices",
+    "FewClusters",
     "ManySmall",
     "Memberships",
     "PartitionPrior",
     "PitmanYor",
+    "anneal",
     "consensus",
     "share_together",
     "spectral_partitions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -60,12 +61,22 @@ class AskedPairs:
         """How many answers are about each pair."""
         return torch.bincount(self.pair, minlength=self.num_pairs).double()
 
+    @cached_property
+    def asked(self) -> Int[Tensor, " asked"]:
+        """Items that anybody was asked about."""
+        return torch.cat([self.left, self.right]).unique()
+
+    def sizes(self, labels: Int[Tensor, " item"]) -> Float[Tensor, " cluster"]:
+        """How many items that were asked about each cluster has, of those that have any."""
+        sizes = torch.bincount(labels[self.asked])
+        return sizes[sizes > 0].double()
+
     def together(self, labels: Int[Tensor, "*draw item"]) -> Tensor:
         """Whether the ends of every pair are in one cluster, ``[*draw, pair]``."""
         return labels[..., self.left] == labels[..., self.right]
 
     @cached_property
-    def _edges(self) -> tuple[Tensor, Tensor, Tensor]:
+    def edges(self) -> tuple[Tensor, Tensor, Tensor]:
         """First place of every item's edges, their other ends, and their pairs."""
         ends = torch.cat([self.left, self.right])
         order = ends.argsort(stable=True)
@@ -73,15 +84,25 @@ class AskedPairs:
         others = torch.cat([self.right, self.left])[order]
         return first, others, order % max(self.num_pairs, 1)
 
+    def split(self, labels: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
+        """The clusters, each of several where no chain of pairs connects its items."""
+        from scipy import sparse
+        from scipy.sparse.csgraph import connected_components
+
+        ends = self.left.numpy(), self.right.numpy()
+        graph = sparse.coo_array((np.ones(self.num_pairs), ends), (self.num_items,) * 2)
+        part = torch.as_tensor(connected_components(graph, directed=False)[1], dtype=torch.int64)
+        return torch.unique(part * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+
     @cached_property
     def neighbors(self) -> list[list[int]]:
         """The items that each was compared with."""
-        first, others, _ = self._edges
+        first, others, _ = self.edges
         return _split(others.tolist(), first.tolist())
 
     def by_item(self, weights: Float[Tensor, " pair"]) -> list[list[float]]:
         """Numbers of the pairs in the order of ``neighbors``."""
-        first, _, pair = self._edges
+        first, _, pair = self.edges
         return _split(weights[pair].tolist(), first.tolist())
 
 

@@ -1,8 +1,8 @@
 """What is known of a partition before anybody has answered: which sizes its clusters have.
 
-Both priors say with which odds an item joins a cluster of so many others, among those in which it
+All priors say with which odds an item joins a cluster of so many others, among those in which it
 was compared with somebody, against being alone. They learn these odds from the partitions that the
-answers lead to.
+answers lead to, or, of few clusters, their number.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
+# So many more clusters than have items are thought of.
+_MORE = 30
 
 
 class PartitionPrior(Protocol):
@@ -34,11 +36,15 @@ class PartitionPrior(Protocol):
     def log_alone(self, num_clusters: int) -> float:
         """Log weight of being alone beside so many clusters."""
 
-    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
-        """A step towards the prior that suits a partition and the choices that led to it."""
+    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+        """A step towards the prior that suits clusters and the choices that led to them."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """``log p(z)``, perhaps up to a constant."""
+
+
+class StartedPrior(PartitionPrior, Protocol):
+    """A prior that says where to begin; under ``FewClusters`` chains are annealed instead."""
 
     def first_partitions(
         self,
@@ -102,9 +108,8 @@ class PitmanYor(nn.Module):
         return math.log(float(self.concentration) + float(self.discount) * num_clusters)
 
     @torch.no_grad()
-    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
+    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
         """Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
-        sizes = torch.bincount(labels).double()
         start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
 
         def loss(point: Tensor) -> Tensor:
@@ -134,8 +139,7 @@ class PitmanYor(nn.Module):
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        sizes = torch.bincount(labels)
-        return _log_pitman_yor(sizes[sizes > 0].double(), self.discount, self.concentration)
+        return _log_pitman_yor(pairs.sizes(labels), self.discount, self.concentration)
 
 
 def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
@@ -144,6 +148,71 @@ def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> T
     total = (concentration + discount * others).log().sum()
     total = total - torch.lgamma(concentration + sizes.sum()) + torch.lgamma(concentration + 1)
     return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
+
+
+@described
+class FewClusters(nn.Module):
+    """At most K clusters, none larger than another a priori: a mixture of K clusters.
+
+        p(z) = K! / (K - T)! Gamma(K a) / Gamma(K a + N) prod_{k=1}^T Gamma(a + n_k) / Gamma(a)
+
+    of partitions into T clusters: the Pitman-Yor process with discount -a and concentration K a
+    (Pitman 1995, eq. 16). Where training begins, K is found by the evidence of annealed chains.
+    From then on it is drawn given the partition, with ``p(K) propto 1 / K (K + 1)`` (Miller and
+    Harrison 2018).
+
+    Parameters
+    ----------
+    number
+        K at the start.
+    concentration
+        a of every cluster, above 0.
+
+    Examples
+    --------
+    >>> prior = FewClusters(number=2)
+    >>> pairs = AskedPairs.of(torch.tensor([[0, 1]]), num_items=2)
+    >>> prior.log_prob(torch.tensor([0, 0]), pairs).exp().round(decimals=4)
+    tensor(0.6667, dtype=torch.float64)
+    """
+
+    closure = 0.0
+    number: Tensor
+
+    def __init__(self, number: int = 2, concentration: float = 1.0) -> None:
+        super().__init__()
+        if number < 1 or concentration <= 0:
+            raise ValueError(
+                f"number is {number} and concentration {concentration}, but the first must be at "
+                "least 1 and the second above 0"
+            )
+        self.concentration = concentration
+        self.register_buffer("number", torch.tensor(number))
+
+    def log_join(self, num_items: int) -> list[float]:
+        """``log(n + a)``."""
+        others = torch.arange(num_items + 1, dtype=torch.float64)
+        return (others + self.concentration).log().tolist()
+
+    def log_alone(self, num_clusters: int) -> float:
+        """``log(a (K - T))``, beside T clusters."""
+        left = int(self.number) - num_clusters
+        return math.log(self.concentration * left) if left > 0 else -math.inf
+
+    @torch.no_grad()
+    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+        """A draw of ``p(K | z) propto p(z | K) / K (K + 1)``."""
+        numbers = len(sizes) + torch.arange(_MORE, dtype=torch.float64)
+        a = self.concentration
+        log_prob = torch.lgamma(numbers + 1) - torch.lgamma(numbers - len(sizes) + 1)
+        log_prob = log_prob + torch.lgamma(numbers * a) - torch.lgamma(numbers * a + sizes.sum())
+        log_prob = log_prob - numbers.log() - torch.log1p(numbers)
+        self.number.copy_(numbers[torch.distributions.Categorical(logits=log_prob).sample()])
+
+    def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
+        """The density above."""
+        a = torch.tensor(self.concentration, dtype=torch.float64)
+        return _log_pitman_yor(pairs.sizes(labels), -a, self.number * a)
 
 
 @described
@@ -190,7 +259,7 @@ class ManySmall(nn.Module):
         return 0.0
 
     @torch.no_grad()
-    def learn(self, labels: Int[Tensor, " item"], choices: Choices) -> None:
+    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
         """The odds under which the choices are likeliest, near to those of the ranges beside."""
         if not choices.chosen:
             return

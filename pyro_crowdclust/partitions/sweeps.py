@@ -48,12 +48,12 @@ def sweep(
     """
     z: list[int] = torch.unique(labels, return_inverse=True)[1].tolist()
     sizes: dict[int, int] = {}
-    for k in z:
-        sizes[k] = sizes.get(k, 0) + 1
+    for i in pairs.asked.tolist():
+        sizes[z[i]] = sizes.get(z[i], 0) + 1
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
     neighbors, evidence = pairs.neighbors, pairs.by_item(weights - closure)
     chance = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64).tolist()
-    unused, choices = len(sizes), Choices()
+    unused, choices = max(z) + 1, Choices()
     for i in torch.randperm(pairs.num_items, generator=generator).tolist():
         if not neighbors[i]:
             continue

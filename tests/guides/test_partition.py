@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyro
 import pytest
 import torch
 
@@ -13,7 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import AskedPairs, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import AskedPairs, FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.simulation import simulate_pairs
 
 LARGE = np.arange(60) % 3
@@ -31,7 +32,7 @@ def crowd_of(truth: np.ndarray, pairs_per_worker: int = 600, seed: int = 0) -> C
     return CrowdData(None, pairs, item_ids=range(len(truth)))
 
 
-def fitted(data: CrowdData, prior: PitmanYor | ManySmall) -> Fitted:
+def fitted(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> Fitted:
     model = AnsweredPartition(TwoCoin(data.num_workers), prior)
     guide = PartitionGuide(model, data.num_items, num_draws=10)
     options = {"batch_size": None, "step_size": 0.3, "epochs": 20, "progress": False}
@@ -43,16 +44,28 @@ def result() -> Fitted:
     return fitted(crowd_of(LARGE), PitmanYor())
 
 
-def test_finds_few_large_clusters(result):
-    assert clustering_accuracy(LARGE, result.assignments) > 0.97
-    assert len(result.clusters) <= 5
+@pytest.mark.parametrize("prior", [FewClusters(), PitmanYor()])
+def test_finds_few_large_clusters(prior):
+    found = fitted(crowd_of(LARGE), prior)
+    assert clustering_accuracy(LARGE, found.assignments) > 0.97
+    assert len(found.clusters) <= 5
+
+
+def test_what_nobody_connects_is_apart():
+    """Two crowds of other items each."""
+    one = simulate_pairs(LARGE, [0.95], [0.95], pairs_per_worker=800, seed=0)
+    other = one.assign(left=one["left"] + 60, right=one["right"] + 60)
+    data = CrowdData(None, pd.concat([one, other]), item_ids=range(121))
+    found = fitted(data, FewClusters()).assignments
+    assert not set(found[:60]) & set(found[60:120])
+    assert clustering_accuracy(LARGE, found[60:120]) > 0.95
 
 
 def test_finds_many_small_clusters():
     found = fitted(crowd_of(SMALL, 1500), ManySmall())
     same = SMALL[:, None] == SMALL
     guessed = found.assignments[:, None] == found.assignments
-    assert (same == guessed).mean() > 0.985
+    assert (same == guessed).mean() > 0.98
     assert len(found.clusters) > 20
 
 
@@ -66,12 +79,12 @@ def test_workers_are_those_of_the_simulation(result):
 
 
 def test_rates_of_workers_are_those_of_draws(result):
-    """Of pairs that are the same, whatever they look like."""
+    """Of pairs that are the same, whatever they look like; given every draw they are Betas."""
     torch.manual_seed(0)
-    sites = {
-        name: posterior.distribution().real_draws(20_000).value
-        for name, posterior in result.guide.posteriors.items()
-    }
+    sites = {}
+    for name, posterior in result.guide.posteriors.items():
+        given = result.guide.get_buffer(f"given_{name}").repeat(2000, *[1] * 2)
+        sites[name] = posterior.family.sample(given if name != "looks" else given)
     alpha, beta, looks = (sites[name] for name in ("sensitivity", "specificity", "looks"))
     sensitivity = looks[:, 1, 1:] * alpha + looks[:, 1, :1] * (1 - beta)
     specificity = looks[:, 0, :1] * beta + looks[:, 0, 1:] * (1 - alpha)
@@ -83,6 +96,44 @@ def test_rates_of_workers_are_those_of_draws(result):
             draws <= torch.tensor(table[f"{name}_upper"].to_numpy())
         )
         np.testing.assert_allclose(inside.double().mean(0), 0.9, atol=0.02)
+
+
+def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch):
+    """Simulation-based calibration: rates, looks, partitions and answers are all the model's."""
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 10**9)
+    inside = []
+    for seed in range(12):
+        torch.manual_seed(seed)
+        model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (6.0, 2.0)), FewClusters(3))
+        rng = np.random.default_rng(seed)
+        ends = np.stack([rng.choice(15, 2, replace=False) for _ in range(240)])
+        frame = pd.DataFrame(np.sort(ends, 1), columns=["left", "right"])
+        frame = frame.assign(worker=np.arange(240) % 3, label=0).drop_duplicates(
+            ["left", "right", "worker"]
+        )
+        empty = CrowdData(None, frame, item_ids=range(15))
+        trace = pyro.poutine.trace(pyro.poutine.uncondition(model)).get_trace(full_batch(empty))
+        frame["label"] = trace.nodes["label"]["value"].numpy().astype(int)
+        looks, alpha, beta = (
+            trace.nodes[name]["value"].exp() for name in ("looks", "sensitivity", "specificity")
+        )
+        true = {
+            "sensitivity": looks[1, 1] * alpha[:, 0] + looks[1, 0] * beta[:, 1],
+            "specificity": looks[0, 0] * beta[:, 0] + looks[0, 1] * alpha[:, 1],
+        }
+        data = CrowdData(None, frame, item_ids=range(15))
+        guide = PartitionGuide(model, 15, num_draws=60)
+        batch = full_batch(data)
+        guide.start(data, torch.Generator().manual_seed(seed))
+        model.prior.number.fill_(3)
+        for _ in range(80):
+            guide(batch)
+        found = guide.workers().rates
+        for name, rates in true.items():
+            is_above = found[name].lower <= rates.numpy()
+            inside.append(is_above & (rates.numpy() <= found[name].upper))
+    # 72 intervals of .9, those of a data set not independent of each other.
+    assert np.mean(inside) > 0.8
 
 
 def test_bound_is_its_closed_form(result):

@@ -10,7 +10,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
 TRUTH = np.arange(40) % 2
@@ -30,9 +30,22 @@ def accuracy(found: pd.Series) -> float:
 def test_cluster_finds_clusters_and_chooses_the_prior():
     result = cluster(None, pairs=answers(), epochs=30, progress=False)
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) == 1
-    assert result.chosen.winner == "few large clusters"
+    assert result.chosen.winner == "few clusters"
     assert result.chosen.held_out > result.chosen.chance
     assert result.chosen.table["chosen"].sum() == 1
+    assert "more are needed" not in result.chosen.reason
+
+
+def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
+    """Eight answers an item, right of 85 %, each about another pair; and three."""
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 2)
+    truth, rates = np.arange(60) % 4, [0.85] * 3
+    some = simulate_pairs(truth, rates, rates, pairs_per_worker=160, seed=0)
+    assert adjusted_rand_index(truth, cluster(None, pairs=some, progress=False).assignments) > 0.7
+    few = some.groupby("worker").head(60)
+    ids = np.unique(few[["left", "right"]])
+    result = cluster(None, pairs=few, item_ids=ids, epochs=10, progress=False)
+    assert "more are needed" in result.chosen.reason
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
@@ -90,7 +103,7 @@ def test_command_line(tmp_path, capsys):
     answers().to_csv(tmp_path / "answers.csv", index=False)
     words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
     assert main(["fit", *words, "--starts", "1", "--epochs", "30"]) == 0
-    assert "few large clusters" in capsys.readouterr().out
+    assert "few clusters" in capsys.readouterr().out
     items = pd.read_csv(tmp_path / "fit/items.csv", index_col="item")
     assert accuracy(items["cluster"]) == 1
     assert load(tmp_path / "fit/result.safetensors").assignments.shape == (40,)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pyro_crowdclust.partitions import AskedPairs, Choices, ManySmall, PitmanYor, sweep
+from pyro_crowdclust.partitions import AskedPairs, Choices, FewClusters, ManySmall, PitmanYor, sweep
 
 from .partitions import complete_pairs, every_partition
 
@@ -21,14 +21,16 @@ def test_pitman_yor_sums_to_one(discount, concentration):
     assert total == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("prior", [PitmanYor(0.3, 2.0), ManySmall(-1.0), ManySmall(2.0, -0.5)])
+@pytest.mark.parametrize(
+    "prior", [FewClusters(9, 2.0), PitmanYor(0.3, 2.0), ManySmall(-1.0), ManySmall(2.0, -0.5)]
+)
 def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     """Joining a cluster against being alone, all else the same."""
-    prior.learn(torch.tensor([0, 0, 0, 1, 2]), Choices([[2, 1]], [2]))
+    prior.learn(torch.tensor([3.0, 1.0, 1.0]).double(), Choices([[2, 1]], [2]))
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4]]), 5)
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
     log_odds = prior.log_join(5)[3] + 2 * prior.closure - prior.log_alone(2)
-    if isinstance(prior, PitmanYor):
+    if not isinstance(prior, ManySmall):
         whole = prior.log_prob(together, pairs) - prior.log_prob(alone, pairs)
     else:
         whole = field_score(prior, together, pairs) - field_score(prior, alone, pairs)
@@ -72,7 +74,7 @@ def test_learning_raises_what_it_maximizes():
         for _ in range(10):
             again, choices = sweep(labels, pairs, sure, prior)
             assert torch.equal(pairs.together(again), pairs.together(labels))
-            prior.learn(again, choices)
+            prior.learn(pairs.sizes(again), choices)
         assert float(prior.log_prob(labels, pairs)) > before + 1
 
 
