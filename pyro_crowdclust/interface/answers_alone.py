@@ -23,7 +23,7 @@ from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.results.chosen import Chosen
 
-# Of those that are not clearly worse than the best the first is taken.
+# The first is taken where answers are too few to tell.
 PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
     "few clusters": FewClusters,
     "many small clusters": ManySmall,
@@ -82,16 +82,18 @@ class AnswersAlone:
             score = float(heard[name].mean())
             rows.append((name, score, clusters, time.perf_counter() - started))
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds"])
-        best = max(heard.values(), key=lambda one: float(one.mean()))
-        chosen = next(name for name, one in heard.items() if not _is_worse(one, best))
-        table["chosen"] = table["prior"] == chosen
-        reason = f"answers held out are likeliest under {chosen}, or not clearly less likely"
+        chosen = max(heard, key=lambda name: float(heard[name].mean()))
+        reason = f"answers held out are likeliest under {chosen}"
         chance = _chance(self.data, parts)
         if not _is_worse(chance, heard[chosen]):
-            reason += (
-                "; but they are hardly likelier than by the shares of the labels: there are too "
-                "few answers to tell which items are the same, and more are needed"
+            # Then they cannot tell priors apart, either.
+            chosen = next(iter(PRIORS))
+            reason = (
+                "under no prior are answers held out clearly likelier than by the shares of the "
+                "labels: there are too few answers to tell which items are the same, more are "
+                f"needed, and the clusters, {chosen}, are guesses"
             )
+        table["chosen"] = table["prior"] == chosen
         chance_score = float(chance.mean())
         return recipe_of(self.data, PRIORS[chosen]()), Chosen(table, reason, chance_score)
 
