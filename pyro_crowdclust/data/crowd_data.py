@@ -25,6 +25,7 @@ from pyro_crowdclust.data.class_labels import (
 )
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.features import read_features
+from pyro_crowdclust.data.ids import ids_in_tables, read_item_ids, read_workers
 from pyro_crowdclust.data.known_labels import (
     Links,
     count_contradictions,
@@ -41,7 +42,7 @@ from pyro_crowdclust.data.pair_answers import (
 )
 from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import codes_and_ids, count, read_table, show, to_index, unknown
+from pyro_crowdclust.data.tables import count, read_table, show, to_index, unknown
 
 _PAIR_COLUMNS = ["left", "right", "worker", "label"]
 _LABEL_COLUMNS = ["item", "worker", "label"]
@@ -201,10 +202,10 @@ class CrowdData:
             features, columns, num_missing = read_features(features, given, read)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
-            item_ids = _ids_in_tables(pairs, labels, placements)
-        ids = _read_item_ids(item_ids, None if features is None else len(features))
+            item_ids = ids_in_tables(pairs, labels, placements)
+        ids = read_item_ids(item_ids, None if features is None else len(features))
         nobody = pd.Index([], dtype=object)
-        (of_pairs, of_labels, of_placements), worker_ids = _read_workers(pairs, labels, placements)
+        (of_pairs, of_labels, of_placements), worker_ids = read_workers(pairs, labels, placements)
         if grades is not None and pairs is None:
             raise ValueError("grades are given without pairs; pass pairs, or leave grades out")
         grade_ids = nobody if grades is None else read_grades(grades)
@@ -503,52 +504,3 @@ class CrowdData:
         if self.links is not None:
             parts.append(count(self.links.num_links, "link"))
         return f"CrowdData({', '.join(parts)})"
-
-
-def _read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
-    index = to_index(item_ids, "item_ids")
-    if len(index) == 0:
-        raise ValueError("item_ids are empty; pass at least one item")
-    if num_rows is not None and len(index) != num_rows:
-        raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
-    if isinstance(index, pd.RangeIndex):
-        return index
-    checks = (index.isna(), "which is missing"), (index.duplicated(), "once more")
-    for bad, reason in ((np.asarray(rows), why) for rows, why in checks):
-        if bad.any():
-            row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
-            raise ValueError(
-                f"item_ids row {row} is {show(index[row])}, {reason} ({rows}); give every item "
-                "an id of its own"
-            )
-    return index
-
-
-def _ids_in_tables(
-    pairs: pd.DataFrame | None, labels: pd.DataFrame | None, placements: pd.DataFrame | None
-) -> pd.Index:
-    """Ids of the items that the tables name."""
-    columns = [] if pairs is None else [pairs["left"], pairs["right"]]
-    columns += [table["item"] for table in (labels, placements) if table is not None]
-    if not columns:
-        raise ValueError("there are no items: pass features, pairs, labels or item_ids")
-    name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
-    return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
-
-
-def _read_workers(
-    *tables: pd.DataFrame | None,
-) -> tuple[list[Int[Tensor, " answer"]], pd.Index]:
-    """The workers' codes in each table (none for an absent one) and their ids."""
-    lengths = [0 if table is None else len(table) for table in tables]
-    columns = [table["worker"] for table in tables if table is not None]
-    if not columns:
-        return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
-    names = ("pairs", "labels", "placements")
-    name = next(name for name, table in zip(names, tables, strict=True) if table is not None)
-    codes, ids = codes_and_ids(_one_column(columns), name)
-    return list(codes.split(lengths)), ids
-
-
-def _one_column(columns: list[pd.Series]) -> pd.Series:
-    return columns[0] if len(columns) == 1 else pd.concat(columns)

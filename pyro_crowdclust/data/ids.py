@@ -1,0 +1,63 @@
+"""Ids of items and workers, as the user gave them or as the tables name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index
+
+
+def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
+    """The items' ids: one for every row of features, no two alike."""
+    index = to_index(item_ids, "item_ids")
+    if len(index) == 0:
+        raise ValueError("item_ids are empty; pass at least one item")
+    if num_rows is not None and len(index) != num_rows:
+        raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
+    if isinstance(index, pd.RangeIndex):
+        return index
+    checks = (index.isna(), "which is missing"), (index.duplicated(), "once more")
+    for bad, reason in ((np.asarray(rows), why) for rows, why in checks):
+        if bad.any():
+            row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
+            raise ValueError(
+                f"item_ids row {row} is {show(index[row])}, {reason} ({rows}); give every item "
+                "an id of its own"
+            )
+    return index
+
+
+def ids_in_tables(
+    pairs: pd.DataFrame | None, labels: pd.DataFrame | None, placements: pd.DataFrame | None
+) -> pd.Index:
+    """Ids of the items that the tables name."""
+    columns = [] if pairs is None else [pairs["left"], pairs["right"]]
+    columns += [table["item"] for table in (labels, placements) if table is not None]
+    if not columns:
+        raise ValueError("there are no items: pass features, pairs, labels or item_ids")
+    name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
+    return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
+
+
+def read_workers(
+    *tables: pd.DataFrame | None,
+) -> tuple[list[Int[Tensor, " answer"]], pd.Index]:
+    """The workers' codes in each table (none for an absent one) and their ids."""
+    lengths = [0 if table is None else len(table) for table in tables]
+    columns = [table["worker"] for table in tables if table is not None]
+    if not columns:
+        return [torch.empty(0, dtype=torch.int64) for _ in tables], pd.Index([], dtype=object)
+    names = ("pairs", "labels", "placements")
+    name = next(name for name, table in zip(names, tables, strict=True) if table is not None)
+    codes, ids = codes_and_ids(_one_column(columns), name)
+    return list(codes.split(lengths)), ids
+
+
+def _one_column(columns: list[pd.Series]) -> pd.Series:
+    return columns[0] if len(columns) == 1 else pd.concat(columns)
