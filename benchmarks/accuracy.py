@@ -110,7 +110,7 @@ FACES = Experiment(
 
 CIFAR = Experiment(
     "cifar10",
-    ["examples/cifar10_crowd.py"],
+    ["examples/cifar10_crowd.py", "--fit-steps", "40"],
     [
         Figure(
             "test accuracy / NMI / AMI / ARI, 1,000 images",

@@ -4,9 +4,12 @@ The answers of the paper are not public, so its scheme is simulated: 240 pages o
 from 4,000, are sorted by 32 workers. They sort by what people said that they see (CIFAR-10N), or by
 the true classes with the errors of the 48 workers who sorted MNIST (``--quality mnist``). K = 10
 clusters, d = 64. First the answers alone say which of the answered images are one cluster; q(z | o)
-of SCDC is taught these by views of the images, the others among them; the fit goes on from there.
+of SCDC is taught these, by ridge regression on how patches respond to patterns (``--classifier
+patches``), or by views of the images, the others among them (``residual``); the fit goes on from
+there for ``--epochs``, or ``--fit-steps``.
 
-    python examples/cifar10_crowd.py --seed 0
+    python examples/cifar10_crowd.py --fit-steps 40 --seed 0
+    python examples/cifar10_crowd.py --classifier residual
 
 The networks are for a processor. Those of the paper, five stacks of residual blocks from 32 x 32 to
 8 x 8 and back and nine convolutional layers for q(z | o), are ``--networks paper``, for a GPU:
@@ -27,6 +30,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,14 +50,20 @@ from pyro_crowdclust.networks import (
     AmortizedRecognition,
     ConvolutionalClassifier,
     GaussianRecognition,
+    PatchClassifier,
     ResidualClassifier,
     ResidualDecoder,
     ResidualEncoder,
     SkipMLP,
 )
 from pyro_crowdclust.simulation import simulate_partitions, two_coin_rates
-from pyro_crowdclust.starts import PrincipalComponentStart, TaughtStart, Teaching
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.starts import (
+    PrincipalComponentStart,
+    RidgeTeaching,
+    TaughtStart,
+    Teaching,
+)
+from pyro_crowdclust.training import Stopping, Trainer
 
 IMAGE, PIXELS, CLASSES = (3, 32, 32), 3 * 32 * 32, 10
 ASKED, PAGES, PAGE_SIZE, WORKERS = 4000, 240, 36, 32
@@ -128,7 +138,11 @@ def build(
         trunk = ResidualEncoder(IMAGE, hidden, width)
     else:
         decoder = SkipMLP((dim, hidden, PIXELS))
-        classifier = ResidualClassifier(IMAGE, CLASSES, width)
+        classifier = (
+            PatchClassifier(IMAGE, CLASSES, options.patterns, stride=options.stride)
+            if options.classifier == "patches"
+            else ResidualClassifier(IMAGE, CLASSES, width)
+        )
         trunk = SkipMLP((PIXELS, hidden, hidden))
     model = SemiCrowdsourcedMixture(
         DirichletWeights(CLASSES, 1.0),
@@ -158,6 +172,14 @@ class Scores:
     def __init__(self, labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> None:
         self.labels, self.test, self.test_labels = labels, test, test_labels
 
+    @torch.no_grad()
+    def of_start(self, guide: MessagePassingGuide | AmortizedGuide) -> None:
+        """Print what q(z | o) knows of test images before training."""
+        if isinstance(guide, AmortizedGuide):
+            found = guide.recognition.classifier(torch.from_numpy(self.test)).argmax(1).numpy()
+            scores = clustering_report(self.test_labels, found)
+            print(f"start: test {scores['accuracy']:.4f} / {scores['nmi']:.4f}", flush=True)
+
     def __call__(self, trainer: Trainer) -> None:
         """Add the scores to the epoch's row of the history and print it."""
         row = trainer.history[-1]
@@ -184,6 +206,8 @@ def start(
     if pairs is None or options.variant == "bayes":
         return PrincipalComponentStart(partition_steps=options.partition_steps)
     clusters = clusters_of_answered(pairs, options.items, options.seed)
+    if options.classifier == "patches" and options.networks == "small":
+        return TaughtStart(clusters, RidgeTeaching())
     return TaughtStart(clusters, Teaching(RandomPhoto(IMAGE), steps=options.steps))
 
 
@@ -195,12 +219,16 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--test-items", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--fit-steps", type=int, help="of SCDC at most; whole epochs if not given")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variant", choices=["bayes", "amortized"], default="amortized")
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--quality", choices=["mnist", "cifar10n"], default="cifar10n")
     parser.add_argument("--networks", choices=["small", "paper"], default="small")
+    parser.add_argument("--classifier", choices=["patches", "residual"], default="patches")
+    parser.add_argument("--patterns", type=int, default=400, help="of patches")
+    parser.add_argument("--stride", type=int, default=1, help="pixels from patch to patch")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--steps", type=int, default=12_000, help="in which q(z | o) is taught")
@@ -219,6 +247,13 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     data = CrowdData(images, pairs)
     print(f"{data}; {options.device}, {torch.get_num_threads()} threads", flush=True)
     model, guide = build(data, options)
+    scores = Scores(labels, test, test_labels)
+    first = start(options, pairs)
+
+    def begin(*parts: Any) -> None:
+        first(*parts)
+        scores.of_start(parts[1])
+
     moves = [RateMoves()] if options.variant == "amortized" else []
     result = fit(
         model,
@@ -230,8 +265,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         step_size=0.01,
         seed=options.seed,
         device=options.device,
-        initialize=start(options, pairs),
-        callbacks=[*moves, Scores(labels, test, test_labels)],
+        initialize=begin,
+        stopping=Stopping(steps=options.fit_steps),
+        callbacks=[*moves, scores],
         progress=False,
     )
     last = result.history.iloc[-1]

@@ -114,7 +114,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "examples/cifar10_crowd.py": (
         [
             *("--data", str(DATA), "--items", "120", "--epochs", "1", "--width", "2"),
-            *("--dim", "3", "--steps", "3", "--test-items", "50"),
+            *("--dim", "3", "--patterns", "8", "--fit-steps", "1", "--test-items", "50"),
         ],
         {
             *("test_accuracy", "test_nmi", "test_ami", "test_ari", "test_clusters_in_use"),

@@ -9,6 +9,7 @@ from pyro_crowdclust.networks.convolutional import (
     ResidualDecoder,
     ResidualEncoder,
 )
+from pyro_crowdclust.networks.patches import PatchClassifier
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import (
     AmortizedRecognition,
@@ -28,6 +29,7 @@ __all__ = [
     "ConvolutionalDecoder",
     "ConvolutionalEncoder",
     "GaussianRecognition",
+    "PatchClassifier",
     "ResidualClassifier",
     "ResidualDecoder",
     "ResidualEncoder",

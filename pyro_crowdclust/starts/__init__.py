@@ -20,6 +20,7 @@ from pyro_crowdclust.starts.principal_components import (
     PrincipalComponentStart,
     default_start,
 )
+from pyro_crowdclust.starts.ridge import RidgeTeaching
 from pyro_crowdclust.starts.taught import TaughtStart, Teaching
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "NeighborPartition",
     "PartitionStart",
     "PrincipalComponentStart",
+    "RidgeTeaching",
     "TaughtStart",
     "Teaching",
     "TrustingStart",

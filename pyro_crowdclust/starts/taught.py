@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Int
@@ -20,6 +20,19 @@ from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalC
 
 # Items that the guide sees at once after training.
 _ROWS = 1024
+
+
+class Teacher(Protocol):
+    """What ``TaughtStart`` takes: ``Teaching``, ``RidgeTeaching``."""
+
+    def teach(
+        self,
+        network: nn.Module,
+        data: CrowdData,
+        clusters: Int[Tensor, " item"],
+        generator: torch.Generator,
+    ) -> None:
+        """Train a network to find the clusters that are known, -1 elsewhere, in place."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +141,8 @@ class TaughtStart:
 
     For clusters that people see and pixels do not show: those that ``cluster(None, pairs)`` finds
     from the answers alone, say. Networks, latents and emission start as ``start`` has them; the
-    q(z | o) of an ``AmortizedGuide`` is taught by views of all items, and the mixture moves to
-    where it then finds them.
+    q(z | o) of an ``AmortizedGuide`` is taught, by views of all items or by ridge regression, and
+    the mixture moves to where it then finds them.
 
     Attributes
     ----------
@@ -148,7 +161,7 @@ class TaughtStart:
     """
 
     clusters: Int[Tensor, " item"]
-    teaching: Teaching
+    teaching: Teacher
     start: Callable[..., None] = field(
         default_factory=lambda: PrincipalComponentStart(partition_steps=0)
     )

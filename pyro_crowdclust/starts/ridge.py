@@ -1,0 +1,126 @@
+"""Teaching by ridge regression: what a linear map of fixed features can say of known clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.networks.patches import PatchClassifier
+
+# Penalties that are tried, in units of the mean square of an item's features; and sharpnesses.
+_PENALTIES = tuple(2.0**power for power in range(-7, 4))
+_SHARPNESSES = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+
+
+@dataclass(frozen=True)
+class RidgeTeaching:
+    """Teach a ``PatchClassifier`` the clusters of some items in closed form.
+
+        min_(B, b)  sum_i |e(c_i) - b - B s(o_i)|^2 + l |B|^2,   logits h (B s(o) + b)
+
+    with e(c) one-hot. Penalty l and sharpness h are where ``sum_i log p(c_i)`` is largest, every
+    item predicted from the others alone: with ``M = S S^T + l I`` of centered features S and n
+    items, and Y the centered targets, item i is missed by ``(M^-1 Y)_i / ((M^-1)_ii - 1 / (l n))``
+    when it is left out. Patterns are learned from all items first. Clusters that are wrong cannot
+    be learned by heart: the penalty is chosen by what others say of each.
+
+    Attributes
+    ----------
+    num_patches
+        Patches that patterns are learned from.
+
+    Raises
+    ------
+    ValueError
+        When teaching a network that is no ``PatchClassifier``.
+    """
+
+    num_patches: int = 40_000
+
+    @torch.no_grad()
+    def teach(
+        self,
+        network: nn.Module,
+        data: CrowdData,
+        clusters: Int[Tensor, " item"],
+        generator: torch.Generator,
+    ) -> None:
+        """Set patterns and linear map of a network, in place.
+
+        Parameters
+        ----------
+        network
+            The classifier.
+        data
+            Features of all items.
+        clusters
+            Cluster of every item, -1 where it is not known.
+        generator
+            Source of all randomness.
+        """
+        if not isinstance(network, PatchClassifier):
+            raise ValueError(
+                f"ridge regression teaches a PatchClassifier, not a {type(network).__name__}: use "
+                "one for q(z | o), or Teaching"
+            )
+        known = (clusters >= 0).nonzero().squeeze(1)
+        kind = network.head.weight
+        some = known[torch.randperm(len(known), generator=generator)]
+        others = torch.randint(data.num_items, (len(some),), generator=generator)
+        network.learn_patterns(
+            data.rows(torch.cat([some, others])).flatten(1).to(kind), generator, self.num_patches
+        )
+        pooled = network.pooled(data.rows(known).flatten(1).to(kind))
+        network.standardize(pooled)
+        seen = network.standardized(pooled)
+        weight, bias = regressed(seen, clusters[known], network.head.out_features)
+        network.head.weight.copy_(weight)
+        network.head.bias.copy_(bias)
+
+
+def regressed(
+    seen: Float[Tensor, "item feature"], clusters: Int[Tensor, " item"], num_clusters: int
+) -> tuple[Float[Tensor, "cluster feature"], Float[Tensor, " cluster"]]:
+    """``h B`` and ``h b`` of ``RidgeTeaching``."""
+    target = nn.functional.one_hot(clusters, num_clusters).to(seen)
+    center, share = seen.mean(0), target.mean(0)
+    seen, target = seen - center, target - share
+    values, vectors = torch.linalg.eigh(seen @ seen.mT)
+    rotated = vectors.mT @ target
+    unit = values.mean()
+    best, chosen = -torch.inf, (torch.zeros_like(target), 1.0)
+    for penalty in (unit * factor for factor in _PENALTIES):
+        solution = vectors @ (rotated / (values.clamp_min(0) + penalty).unsqueeze(1))
+        predicted = target + share - left_out_errors(values, vectors, solution, penalty)
+        for sharpness in _SHARPNESSES:
+            log_loss = nn.functional.cross_entropy(sharpness * predicted, clusters)
+            if -float(log_loss) > best:
+                best, chosen = -float(log_loss), (solution, sharpness)
+    solution, sharpness = chosen
+    weight = solution.mT @ seen
+    return sharpness * weight, sharpness * (share - weight @ center)
+
+
+def left_out_errors(
+    values: Float[Tensor, " item"],
+    vectors: Float[Tensor, "item item"],
+    solution: Float[Tensor, "item cluster"],
+    penalty: Float[Tensor, ""],
+) -> Float[Tensor, "item cluster"]:
+    """What every item is missed by when it is left out.
+
+    Parameters
+    ----------
+    values, vectors
+        Eigenvalues and eigenvectors of ``S S^T``.
+    solution
+        ``M^-1 Y``.
+    penalty
+        l.
+    """
+    diagonal = (vectors.square() / (values.clamp_min(0) + penalty)).sum(1)
+    return solution / (diagonal - 1 / (penalty * len(values))).unsqueeze(1)

@@ -1,0 +1,95 @@
+"""Teaching in closed form: errors of items left out by refits, and clusters that are wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.guides import AmortizedGuide
+from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import AmortizedRecognition, PatchClassifier, SkipMLP
+from pyro_crowdclust.starts import RidgeTeaching, TaughtStart
+from pyro_crowdclust.starts.ridge import left_out_errors, regressed
+
+
+@pytest.mark.parametrize("penalty", [0.3, 5.0])
+def test_errors_of_items_left_out_are_those_of_refits(penalty):
+    rng = np.random.default_rng(0)
+    seen, target = rng.normal(size=(12, 20)), rng.normal(size=(12, 3))
+    expected = []
+    for out in range(12):
+        kept = np.arange(12) != out
+        refit = Ridge(alpha=penalty).fit(seen[kept], target[kept])
+        expected.append(target[out] - refit.predict(seen[out : out + 1])[0])
+    x, y = (torch.from_numpy(part - part.mean(0)) for part in (seen, target))
+    values, vectors = torch.linalg.eigh(x @ x.mT)
+    amount = torch.tensor(penalty)
+    solution = vectors @ (vectors.mT @ y / (values + penalty).unsqueeze(1))
+    found = left_out_errors(values, vectors, solution, amount)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_the_map_is_that_of_ridge_regression_at_some_penalty():
+    rng = np.random.default_rng(1)
+    clusters = rng.integers(3, size=60)
+    seen = rng.normal(size=(60, 5)) + 2 * np.eye(3, 5)[clusters]
+    weight, bias = regressed(torch.from_numpy(seen), torch.from_numpy(clusters), 3)
+    unit = np.square(seen - seen.mean(0)).sum() / 60
+    logits = seen @ weight.numpy().T + bias.numpy()
+    gaps = []
+    for power in range(-7, 4):
+        refit = Ridge(alpha=unit * 2.0**power).fit(seen, np.eye(3)[clusters])
+        scores = refit.predict(seen)
+        # Equal up to the sharpness, which multiplies all.
+        gaps.append(np.abs(logits / logits.sum(1, keepdims=True) - scores).max())
+    assert min(gaps) < 1e-8
+
+
+SIZE = 12
+
+
+def stripes(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Noisy stripes at any place: down, across, or both ways."""
+    generator = torch.Generator().manual_seed(seed)
+    kind = torch.arange(count) % 3
+    start = 6.3 * torch.rand(count, 1, generator=generator)
+    wave = torch.sin(1.5 * torch.arange(SIZE) + start)
+    down, across = wave[:, None, :].expand(-1, SIZE, -1), wave[:, :, None].expand(-1, -1, SIZE)
+    both = down + across
+    images = torch.where((kind == 0)[:, None, None], down, across)
+    images = torch.where((kind == 2)[:, None, None], both, images)
+    noise = torch.randn(count, SIZE, SIZE, generator=generator)
+    return (images + 0.5 * noise).flatten(1), kind
+
+
+def guide_with(classifier: torch.nn.Module) -> AmortizedGuide:
+    emission = NormalEmission(SkipMLP((2, 8, SIZE**2)), SIZE**2)
+    model = SemiCrowdsourcedMixture(DirichletWeights(3, 1.0), GaussianComponents(3, 2), emission)
+    recognition = AmortizedRecognition((SIZE**2, 16), 2, 3, assignment_network=classifier)
+    return AmortizedGuide(model, recognition)
+
+
+def test_wrong_clusters_are_not_learned_by_heart():
+    images, kind = stripes(300, 0)
+    generator = torch.Generator().manual_seed(1)
+    wrong = torch.rand(300, generator=generator) < 0.2
+    said = torch.where(wrong, (kind + 1) % 3, kind)
+    known = torch.where(torch.arange(300) < 150, said, -1)
+    guide = guide_with(PatchClassifier((1, SIZE, SIZE), 3, num_patterns=12, size=4, stride=2))
+    data = CrowdData(images)
+    TaughtStart(known, RidgeTeaching(2000))(guide.model, guide, data, generator)
+    found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1)
+    assert float((found == kind).float().mean()) > 0.9
+
+
+def test_other_networks_are_refused():
+    images, kind = stripes(30, 0)
+    guide = guide_with(SkipMLP((SIZE**2, 8, 3)))
+    with pytest.raises(ValueError, match="teaches a PatchClassifier, not a SkipMLP"):
+        TaughtStart(kind, RidgeTeaching())(guide.model, guide, CrowdData(images), torch.Generator())
