@@ -45,7 +45,7 @@ from pyro_crowdclust.asking import (
     Stop,
     simulate_campaign,
 )
-from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -84,7 +84,7 @@ def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
         step_size=1.0,
         initialize=TrustingStart(),
         stopping=Stopping(1e-3, 3),
-        callbacks=[LearnedPrior(), *([OwnershipMoves()] if answered else [])],
+        callbacks=[LearnedPrior(), *([NearbyOwners(), OwnershipMoves()] if answered else [])],
         dtype=torch.float64,
         seed=seed,
         progress=False,

@@ -1,9 +1,9 @@
 """What a fit says of its items and components, with doubt where nobody was asked.
 
-Items that look alike share a component k, and with it what they are: its cluster ``c_k ~ m_k``. An
-item is *bound* to its component with probability ``w_i``, and then in the cluster ``c_k``; else it
-is in one of those nearby. So an answer about one item teaches about all of its component, and
-however sure the model is, a component that was compared with nobody nearby is in doubt.
+Items that look alike share a component k, and with it what they are: its cluster ``c_k``. An item
+is *bound* to its component with probability ``b_i``, and then in the cluster ``c_k``; else it is in
+one of those nearby. So an answer about one item teaches about all of its component, and however
+sure the model is, a component that was not compared with the others is in doubt.
 """
 
 from __future__ import annotations
@@ -11,19 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int
 from scipy.spatial.distance import cdist
+from scipy.special import expit, logit
 
-from pyro_crowdclust.asking.information import entropy
-from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of
+from pyro_crowdclust.asking.evidence import component_gain
+from pyro_crowdclust.asking.information import entropy, mutual_information
+from pyro_crowdclust.asking.partitions import draw_roots
+from pyro_crowdclust.mixture.nearness import near_shares, standardize
+from pyro_crowdclust.protocols import FittedModel, SupportsMixture
 
-# Probability that a component is of one cluster with others nearby, before anybody was asked.
-_DOUBT = 0.7
 # Pseudo-counts of items that are bound to their component, and that are not.
 _BOUND = (9.0, 1.0)
+# Log odds of being bound, of the item next to the mean of its component over the outermost.
+_CORE = 6.0
 # After so many items of a component one more is expected to tell half of what it seems to.
 _HEARD_OUT = 5.0
+# Three draws count as much as one of what the fit itself says: where it has not heard what answers
+# say to the draws, there is something left to tell.
+_FIT = 3
 # Clusters and components with fewer expected items are left out.
 _IN_USE = 1e-6
 
@@ -32,10 +39,13 @@ _IN_USE = 1e-6
 class Beliefs:
     """Probabilities of clusters, and what an answer about one item teaches about others.
 
+    Components are in falling order of their clusters' sizes, and within these of their own; a
+    cluster has the name of its first component.
+
     Attributes
     ----------
     probabilities
-        ``w_i m_k + (1 - w_i) m_nearby``: of the clusters in use, for every item.
+        ``b_i m_k + (1 - b_i) m_nearby`` with ``m_kc = p(c_k = c)``: of clusters, for every item.
     entropies
         Theirs.
     heard
@@ -45,9 +55,13 @@ class Beliefs:
     components
         Which component every item looks like; without columns where there are none.
     bound
-        ``w_i``.
-    taught
-        What is yet to be told about all items of every component, in nats.
+        ``b_i``.
+    together
+        Probability that two components are one cluster.
+    information
+        What the cluster of one component tells of that of another, in nats.
+    untold
+        Items of every component that answers are still to tell of.
     """
 
     probabilities: Float[np.ndarray, "item cluster"]
@@ -56,7 +70,9 @@ class Beliefs:
     wanted: Float[np.ndarray, " item"]
     components: Float[np.ndarray, "item component"]
     bound: Float[np.ndarray, " item"]
-    taught: Float[np.ndarray, " component"]
+    together: Float[np.ndarray, "component component"]
+    information: Float[np.ndarray, "component component"]
+    untold: Float[np.ndarray, " component"]
 
     @classmethod
     def of(
@@ -64,40 +80,78 @@ class Beliefs:
         result: FittedModel,
         heard: Float[np.ndarray, " item"],
         wanted: Float[np.ndarray, " item"],
+        channels: Float[np.ndarray, "worker truth label"],
+        generator: np.random.Generator,
     ) -> Beliefs:
-        """Of a fit; ``heard`` says how well the answers so far can be trusted."""
+        """Of a fit.
+
+        ``heard`` says how well the answers so far can be trusted, ``channels`` has
+        ``p(answer about a pair | different)`` and ``p(... | same)`` of the fit's workers.
+        """
         found = np.asarray(result.probabilities, dtype=np.float64)
         by_features = result.component_probabilities_by_features
         if by_features is None:
             used = found.sum(0) > _IN_USE
             found = found[:, used] / found[:, used].sum(1, keepdims=True)
-            nothing = np.empty((len(found), 0)), np.zeros(len(found)), np.empty(0)
-            return cls(found, entropy(found), heard, wanted, *nothing)
+            none, nothing = np.empty((len(found), 0)), np.empty((0, 0))
+            unbound, untold = np.zeros(len(found)), np.empty(0)
+            known = found, entropy(found), heard, wanted
+            return cls(*known, none, unbound, nothing, nothing, untold)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
-        here = alone.sum(0) + after.sum(0) > _IN_USE
-        alone, after = alone[:, here], after[:, here]
+        order = _order(alone, after, _owners(result, alone.shape[1]))
+        owners = _owners(result, alone.shape[1])[order]
+        alone, after = alone[:, order], after[:, order]
         weight = heard[:, None]
-        owners = _owners(result, len(here))
-        nearby = _nearby(result, here)
-        sizes = after.sum(0)
-        larger = _larger(nearby, owners[here] @ (owners[here].T @ sizes))
-        clusters = _clusters(result, owners, here, larger, (weight * alone).sum(0))
-        stayed = (after @ _together(owners[here]) * alone).sum(1, keepdims=True)
+        stayed = (after @ _together(owners) * alone).sum(1, keepdims=True)
         kept, left = (
             count + (weight * agreed * alone).sum(0)
             for count, agreed in zip(_BOUND, (stayed, 1 - stayed), strict=True)
         )
         purity = kept / (kept + left)
+        unheard = expit(logit(alone @ purity) + _CORE * _depth(result, alone, order))
+        near = _near_larger(result, order)
+        if result.data.class_labels is None:
+            gain = component_gain(result.data, alone, unheard, channels)
+            roots = draw_roots(gain, near, owners.argmax(1), generator)
+            if result.owners is not None:
+                roots = np.vstack([roots, *[_first_of(owners.argmax(1))] * (len(roots) // _FIT)])
+        else:  # classes have names, and nobody doubts that they are different
+            roots = np.arange(len(order))[None]
+        clusters = np.stack([(roots == name).mean(0) for name in range(len(order))], 1)
         components = weight * after + (1 - weight) * alone
-        bound = heard + (1 - heard) * (alone @ purity)
+        bound = heard + (1 - heard) * unheard
         probabilities = bound[:, None] * (components @ clusters)
-        probabilities += (1 - bound)[:, None] * (alone @ nearby @ clusters)
+        probabilities += (1 - bound)[:, None] * (alone @ near @ clusters)
         probabilities = probabilities / probabilities.sum(1, keepdims=True)
-        others = (wanted * (1 - heard)) @ (alone * purity)
         # What n answers have not told of a component, one more is the less likely to.
-        taught = others * entropy(clusters) / (1 + (weight * alone).sum(0) / _HEARD_OUT)
-        return cls(probabilities, entropy(probabilities), heard, wanted, components, bound, taught)
+        discount = 1 + (weight * alone).sum(0) / _HEARD_OUT
+        return cls(
+            probabilities,
+            entropy(probabilities),
+            heard,
+            wanted,
+            components,
+            bound,
+            np.stack([(roots == one[:, None]).mean(0) for one in roots.T]),
+            mutual_information(roots),
+            (wanted * (1 - heard)) @ (alone * purity) / discount,
+        )
+
+    @property
+    def taught(self) -> Float[np.ndarray, " component"]:
+        """What the cluster of each component tells of all items, in nats."""
+        return self.information @ self.untold
+
+    def same(
+        self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
+    ) -> Float[np.ndarray, " pair"]:
+        """Probability that two items are in one cluster."""
+        bound = self.bound[left] * self.bound[right]
+        together = ((self.components[left] @ self.together) * self.components[right]).sum(1)
+        return bound * together + (1 - bound) * (
+            self.probabilities[left] * self.probabilities[right]
+        ).sum(1)
 
     def own(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
         """What there is to tell of these items alone, in nats, as far as they are wanted."""
@@ -109,7 +163,8 @@ class Beliefs:
 
     def expect(self, item: int, share: float) -> None:
         """Such a share of what there is to tell of a component is about to be told."""
-        self.taught = self.taught * (1 - share * self.bound[item] * self.components[item])
+        told = share * self.bound[item] * self.components[item] @ self.information
+        self.untold = self.untold * (1 - told / np.maximum(self.information.diagonal(), 1e-12))
 
     def surest(self, per_cluster: int) -> Int[np.ndarray, " item"]:
         """The items whose clusters are best known, some of every cluster."""
@@ -119,6 +174,17 @@ class Beliefs:
     def is_known(self, items: Int[np.ndarray, " question"]) -> Bool[np.ndarray, " question"]:
         """Items that were asked about, and whose cluster is as good as certain."""
         return (self.heard[items] > 0.5) & (self.probabilities[items].max(1) > 0.9)
+
+
+def _order(
+    alone: Float[np.ndarray, "item component"],
+    after: Float[np.ndarray, "item component"],
+    owners: Float[np.ndarray, "component cluster"],
+) -> Int[np.ndarray, " used"]:
+    """Components in use, from the first of the largest cluster on."""
+    sizes = after.sum(0)
+    order = np.lexsort([-sizes, -(owners @ (owners.T @ sizes)).round(9)])
+    return order[(alone.sum(0) + sizes)[order] > _IN_USE]
 
 
 def _owners(result: FittedModel, num_components: int) -> Float[np.ndarray, "component cluster"]:
@@ -137,69 +203,49 @@ def _together(
     return same
 
 
-def _clusters(
-    result: FittedModel,
-    owners: Float[np.ndarray, "component cluster"],
-    here: Bool[np.ndarray, " component"],
-    nearby: Float[np.ndarray, "used used"],
-    num_heard: Float[np.ndarray, " used"],
-) -> Float[np.ndarray, "used known"]:
-    """m_k: the cluster of every component, if those nearby are more likely to share one.
-
-    Where clusters own components, q(c_k) was made with a prior that knows of no distance; that is
-    divided out, and the one with distances takes its place. Else the model says that every
-    component is a cluster of its own, which counts once, and once more for every item of it that
-    was asked about.
-    """
-    own = np.eye(len(owners))[here]
-    doubt = _DOUBT * nearby.sum(1, keepdims=True)
-    prior = (1 - doubt) * own + _DOUBT * nearby @ owners[here]
-    ownership = part_of(result.model, "ownership", Ownership)
-    if ownership is None:
-        count = num_heard[:, None]
-        clusters = (prior + count * own) / (1 + count)
-    else:
-        flat = np.exp(ownership.prior.natural_parameters.numpy(force=True))[here]
-        clusters = owners[here] * prior / flat + 1e-12
-        clusters = clusters / clusters.sum(1, keepdims=True)
-    return clusters[:, clusters.sum(0) > _IN_USE]
+def _first_of(groups: Int[np.ndarray, " used"]) -> Int[np.ndarray, " used"]:
+    """The first component of every one's group."""
+    _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+    return first[place]
 
 
-def _larger(
-    nearby: Float[np.ndarray, "used used"], sizes: Float[np.ndarray, " used"]
+def _near_larger(
+    result: FittedModel, order: Int[np.ndarray, " used"]
 ) -> Float[np.ndarray, "used used"]:
-    """Which components nearby are larger: of two that may be one, the smaller is in doubt.
+    """How near the larger components are to each, as shares.
 
-    If both were, the items of the larger would count as open, too; but it is the smaller one's
-    that get another cluster.
+    Of two that may be one it is the smaller's items that would get another name.
     """
-    order = np.lexsort([np.arange(len(sizes)), sizes])
-    rank = np.argsort(order)
-    shares = np.where(rank[None, :] > rank[:, None], nearby, 0.0)
+    number = len(order)
+    even = np.tril(np.ones((number, number)), -1)
+    shares = even
+    if isinstance(result.guide, SupportsMixture):
+        shares = np.tril(near_shares(result.guide.mixture())[np.ix_(order, order)], -1)
+    shares = np.where(shares.sum(1, keepdims=True) > 0, shares, even)
     return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
 
 
-def _nearby(
-    result: FittedModel, here: Bool[np.ndarray, " component"]
-) -> Float[np.ndarray, "used used"]:
-    """How near the other components are to each, as shares: ``exp(-2 (d^2 - nearest) / h)``.
-
-    d is the distance of their means in units of the spread inside components, h the mean over the
-    components of the squared distance to the nearest one.
-    """
-    number = int(here.sum())
-    others = 1.0 - np.eye(number)
-    if number > 1 and isinstance(result.guide, SupportsMixture):
-        mixture = result.guide.mixture()
-        means = mixture.location.double().numpy(force=True)[here]
-        if mixture.covariance is not None:
-            weights = mixture.weights.double().numpy(force=True)[here]
-            spread = mixture.covariance.double().numpy(force=True)[here]
-            spread = np.tensordot(weights / weights.sum(), spread, 1)
-            full = spread if spread.ndim == 2 else np.diag(spread)
-            means = np.linalg.solve(np.linalg.cholesky(full), means.T).T
-        distance = cdist(means, means, "sqeuclidean")
-        np.fill_diagonal(distance, np.inf)
-        nearest = distance.min(1, keepdims=True)
-        others = np.exp(-2 * (distance - nearest) / max(nearest.mean(), 1e-12))
-    return others / np.maximum(others.sum(1, keepdims=True), 1e-300)
+def _depth(
+    result: FittedModel,
+    alone: Float[np.ndarray, "item component"],
+    order: Int[np.ndarray, " used"],
+) -> Float[np.ndarray, " item"]:
+    """From 1/2 for the item next to the mean of its component to -1/2 for the outermost."""
+    depth = np.zeros(len(alone))
+    if not isinstance(result.guide, SupportsMixture):
+        return depth
+    mixture = result.guide.mixture()
+    points = result.data.features if result.latent_means is None else result.latent_means
+    means = mixture.location.double().numpy(force=True)[order]
+    if not isinstance(points, torch.Tensor | np.ndarray):  # on disk
+        return depth
+    points = np.asarray(points, dtype=np.float64).reshape(len(alone), -1)
+    if points.shape[1] != means.shape[1]:
+        return depth
+    points, means = standardize(mixture, points), standardize(mixture, means)
+    component = alone.argmax(1)
+    for one, mean in enumerate(means):
+        inside = np.flatnonzero(component == one)
+        rank = cdist(points[inside], mean[None])[:, 0].argsort().argsort()
+        depth[inside] = 0.5 - (rank + 0.5) / len(inside) if len(inside) else 0.0
+    return depth

@@ -60,8 +60,7 @@ class Pairs:
         q = beliefs.probabilities
         left, right = items.T
         alike = (beliefs.components[left] * beliefs.components[right]).sum(1)
-        bound = alike * beliefs.bound[left] * beliefs.bound[right]
-        same = bound + (1 - bound) * (q[left] * q[right]).sum(1)
+        same = beliefs.same(left, right)
         channels = crowd.pair_channels(crowd.drawn, q.shape[1])
         typical = crowd.pair_channels(crowd.rates, q.shape[1]).mean(0) if len(crowd.ids) else None
         rate = (1 + TYPICAL_RELIABILITY) / 2

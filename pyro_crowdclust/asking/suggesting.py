@@ -144,7 +144,13 @@ def suggest(
     crowd = Crowd.of(result, workers, prices, loads, generator)
     situation = Situation(
         item_ids=data.item_ids,
-        beliefs=Beliefs.of(result, asked.heard(reliability), wanted),
+        beliefs=Beliefs.of(
+            result,
+            asked.heard(reliability),
+            wanted,
+            everybody.pair_channels(everybody.rates, num_clusters),
+            generator,
+        ),
         crowd=crowd,
         asked=asked,
         criterion=criterion,

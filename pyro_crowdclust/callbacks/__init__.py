@@ -4,6 +4,7 @@ from pyro_crowdclust.callbacks.drop_moves import DropMoves
 from pyro_crowdclust.callbacks.learned_prior import LearnedPrior
 from pyro_crowdclust.callbacks.linear_decay import LinearDecay
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
+from pyro_crowdclust.callbacks.nearby_owners import NearbyOwners
 from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
 from pyro_crowdclust.callbacks.structural_moves import Judge, MovableGuide, StructuralMoves
@@ -16,6 +17,7 @@ __all__ = [
     "LinearDecay",
     "MergeMoves",
     "MovableGuide",
+    "NearbyOwners",
     "OwnershipMoves",
     "RateMoves",
     "StructuralMoves",

@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.evidence import component_gain
 from pyro_crowdclust.simulation import simulate_pairs
 
 
@@ -34,10 +35,22 @@ def result_of(sizes, after=None, owners=None):
     )
 
 
+COINS = np.array([[[0.9, 0.1], [0.1, 0.9]]])
+
+
 def beliefs_of(result, heard=None):
     number = result.data.num_items
     heard = np.zeros(number) if heard is None else heard
-    return Beliefs.of(result, heard, np.ones(number))
+    return Beliefs.of(result, heard, np.ones(number), COINS, np.random.default_rng(0))
+
+
+def answered(sizes, pairs):
+    """The same with answers about pairs of items, ``left, right, same``."""
+    result = result_of(sizes)
+    left, right, same = zip(*pairs, strict=True)
+    said = {"left": left, "right": right, "worker": ["ann"] * len(left), "label": same}
+    result.data = CrowdData(result.data.features, said)
+    return result
 
 
 def test_of_two_components_that_may_be_one_the_smaller_is_in_doubt():
@@ -48,7 +61,8 @@ def test_of_two_components_that_may_be_one_the_smaller_is_in_doubt():
     assert beliefs.taught[0] == pytest.approx(0.0, abs=1e-9)
     # Ten items, nine in ten of which are bound, and a prior of .3 against .7.
     doubt = -(0.3 * np.log(0.3) + 0.7 * np.log(0.7))
-    assert beliefs.taught[1] == pytest.approx(9.0 * doubt)
+    assert beliefs.taught[1] == pytest.approx(9.0 * doubt, rel=0.1)
+    assert beliefs.together[1, 0] == pytest.approx(0.7, abs=0.1)
 
 
 def test_items_that_were_asked_about_leave_less_to_tell():
@@ -56,12 +70,39 @@ def test_items_that_were_asked_about_leave_less_to_tell():
     heard = np.zeros(40)
     heard[30:33] = 1.0
     before, after = beliefs_of(result), beliefs_of(result, heard)
-    assert after.taught[1] < 0.5 * before.taught[1]
-    assert after.probabilities[39, 1] > before.probabilities[39, 1]
+    assert after.taught[1] < 0.6 * before.taught[1]
     item = np.array([39])
     told = before.others(item)[0]
     before.expect(39, 0.5)
     assert before.others(item)[0] == pytest.approx(told * (1 - 0.5 * before.bound[39]))
+
+
+def test_answers_say_which_components_are_one():
+    sizes = [30, 20, 10]
+    apart = beliefs_of(answered(sizes, [(0, 30, 0), (1, 31, 0), (2, 32, 0)]))
+    joined = beliefs_of(answered(sizes, [(0, 30, 1), (1, 31, 1), (2, 32, 1)]))
+    assert apart.together[1, 0] < 0.1 < 0.9 < joined.together[1, 0]
+    # What hangs together moves together: of the third the answers say nothing.
+    both = answered(sizes, [(30, 50, 1), (31, 51, 1), (32, 52, 1)])
+    beliefs = beliefs_of(both)
+    assert beliefs.together[2, 1] > 0.9
+    assert 0.3 < beliefs.together[2, 0] < 0.9
+    assert beliefs.information[1, 2] > 0.5 * beliefs.information[1, 1] > 0.1
+    same = beliefs.same(np.array([30, 0]), np.array([50, 1]))
+    np.testing.assert_allclose(same[1], beliefs.bound[0] * beliefs.bound[1], atol=0.2)
+
+
+def test_one_item_with_many_answers_counts_once():
+    alone = np.eye(2)[[0] + [1] * 5]
+    many = CrowdData(
+        None, {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
+    )
+    one = CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]})
+    gain = component_gain(many, alone, np.full(6, 0.9), COINS)
+    single = component_gain(one, alone[:2], np.full(2, 0.9), COINS)
+    np.testing.assert_allclose(gain, single)
+    nobody = component_gain(CrowdData(np.zeros((6, 1))), alone, np.ones(6), COINS)
+    assert not nobody.any()
 
 
 def test_items_that_left_their_component_loosen_the_others():

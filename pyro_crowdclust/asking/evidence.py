@@ -1,0 +1,61 @@
+"""What answers about pairs say of components, some of whose items belong elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+
+def component_gain(
+    data: CrowdData,
+    components: Float[np.ndarray, "item component"],
+    bound: Float[np.ndarray, " item"],
+    channels: Float[np.ndarray, "worker truth label"],
+) -> Float[np.ndarray, "component component"]:
+    """``G_kl``: what the answers gain, in nats, if components k and l are one cluster.
+
+        sum_ij e_ik e_jl log [b p(L | same) + (1 - b) p(L)] / [b p(L | different) + (1 - b) p(L)]
+
+    with L the answer about i and j, and ``b = b_i b_j`` that both items are in the clusters of
+    their components. An item with many answers is wrong in all of them if it is not: k and l are
+    compared as often as the fewer of the two have items in answers about them, and the sum is taken
+    down to that.
+
+    Parameters
+    ----------
+    data
+        With answers about pairs or pages; without them there is nothing to gain.
+    components
+        e, by the features alone.
+    bound
+        b of every item.
+    channels
+        p(L | different) and p(L | same) of every worker.
+
+    Examples
+    --------
+    >>> said = {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}
+    >>> coins = np.array([[[0.9, 0.1], [0.1, 0.9]]])
+    >>> component_gain(CrowdData(None, said), np.eye(2), np.ones(2), coins).round(2)
+    array([[0. , 2.2],
+           [2.2, 0. ]])
+    """
+    answers = data.as_pairs().answers
+    if answers is None:
+        return np.zeros((components.shape[1],) * 2)
+    left, right = answers.left.numpy(), answers.right.numpy()
+    label = answers.label.numpy().astype(np.int64)
+    both = (bound[left] * bound[right])[:, None]
+    anyhow = np.bincount(label, minlength=2)[label, None] / len(label)
+    said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
+    ratio = np.log(said[:, 1] / said[:, 0])
+    of_left, of_right = components[left], components[right]
+    gain, count = of_left.T @ (ratio[:, None] * of_right), of_left.T @ of_right
+    compared = np.zeros_like(components)
+    np.add.at(compared, left, of_right)
+    np.add.at(compared, right, of_left)
+    items = components.T @ np.minimum(compared, 1.0)
+    gain, count = gain + gain.T, count + count.T
+    return gain * np.minimum(1.0, np.minimum(items, items.T) / np.maximum(count, 1e-12))

@@ -1,0 +1,58 @@
+"""How near components are to each other, and items to them, in units of the spread inside them."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+
+from pyro_crowdclust.distributions.summaries import MixtureSummary
+
+# Components with less weight are empty: they lie where the prior puts them, and are near nobody.
+_EMPTY = 1e-6
+# Distances are ruled by the spread inside components, and by the distance to the nearest other one.
+_FALL = 2.0
+
+
+def standardize(
+    mixture: MixtureSummary, points: Float[np.ndarray, "point column"]
+) -> Float[np.ndarray, "point column"]:
+    """Points in units in which components are on average round and of deviation 1.
+
+    Without covariances, as of discrete components, they stay as they are.
+    """
+    if mixture.covariance is None:
+        return points
+    weights = mixture.weights.double().numpy(force=True)
+    spread = np.tensordot(weights / weights.sum(), mixture.covariance.double().numpy(force=True), 1)
+    if spread.ndim == 1:
+        return points / np.sqrt(spread)
+    return solve_triangular(np.linalg.cholesky(spread), points.T, lower=True).T
+
+
+def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component component"]:
+    """``near_kl propto exp(-2 (d_kl^2 - d_k^2) / h)``, rows that sum to one.
+
+    d are the distances of the means in units of the spread inside components, d_k that to the
+    nearest other component, and h the mean of its square. Empty components are nobody's neighbours.
+
+    Examples
+    --------
+    >>> import torch
+    >>> places = torch.tensor([[0.0], [1.0], [20.0]])
+    >>> near_shares(MixtureSummary(torch.ones(3) / 3, places, None)).round(2)
+    array([[0.  , 1.  , 0.  ],
+           [1.  , 0.  , 0.  ],
+           [0.34, 0.66, 0.  ]])
+    """
+    means = standardize(mixture, mixture.location.double().numpy(force=True))
+    in_use = mixture.weights.double().numpy(force=True) > _EMPTY
+    others = in_use[None, :] & ~np.eye(len(means), dtype=bool)
+    distance = np.where(others, cdist(means, means, "sqeuclidean"), np.inf)
+    nearest = distance.min(1, keepdims=True)
+    scale = np.mean(nearest, where=np.isfinite(nearest) & in_use[:, None])
+    if not scale > 0:
+        return np.where(others, 1.0, 0.0) / np.maximum(others.sum(1, keepdims=True), 1)
+    shares = np.exp(-_FALL * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
+    return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)

@@ -1,0 +1,56 @@
+"""Drawn partitions of components against sums over all links."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import betaln
+
+from pyro_crowdclust.asking.partitions import _FAR, _LINKED, draw_roots
+
+
+def exact_together(gain, near):
+    """p(two components are one cluster), summed over all links and whether each is far."""
+    number = len(gain)
+    total, together = 0.0, np.zeros((number, number))
+    choices = [[(one, False)] for one in range(1)]
+    for one in range(1, number):
+        others = [(other, far) for other in range(one) for far in (False, True)]
+        choices.append([(one, False), *others])
+    for links in itertools.product(*choices):
+        roots, weight = [], 1.0
+        linked = far = 0
+        for one, (other, is_far) in enumerate(links):
+            roots.append(one if other == one else roots[other])
+            if other != one:
+                linked, far = linked + 1, far + is_far
+                weight *= 1 / one if is_far else near[one, other]
+        same = np.equal.outer(roots, roots)
+        alone = number - 1 - linked
+        log_prior = betaln(_LINKED[0] + linked, _LINKED[1] + alone)
+        log_prior += betaln(_FAR[0] + far, _FAR[1] + linked - far)
+        weight *= np.exp(log_prior + np.triu(gain * same, 1).sum())
+        total, together = total + weight, together + weight * same
+    return together / total
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.5])
+def test_draws_are_of_the_posterior(strength):
+    rng = np.random.default_rng(3)
+    gain = strength * rng.normal(size=(5, 5))
+    gain = gain + gain.T
+    near = np.tril(rng.random((5, 5)), -1)
+    near[1:] /= near[1:].sum(1, keepdims=True)
+    roots = draw_roots(gain, near, np.zeros(5, dtype=int), rng, draws=4000, sweeps=25)
+    together = np.stack([(roots == one[:, None]).mean(0) for one in roots.T])
+    np.testing.assert_allclose(together, exact_together(gain, near), atol=0.035)
+
+
+def test_roots_are_the_first_of_their_clusters():
+    rng = np.random.default_rng(0)
+    near = np.tril(np.ones((6, 6)), -1) / np.maximum(np.arange(6), 1)[:, None]
+    roots = draw_roots(np.zeros((6, 6)), near, np.arange(6), rng, draws=50)
+    assert (roots <= np.arange(6)).all()
+    assert (np.take_along_axis(roots, roots, 1) == roots).all()

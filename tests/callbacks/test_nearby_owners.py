@@ -1,0 +1,82 @@
+"""A prior of ownership that knows distances: answers "same" are heard sooner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import NearbyOwners, OwnershipMoves
+from pyro_crowdclust.distributions.summaries import MixtureSummary
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
+from pyro_crowdclust.mixture.nearness import near_shares, standardize
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.training import Stopping
+
+# Twenty heaps, of which each four in a row lie together and are one class.
+HEAPS = np.arange(200) % 20
+RNG = np.random.default_rng(0)
+CENTRES = 40.0 * RNG.normal(size=(5, 3))[np.arange(20) // 4] + 8.0 * RNG.normal(size=(20, 3))
+FEATURES = CENTRES[HEAPS] + 0.5 * RNG.normal(size=(200, 3))
+FEATURES = FEATURES / FEATURES.std()
+
+
+def fitted(callbacks):
+    """A fit to the truth about neighbours: 15 answers "same", and 4 "different"."""
+    table = pd.DataFrame({"left": range(19), "right": range(1, 20), "worker": "ann"})
+    table["label"] = (table["left"] // 4 == table["right"] // 4).astype(int)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(20),
+        GaussianComponents(20, 3, concentration=0.05, scale=0.01, degrees=5.0),
+        Identity(),
+        TwoCoin(1, (9.0, 1.0), (9.0, 1.0)),
+        ownership=Ownership(20, own=0.3),
+    )
+    return fit(
+        model,
+        MessagePassingGuide(model),
+        CrowdData(FEATURES, table),
+        batch_size=None,
+        step_size=1.0,
+        epochs=30,
+        stopping=Stopping(1e-4, 3),
+        callbacks=callbacks,
+        dtype=torch.float64,
+        progress=False,
+    )
+
+
+def test_one_answer_joins_neighbours():
+    without, result = (
+        fitted(callbacks) for callbacks in ([OwnershipMoves()], [NearbyOwners(), OwnershipMoves()])
+    )
+    before, found = (clustering_accuracy(HEAPS // 4, one.assignments) for one in (without, result))
+    assert found > before + 0.2
+    prior = result.model.ownership.prior.natural_parameters.exp()
+    torch.testing.assert_close(prior.sum(1), torch.ones(20, dtype=torch.float64))
+    torch.testing.assert_close(prior.diagonal(), torch.full((20,), 0.3, dtype=torch.float64))
+
+
+def test_distances_are_in_units_of_the_spread_and_leave_out_empty_components():
+    places = torch.tensor([[0.0, 0.0], [0.0, 3.0], [1.0, 0.0], [0.0, 0.1]], dtype=torch.float64)
+    weights = torch.tensor([0.4, 0.3, 0.3, 0.0], dtype=torch.float64)
+    spread = torch.diag(torch.tensor([0.01, 100.0], dtype=torch.float64)).expand(4, 2, 2)
+    mixture = MixtureSummary(weights, places, spread)
+    near = near_shares(mixture)
+    assert near[0, 1] > 0.9
+    assert near[:, 3].tolist() == [0.0] * 4
+    np.testing.assert_allclose(near.sum(1), 1.0)
+    diagonal = MixtureSummary(weights, places, spread.diagonal(dim1=1, dim2=2))
+    np.testing.assert_allclose(near_shares(diagonal), near)
+    np.testing.assert_allclose(standardize(mixture, places.numpy())[1], [0.0, 0.3])
+
+
+def test_a_prior_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"far is 1.0, but must be in \(0, 1\)"):
+        NearbyOwners(far=1.0)
