@@ -246,7 +246,8 @@ def test_draws_of_mixed_rows_have_the_names_of_their_columns():
         "weight": rng.normal(size=40),
         "visits": rng.poisson(4, 40),
     })  # fmt: skip
-    result = mixture_for(CrowdData(table), num_clusters=2).fit(epochs=2, progress=False)
+    data = CrowdData(table, kinds={"visits": "count"})
+    result = mixture_for(data, num_clusters=2).fit(epochs=2, progress=False)
     drawn = result.to_arviz(10)["posterior"]
     assert {dim: own.values.tolist() for dim, own in drawn.coords.items() if "dim" in dim} == {
         **dict.fromkeys(("dim_0", "dim_other_0"), ["height", "weight"]),
