@@ -51,7 +51,7 @@ _NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
 # Before anything is known workers are right of four pairs in five; what that can say of a pair.
 _COMMON, _SURE = math.log(4.0), math.log(19.0)
 # The prior of the workers is learned as if so many stood for the prior that was given.
-_PSEUDO_WORKERS = 2.0
+_PSEUDO_WORKERS = 8.0
 # Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
 _LEARN_EVERY = 5
 # No drawn rate is 0 to rounding.
