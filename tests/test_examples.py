@@ -78,8 +78,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "benchmarks/any_table.py": (
         [
-            *("--tables", "iris", "wine", "--crowds", "pairs", "--seeds", "1"),
-            *("--items", "30"),
+            *("--tables", "iris", "two", "--crowds", "pairs", "--seeds", "1"),
+            *("--items", "24"),
         ],
         {
             *("share_at_or_above_best", "mean_gap", "worst_gap", "share_not_below_without_answers"),
@@ -187,7 +187,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"allsports"},
     ),
     "benchmarks/calibration.py": (
-        ["--datasets", "2", "--rows", "pairs", "sorted_pages"],
+        ["--datasets", "1", "--rows", "pairs", "sorted_pages"],
         {"pairs", "sorted_pages", "worst_coverage", "worst_wrong_above_99"},
     ),
     "benchmarks/combinations.py": (
