@@ -272,7 +272,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/step.py": (
-        ["--steps", "3", "--items", "2000"],
+        ["--steps", "2", "--items", "600"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
             *("ratio_1_thread", "ratio_2_threads"),

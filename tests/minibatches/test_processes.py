@@ -39,7 +39,15 @@ def two_processes(tmp_path_factory) -> tuple[Path, int, str]:
     run("message passing", epochs=2, checkpoint=folder / "one process.safetensors")
     torch.set_default_dtype(before)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", str(ROOT / "tests" / "ranks_fit.py"), str(folder)]
+    # The other process is to notice by itself that one has died, before it is ended.
+    command += [
+        "--monitor-interval",
+        "2",
+        "--nproc-per-node",
+        "2",
+        str(ROOT / "tests" / "ranks_fit.py"),
+        str(folder),
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     job = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
