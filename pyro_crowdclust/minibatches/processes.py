@@ -111,6 +111,13 @@ class Ranks:
                 gradient.copy_(part.view_as(gradient))
         return mean
 
+    def leave(self) -> None:
+        """Let go of the group, whose threads end with the last reference to it.
+
+        A thread that outlives the interpreter aborts the process when it frees a tensor.
+        """
+        self._group = None
+
     def _sum(self, tensor: Tensor) -> None:
         with _hearing():
             torch.distributed.all_reduce(tensor, group=self._group)
@@ -152,7 +159,9 @@ def joined_ranks(timeout: timedelta = ANSWERS_WITHIN) -> Iterator[Ranks]:
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     torch.distributed.init_process_group(backend, timeout=timeout)
+    ranks = Ranks(torch.distributed.group.WORLD)
     try:
-        yield Ranks(torch.distributed.group.WORLD)
+        yield ranks
     finally:
         torch.distributed.destroy_process_group()
+        ranks.leave()

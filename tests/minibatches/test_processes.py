@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -14,7 +15,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch
+from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch, joined_ranks
 from pyro_crowdclust.supervision import HiddenMarkovField
 from pyro_crowdclust.training import Checkpoint
 
@@ -75,6 +76,26 @@ def test_two_processes_go_on_from_the_checkpoint_of_one(two_processes):
     folder, _, said = two_processes
     assert (folder / "resumed 0.pt").exists(), said
     assert_same(torch.load(folder / "resumed 0.pt"), values(run("message passing")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_no_thread_of_the_group_outlives_it(monkeypatch):
+    with socket.socket() as any_port:
+        any_port.bind(("localhost", 0))
+        port = any_port.getsockname()[1]
+    names = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    for name, value in zip(names, ("one", "0", "1", "localhost", str(port)), strict=True):
+        monkeypatch.setenv(name, value)
+    with joined_ranks() as ranks:
+        torch.distributed.all_reduce(torch.ones(3))
+        assert _gloo_threads()
+    assert not _gloo_threads()
+    assert (ranks.rank, ranks.count) == (0, 1)
+
+
+def _gloo_threads() -> list[str]:
+    names = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
 
 
 def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
