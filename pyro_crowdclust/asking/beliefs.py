@@ -21,6 +21,7 @@ from pyro_crowdclust.asking.information import entropy, mutual_information
 from pyro_crowdclust.asking.partitions import draw_roots
 from pyro_crowdclust.mixture.nearness import near_shares, standardize
 from pyro_crowdclust.protocols import FittedModel, SupportsMixture
+from pyro_crowdclust.results.coordinates import component_coordinates
 
 # Pseudo-counts of items that are bound to their component, and that are not.
 _BOUND = (9.0, 1.0)
@@ -99,8 +100,9 @@ class Beliefs:
             return cls(*known, none, unbound, nothing, nothing, untold)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
-        order = _order(alone, after, _owners(result, alone.shape[1]))
-        owners = _owners(result, alone.shape[1])[order]
+        owners = _owners(result, alone.shape[1])
+        order = _order(alone, after, owners)
+        owners = owners[order]
         alone, after = alone[:, order], after[:, order]
         weight = heard[:, None]
         stayed = (after @ _together(owners) * alone).sum(1, keepdims=True)
@@ -232,14 +234,12 @@ def _depth(
 ) -> Float[np.ndarray, " item"]:
     """From 1/2 for the item next to the mean of its component to -1/2 for the outermost."""
     depth = np.zeros(len(alone))
-    if not isinstance(result.guide, SupportsMixture):
+    on_disk = not isinstance(result.data.features, torch.Tensor | np.ndarray)
+    if not isinstance(result.guide, SupportsMixture) or (result.latent_means is None and on_disk):
         return depth
     mixture = result.guide.mixture()
-    points = result.data.features if result.latent_means is None else result.latent_means
     means = mixture.location.double().numpy(force=True)[order]
-    if not isinstance(points, torch.Tensor | np.ndarray):  # on disk
-        return depth
-    points = np.asarray(points, dtype=np.float64).reshape(len(alone), -1)
+    points = component_coordinates(result).astype(np.float64)
     if points.shape[1] != means.shape[1]:
         return depth
     points, means = standardize(mixture, points), standardize(mixture, means)

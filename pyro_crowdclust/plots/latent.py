@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.plots.partition import plot_partition
 from pyro_crowdclust.plots.style import as_array, new_figure
-from pyro_crowdclust.protocols import FittedModel, part_of
-from pyro_crowdclust.starts.principal_components import without_gaps
+from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.results.coordinates import component_coordinates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -98,24 +96,12 @@ def _matched(clusters: np.ndarray, classes: np.ndarray) -> tuple[list, list]:
     return table.index[rows[order]].tolist(), table.columns[columns[order]].tolist()
 
 
-def _features(fitted: FittedModel) -> Float[np.ndarray, "item feature"]:
-    """Features in the units in which the fit saw them, medians in their gaps."""
-    features = as_array(fitted.data.features).reshape(fitted.data.num_items, -1)
-    emission = part_of(fitted.model, "emission", Emission)
-    if emission is not None and emission.observes_latent:
-        points = emission.latent(torch.from_numpy(features.astype(np.float64)))
-        return without_gaps(points).numpy(force=True)
-    return features
-
-
 def _plane(
     fitted: FittedModel, projection: Projection | None, shown: np.ndarray
 ) -> tuple[Float[np.ndarray, "shown 2"], tuple[str, str]]:
     """Two coordinates of the items to show, and their names."""
-    values, kind = fitted.latent_means, "latent dimension"
-    if values is None:
-        kind = "feature"
-        values = _features(fitted)
+    kind = "feature" if fitted.latent_means is None else "latent dimension"
+    values = component_coordinates(fitted)
     if values.shape[1] < 2:
         raise ValueError(f"there is but one {kind} to show, and a plane needs two")
     if projection is not None:

@@ -14,7 +14,13 @@ from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.crowd import Asked, Crowd
 from pyro_crowdclust.asking.evidence import component_gain
+from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs
+
+from ..crowds import quiet_fit
 
 
 def result_of(sizes, after=None, owners=None):
@@ -32,6 +38,7 @@ def result_of(sizes, after=None, owners=None):
         cluster_order=None,
         model=None,
         guide=None,
+        latent_means=None,
     )
 
 
@@ -164,3 +171,18 @@ def test_who_was_asked_what_is_remembered():
     assert heard[list(both)] == pytest.approx(0.9)
     nobody = sorted(set(range(12)) - set(table[["left", "right"]].to_numpy().ravel()))
     assert not heard[nobody].any()
+
+
+def test_units_of_features_are_of_no_account():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40, 2)) + 6.0 * (np.arange(40) % 2)[:, None]
+    bound = []
+    for units in ([1.0, 1.0], [1000.0, 0.1]):
+        rows = features * np.array(units) + np.array(units)
+        data = CrowdData(rows)
+        emission = Standardized(torch.tensor(rows.mean(0)), torch.tensor(rows.std(0)))
+        model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), emission)
+        result = quiet_fit(model, MessagePassingGuide(model), data, epochs=5, batch_size=None)
+        bound.append(beliefs_of(result).bound)
+    np.testing.assert_allclose(*bound)
+    assert np.ptp(bound[0]) > 0.1

@@ -1,0 +1,25 @@
+"""Where the items of a fit lie, in the coordinates that its components are on."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.protocols import FittedModel, part_of
+from pyro_crowdclust.starts.principal_components import without_gaps
+
+
+def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:
+    """x of all training items: latent means, or features as the emission hands them on.
+
+    Gaps hold the median of their column.
+    """
+    if fitted.latent_means is not None:
+        return fitted.latent_means
+    features = fitted.data.rows(torch.arange(fitted.data.num_items)).flatten(1).double()
+    emission = part_of(fitted.model, "emission", Emission)
+    if emission is not None and emission.observes_latent:
+        features = emission.latent(features)
+    return without_gaps(features).numpy(force=True)
