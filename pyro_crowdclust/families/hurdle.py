@@ -47,8 +47,7 @@ class HurdleNormal(ProductFamily):
     def observation_statistics(self, observation: Float[Tensor, "*batch observation"]) -> Tensor:
         number, at_atom = observation.chunk(2, -1)
         normal, coin = self.families
-        beside = (1 - at_atom).repeat(*[1] * (at_atom.dim() - 1), 4)
-        of_number = normal.observation_statistics(number) * beside
+        of_number = normal.observation_statistics(number) * torch.cat([1 - at_atom] * 4, -1)
         return torch.cat([of_number, coin.observation_statistics(at_atom)], -1)
 
     @property
@@ -77,6 +76,3 @@ class HurdleNormal(ProductFamily):
         drawn = super().sample_observation(statistics)
         number, at_atom = drawn.chunk(2, -1)
         return torch.cat([number * (1 - at_atom), at_atom], -1)
-
-
-__all__ = ["HurdleNormal"]

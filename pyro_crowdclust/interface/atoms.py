@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.coordinates import is_real
+from pyro_crowdclust.interface.coordinates import is_real, sample_of
 from pyro_crowdclust.transforms import WithAtoms
 
 # A number is an atom if at least so many items have it ...
@@ -26,8 +26,8 @@ MOST_COLUMNS = 50
 def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     """The number of every real column that many items have and few have a number near to; or NaN.
 
-    Features on disk, and more than ``MOST_COLUMNS``, are taken as they are. A column of two numbers
-    is one of kinds, and has no atom.
+    They are looked for among some thousand items. Features on disk, and more than ``MOST_COLUMNS``,
+    are taken as they are. A column of two numbers is one of kinds, and has no atom.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     atoms = np.full(len(real), np.nan)
     is_small = len(real) <= MOST_COLUMNS and not isinstance(data.features, StoredFeatures)
     if is_small and data.features is not None:
-        columns = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+        columns = sample_of(data).numpy()
         for place in np.flatnonzero(real):
             atoms[place] = _atom(columns[:, place])
     return torch.from_numpy(atoms)
@@ -54,9 +54,10 @@ def _atom(column: Float[np.ndarray, " item"]) -> float:
     return float(values[counts.argmax()]) if is_atom else np.nan
 
 
-def beside_atoms(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
+def beside_atoms(
+    inner: Callable[[CrowdData], Identity], atoms: Float[Tensor, " feature"], data: CrowdData
+) -> Identity:
     """Coordinates of the numbers beside the atoms, and which items are at them."""
-    atoms = atoms_of(data)
     if bool(atoms.isnan().all()):
         return inner(data)
     columns = np.asarray(data.features, dtype=np.float64).copy()

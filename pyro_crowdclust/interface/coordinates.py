@@ -18,7 +18,7 @@ from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.transforms import PowerTransformed, Projected, Selected
 
-# Powers and directions are measured on at most this many items, scales on all.
+# Atoms, powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
 # Scales of features are measured on this many rows at a time.
 _ROWS = 4096
@@ -33,7 +33,7 @@ def standardized(data: CrowdData) -> Standardized:
 
 def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
     """Coordinates without real features that are the same for all items, which tell nothing."""
-    sample = _sample(data).numpy()
+    sample = sample_of(data).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
         spread = np.nanmax(sample, axis=0) - np.nanmin(sample, axis=0)
@@ -46,7 +46,7 @@ def in_common_units(data: CrowdData) -> Standardized:
     """All features in the same units, as pixels and words are: more spread counts more."""
     location, scale = location_and_scale(data, is_real(data))
     # Features that never vary were given a scale of 1.
-    varies = _sample(data).std(0) > 0
+    varies = sample_of(data).std(0) > 0
     common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
     return Standardized(location, common.expand_as(scale).clone())
 
@@ -56,7 +56,7 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
 
     (Yeo and Johnson 2000.) Other features keep their values, and missing ones do not count.
     """
-    sample, real = _sample(data), is_real(data)
+    sample, real = sample_of(data), is_real(data)
     # The transform bends at one unit from the origin. It is to bend most of the numbers, and not to
     # depend on where the feature has its zero.
     origin, median = torch.from_numpy(np.nanquantile(sample.numpy(), [0.05, 0.5], axis=0))
@@ -83,7 +83,7 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
 
 def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projected:
     """The first principal directions of features in other coordinates."""
-    points = inner.latent(_sample(data))
+    points = inner.latent(sample_of(data))
     mean = points.mean(0)
     _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
     variances = deviations.square() / max(len(points) - 1, 1)
@@ -101,7 +101,8 @@ def is_real(data: CrowdData) -> Bool[Tensor, " feature"]:
     return torch.tensor([kind == "real" for kind in data.columns.kinds])
 
 
-def _sample(data: CrowdData) -> Float[Tensor, "item feature"]:
+def sample_of(data: CrowdData) -> Float[Tensor, "item feature"]:
+    """Rows at random, at most so many that measuring them takes no time."""
     rows = random_items(data, _SAMPLE, torch.Generator().manual_seed(0))
     return data.rows(rows).flatten(1).double()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
@@ -46,6 +48,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.transforms import WithAtoms
 
 # Full covariances of more features than this have more numbers than tables have items.
 MOST_FULL = MOST_COLUMNS
@@ -59,12 +62,10 @@ MINIBATCHES: dict[str, Any] = {
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 INDEPENDENT = "independent columns"
-# Coordinates, by what they are in words; numbers that are repeated are told apart.
+# What makes coordinates of data, and coordinates by what they are in words.
+Place = Callable[[CrowdData], Identity]
 STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_transformed)
-PLACES: dict[str, Callable[[CrowdData], Identity]] = {
-    "columns": partial(beside_atoms, STANDARDIZED),
-    "powers": partial(beside_atoms, POWERS),
-}
+PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
 
 
 def full(num_components: int, dim: int) -> GaussianComponents:
@@ -111,7 +112,7 @@ class Form:
 
     features: str
     kind: str
-    emission: Callable[[CrowdData], Identity]
+    emission: Place
     make: Callable[[CrowdData, int, Identity], Recipe]
     of_features: bool = True
 
@@ -161,7 +162,8 @@ def mixture_recipe(
     if data.has_answers:
         options["callbacks"].append(OwnershipMoves() if owns else MergeMoves())
     options["initialize"] = TrustingStart()
-    return Recipe(model, MessagePassingGuide(model), unrounded(data), options)
+    atoms = emission.atoms if isinstance(emission, WithAtoms) else None
+    return Recipe(model, MessagePassingGuide(model), unrounded(data, atoms), options)
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
@@ -209,38 +211,45 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
 
     Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
     """
+    atoms = atoms_of(data)
+    places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
     if data.has_gaps or not bool(is_real(data).all()):
-        return _on_columns(data)
+        return _on_columns(data, places, atoms)
     regressed = data.answers is not None and not is_supervised(data)
-    return _mixtures(data) + (_regressions(data) if regressed else ())
+    forms = _mixtures(data, places, atoms)
+    return forms + (_regressions(data, places) if regressed else ())
 
 
-def _on_columns(data: CrowdData) -> tuple[Form, ...]:
+def _on_columns(
+    data: CrowdData, places: Mapping[str, Place], atoms: Float[Tensor, " feature"]
+) -> tuple[Form, ...]:
     """Components on the columns themselves."""
     of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
     real = is_real(data)
     if not bool(real.any()):
-        return (Form("columns", INDEPENDENT, PLACES["columns"], of_diagonal),)
+        return (Form("columns", INDEPENDENT, places["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
     # Columns with atoms have no covariances.
-    if 1 < int((real & atoms_of(data).isnan()).sum()) <= MOST_FULL:
+    if 1 < int((real & atoms.isnan()).sum()) <= MOST_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     return tuple(
         Form(place, kind, emission, make)
-        for place, emission in PLACES.items()
+        for place, emission in places.items()
         for kind, make in kinds.items()
     )
 
 
-def _mixtures(data: CrowdData) -> tuple[Form, ...]:
+def _mixtures(
+    data: CrowdData, places: Mapping[str, Place], atoms: Float[Tensor, " feature"]
+) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
     of_full = partial(mixture_recipe, full)
     if dim <= MOST_FULL:
-        forms = [*_on_columns(data)]
+        forms = [*_on_columns(data, places, atoms)]
         # An atom has no density, and the ELBO of one could not be compared.
-        if dim > 12 and bool(atoms_of(data).isnan().all()):
-            places = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
-            for name, place in places.items():
+        if dim > 12 and bool(atoms.isnan().all()):
+            directed = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
+            for name, place in directed.items():
                 forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
         return tuple(forms)
     forms = []
@@ -253,9 +262,8 @@ def _mixtures(data: CrowdData) -> tuple[Form, ...]:
     return tuple(forms)
 
 
-def _regressions(data: CrowdData) -> tuple[Form, ...]:
+def _regressions(data: CrowdData, places: Mapping[str, Place]) -> tuple[Form, ...]:
     dim = int(np.prod(feature_shape(data)))
-    places = PLACES
     if dim > MOST_FULL:
         number = min(40, dim - 1, data.num_items - 1)
         inner = partial(_directions, in_common_units, number)
@@ -266,5 +274,5 @@ def _regressions(data: CrowdData) -> tuple[Form, ...]:
     )
 
 
-def _directions(inner: Callable[[CrowdData], Identity], number: int, data: CrowdData) -> Identity:
+def _directions(inner: Place, number: int, data: CrowdData) -> Identity:
     return projected(data, inner(data), number)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
-from pyro_crowdclust.interface.atoms import atoms_of
-from pyro_crowdclust.interface.coordinates import is_real
+from pyro_crowdclust.interface.coordinates import is_real, sample_of
 
 # Steps below this share of a column's deviation do no harm.
 _FINE = 1e-3
 
 
-def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
+def unrounded(
+    data: CrowdData, atoms: Float[Tensor, " feature"] | None = None, seed: int = 0
+) -> CrowdData:
     """The data with real numbers drawn from ``[x - r / 2, x + r / 2]``, r the step of the column.
 
     The step is the least difference between two values of the column. Where many items have the
@@ -21,8 +24,8 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
     ELBO, grow without bound, whatever that says of clusters. Drawn so, no density is wider than
     what was measured, and the ELBO is one of numbers that were not rounded.
 
-    Columns of steps far below their deviation stay as they are, and so do atoms, which components
-    have a mass for (``atoms_of``), and features on disk.
+    Columns of steps far below their deviation stay as they are, and so do features on disk, and
+    ``atoms``, a number of every feature that components have a mass for (or NaN).
 
     Examples
     --------
@@ -35,13 +38,20 @@ def unrounded(data: CrowdData, seed: int = 0) -> CrowdData:
         return data
     features = np.asarray(data.features, dtype=np.float64)
     columns = features.reshape(len(features), -1)
-    steps = np.array([_step(column[~np.isnan(column)]) for column in columns.T])
-    steps[~is_real(data).numpy()] = 0
+    steps = steps_of(data)
     if not (steps > 0).any():
         return data
     noise = np.random.default_rng(seed).uniform(-0.5, 0.5, columns.shape) * steps
-    noise[columns == atoms_of(data).numpy()] = 0
+    if atoms is not None:
+        noise[columns == atoms.numpy()] = 0
     return data.with_parts(features=features + noise.reshape(features.shape))
+
+
+def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
+    """The step of every real column, among some thousand items; 0 where it does not matter."""
+    columns = sample_of(data).numpy().T
+    steps = np.array([_step(column[~np.isnan(column)]) for column in columns])
+    return np.where(is_real(data).numpy(), steps, 0.0)
 
 
 def has_fine(data: CrowdData) -> bool:

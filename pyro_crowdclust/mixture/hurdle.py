@@ -47,6 +47,3 @@ class HurdleGaussianComponents(MixedComponents):
             num_clusters, dim, concentration=concentration, scale=scale, degrees=degrees
         )
         super().__init__([numbers, BernoulliComponents(num_clusters, dim)])
-
-
-__all__ = ["HurdleGaussianComponents"]

@@ -13,8 +13,9 @@ from pyro_crowdclust.interface.atoms import atoms_of
 from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import HurdleGaussianComponents
+from pyro_crowdclust.results import class_probabilities
 
-from .small_choices import answered, small
+from .small_choices import answered, known_part, small
 
 
 def often_zero(num_items: int = 150) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +50,8 @@ def test_a_number_that_few_have_beside_it_is_an_atom():
 
 def test_atoms_are_not_spread_with_rounded_numbers():
     features, _ = often_zero()
-    spread = unrounded(CrowdData(features.round(2))).features
+    rounded = CrowdData(features.round(2))
+    spread = unrounded(rounded, atoms_of(rounded)).features
     assert ((spread == 0) == (features.round(2) == 0)).all()
     assert (spread != features.round(2)).any()
 
@@ -84,3 +86,11 @@ def test_atoms_stand_beside_columns_of_other_kinds():
     axes = result.to_arviz(5, log_likelihood=False)["posterior"].coords
     assert axes["dim_1_1"].values.tolist() == ["rent = 0", "fuel = 0", "gifts = 0"]
     assert torch.equal(torch.tensor(result.predict(table)), torch.tensor(result.assignments))
+
+
+def test_atoms_with_known_labels_in_minibatches():
+    features, kinds = often_zero(120)
+    choice = small(CrowdData(features, **known_part(kinds)), 3, forms=1)
+    result = choice.fit(num_starts=1, batch_size=32, epochs=10, progress=False)
+    assert isinstance(result.model.components, HurdleGaussianComponents)
+    assert (class_probabilities(result).argmax(1) == kinds).mean() > 0.95
