@@ -5,7 +5,8 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
-from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PartitionPrior, PitmanYor
+from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
@@ -16,6 +17,7 @@ __all__ = [
     "AskedPartition",
     "Choices",
     "FewClusters",
+    "Heard",
     "ManySmall",
     "Memberships",
     "PartitionPrior",

@@ -8,7 +8,6 @@ answers lead to, or, of few clusters, their number.
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -18,45 +17,13 @@ from torch.autograd.functional import hessian, jacobian
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
+from pyro_crowdclust.partitions.protocols import Start, StartingWorkers
+from pyro_crowdclust.partitions.settling import annealed, settled
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
 # So many more clusters than have items are thought of.
 _MORE = 30
-
-
-class PartitionPrior(Protocol):
-    """The verbs of a prior of partitions."""
-
-    closure: float
-
-    def log_join(self, num_items: int) -> list[float]:
-        """Log weight of joining a cluster of 0, 1, ..., num_items others."""
-
-    def log_alone(self, num_clusters: int) -> float:
-        """Log weight of being alone beside so many clusters."""
-
-    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
-        """A step towards the prior that suits clusters and the choices that led to them."""
-
-    def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
-        """``log p(z)``, perhaps up to a constant."""
-
-
-class StartedPrior(PartitionPrior, Protocol):
-    """A prior that says where to begin; under ``FewClusters`` chains are annealed instead."""
-
-    def first_partitions(
-        self,
-        shares: Float[Tensor, " pair"],
-        same: float,
-        pairs: AskedPairs,
-        generator: torch.Generator,
-    ) -> list[Int[Tensor, " item"]]:
-        """Where to begin, given shares of "same" and how many of the asked pairs are it.
-
-        Of several the one with the best bound is taken, after some sweeps.
-        """
 
 
 @described
@@ -127,15 +94,12 @@ class PitmanYor(nn.Module):
         self.discount.copy_(start[0].sigmoid())
         self.concentration.copy_(start[1].exp())
 
-    def first_partitions(
-        self,
-        shares: Float[Tensor, " pair"],
-        same: float,
-        pairs: AskedPairs,
-        generator: torch.Generator,
-    ) -> list[Int[Tensor, " item"]]:
-        """Those of the spectrum of the shares."""
-        return spectral_partitions(shares, pairs, generator)
+    def start(
+        self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
+    ) -> Start:
+        """The best partition by the spectrum of the shares of "same"."""
+        candidates = spectral_partitions(workers.shares, pairs, generator)
+        return settled(self, candidates, workers, pairs)
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
@@ -188,6 +152,14 @@ class FewClusters(nn.Module):
             )
         self.concentration = concentration
         self.register_buffer("number", torch.tensor(number))
+
+    def start(
+        self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
+    ) -> Start:
+        """The best of annealed chains, with its number of clusters."""
+        start, number = annealed(self.concentration, workers, pairs, generator)
+        self.number.fill_(number)
+        return start
 
     def log_join(self, num_items: int) -> list[float]:
         """``log(n + a)``."""
@@ -294,16 +266,13 @@ class ManySmall(nn.Module):
         return odds / (1 + odds.sum(1, keepdim=True))
 
     @torch.no_grad()
-    def first_partitions(
-        self,
-        shares: Float[Tensor, " pair"],
-        same: float,
-        pairs: AskedPairs,
-        generator: torch.Generator,
-    ) -> list[Int[Tensor, " item"]]:
-        """Everybody alone, with the odds of an asked pair."""
+    def start(
+        self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
+    ) -> Start:
+        """From everybody alone, with the odds of an asked pair."""
+        same = workers.same
         self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)
-        return [torch.arange(pairs.num_items)]
+        return settled(self, [torch.arange(pairs.num_items)], workers, pairs)
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """Besag's pseudo-likelihood of the partition, ``sum_i log p(z_i | rest)``."""

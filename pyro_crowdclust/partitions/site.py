@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
-from pyro_crowdclust.partitions.priors import PartitionPrior
+from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import sweep
 
 # Sweeps from items that are all alone to a draw from the prior.

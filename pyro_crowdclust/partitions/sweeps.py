@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
-from pyro_crowdclust.partitions.priors import PartitionPrior
+from pyro_crowdclust.partitions.protocols import PartitionPrior
 
 
 def sweep(

@@ -17,6 +17,13 @@ TRUTH = np.arange(40) % 2
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch):
+    """The priors of these crowds are told apart by few sweeps."""
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
+
+
 def answers() -> pd.DataFrame:
     frame = simulate_pairs(TRUTH, **RATES, pairs_per_worker=300, seed=0)
     return frame.assign(**{end: "i" + frame[end].astype(str) for end in ("left", "right")})
@@ -28,7 +35,7 @@ def accuracy(found: pd.Series) -> float:
 
 
 def test_cluster_finds_clusters_and_chooses_the_prior():
-    result = cluster(None, pairs=answers(), epochs=30, progress=False)
+    result = cluster(None, pairs=answers(), epochs=10, progress=False)
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) == 1
     assert result.chosen.winner in ("few clusters", "clusters of all sizes")
     assert result.chosen.held_out > result.chosen.chance
@@ -36,19 +43,20 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
     assert "more are needed" not in result.chosen.reason
 
 
-def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
+def test_few_answers_are_enough_and_too_few_are_named():
     """Eight answers an item, right of 85 %, each about another pair; and three."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 2)
     truth, rates = np.arange(60) % 4, [0.85] * 3
     some = simulate_pairs(truth, rates, rates, pairs_per_worker=160, seed=0)
-    assert adjusted_rand_index(truth, cluster(None, pairs=some, progress=False).assignments) > 0.7
+    found = cluster(None, pairs=some, epochs=40, progress=False)
+    assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
     result = cluster(None, pairs=few, item_ids=ids, epochs=10, progress=False)
     assert "more are needed" in result.chosen.reason
 
 
-def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
+def test_parts_held_out_are_disjoint_and_as_many_as_it_takes(monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 5)
     for number, most in ((100, 5), (1000, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
         parts = AnswersAlone(CrowdData(None, pairs))._parts(torch.Generator().manual_seed(0))
@@ -58,11 +66,10 @@ def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
         assert int(heard.sum()) == most * number // 10
 
 
-def test_an_update_ends_where_a_fresh_fit_ends(monkeypatch):
+def test_an_update_ends_where_a_fresh_fit_ends():
     """Also where few answers had no clusters in them, and others are chosen with all."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._HELD_OUT", 50)
     every = answers()
-    options = {"epochs": 30, "progress": False}
+    options = {"epochs": 8, "progress": False}
     first = cluster(
         None, pairs=every[::10], item_ids=np.unique(every[["left", "right"]]), **options
     )
@@ -83,7 +90,7 @@ def test_an_update_ends_where_a_fresh_fit_ends(monkeypatch):
 
 
 def test_estimator_takes_no_features():
-    clusterer = CrowdClusterer(n_init=1, max_iter=30, random_state=0).fit(None, pairs=answers())
+    clusterer = CrowdClusterer(n_init=1, max_iter=10, random_state=0).fit(None, pairs=answers())
     ids = clusterer.result_.data.item_ids
     assert accuracy(pd.Series(clusterer.labels_, ids)) == 1
     assert clusterer.n_clusters_in_use_ == len(clusterer.clusters_)
@@ -94,7 +101,7 @@ def test_placements_count_by_their_pairs():
     pages = simulate_placements(
         TRUTH, accuracy=[0.95] * 4, pages_per_worker=4, page_size=10, seed=0
     )
-    result = cluster(None, placements=pages, epochs=30, progress=False)
+    result = cluster(None, placements=pages, epochs=10, progress=False)
     truth = TRUTH[result.data.item_ids.to_numpy()]
     assert clustering_accuracy(truth, result.assignments) > 0.9
 
@@ -102,7 +109,7 @@ def test_placements_count_by_their_pairs():
 def test_command_line(tmp_path, capsys):
     answers().to_csv(tmp_path / "answers.csv", index=False)
     words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
-    assert main(["fit", *words, "--starts", "1", "--epochs", "30"]) == 0
+    assert main(["fit", *words, "--starts", "1", "--epochs", "10"]) == 0
     assert "answers held out are likeliest under" in capsys.readouterr().out
     items = pd.read_csv(tmp_path / "fit/items.csv", index_col="item")
     assert accuracy(items["cluster"]) == 1

@@ -1,0 +1,117 @@
+"""What answers about pairs say by q of the workers and of how pairs look, and how q learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.models.answered_partition import AnsweredPartition, asked_pairs
+from pyro_crowdclust.partitions import Heard
+
+# Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
+_FIRST_ROUNDS = 30
+# Before anything is known workers are right of four pairs in five; what that can say of a pair.
+_COMMON, _SURE = math.log(4.0), math.log(19.0)
+
+
+class PairEvidence:
+    """Answers, and the posteriors by which they are heard.
+
+    Parameters
+    ----------
+    model
+        The model of the answers.
+    posteriors
+        q of its sites, by name.
+    batch
+        The answers.
+    """
+
+    def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
+        self.model, self.posteriors, self.batch = model, posteriors, batch
+        self.pairs = asked_pairs(batch)
+
+    def means(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """E[t] of the looks, and of the workers' sites."""
+        means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
+        return means.pop("looks"), means
+
+    def said(self, rates: Mapping[str, Tensor]) -> Float[Tensor, "pair look"]:
+        """``log p(answers | y)`` of every pair, by statistics of the workers' sites."""
+        batch = self.batch
+        return self.pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
+
+    def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
+        """``log p(answers | different)`` and ``log p(answers | same)`` of every pair."""
+        rows, rates = self.means()
+        said = self.said(rates)
+        different, same = (torch.logsumexp(said + row, 1) for row in rows)
+        return different, same
+
+    def counts(
+        self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Expected counts of every site of the workers: the answers are linear in all of them."""
+        batch = self.batch
+        sites = {name: rate.detach().requires_grad_() for name, rate in rates.items()}
+        with torch.enable_grad():
+            answer = self.model.answer(looks[self.pairs.pair], sites, batch.worker)
+            log_likelihood = (batch.pair_weight * answer.log_prob(batch.label)).sum()
+            counts = torch.autograd.grad(log_likelihood, list(sites.values()))
+        return dict(zip(sites, counts, strict=True))
+
+    def move_workers(self, looks: Float[Tensor, "pair look"]) -> None:
+        """Give the workers the posteriors of pairs that have these looks."""
+        for name, count in self.counts(looks, self.means()[1]).items():
+            prior = self.model.priors()[name].natural_parameters
+            self.posteriors[name].set_natural_parameters(prior + count)
+
+
+class FirstWorkers(PairEvidence):
+    """Workers by Dawid and Skene's algorithm on pairs, who then learn from partitions."""
+
+    def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
+        super().__init__(model, posteriors, batch)
+        first = self.pairs.total(model.first_looks(batch.label))
+        looks = first / first.sum(1, keepdim=True)
+        # Where a look stands between different and the same.
+        level = torch.linspace(0, 1, model.num_looks, dtype=torch.float64)
+        self.shares = looks @ level
+        for _ in range(_FIRST_ROUNDS):
+            self.move_workers(looks)
+            said = self.said(self.means()[1])
+            looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
+        self._looks, self.same = looks, float((looks @ level).mean())
+
+    def evidence(self) -> Float[Tensor, "kind pair"]:
+        """What the answers say for "same": of common workers, and of these."""
+        common = self.pairs.num_answers * (2 * self.shares - 1) * _COMMON
+        different, same = self.relations()
+        return torch.stack([common.clamp(-_SURE, _SURE), same - different])
+
+    def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
+        """Learn from pairs that are one cluster with these probabilities."""
+        for _ in range(rounds):
+            rows, rates = self.means()
+            looks = self._looks
+            # Where nobody is together yet, what pairs look like is all there is.
+            if bool(together.any()):
+                expected = torch.lerp(rows[0], rows[1], together.unsqueeze(1))
+                looks = (self.said(rates) + expected).softmax(1)
+            self.move_workers(looks)
+        names = self.model.annotators.priors()
+        state = {name: self.posteriors[name].natural_parameters.clone() for name in names}
+        return Heard(*self.relations(), self._divergence(), state)
+
+    def _divergence(self) -> float:
+        """KL of the workers from their prior."""
+        return sum(
+            float(self.posteriors[name].distribution().divergence(prior.distribution()))
+            for name, prior in self.model.annotators.priors().items()
+        )

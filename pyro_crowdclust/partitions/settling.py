@@ -1,0 +1,90 @@
+"""Where training begins: the best of several partitions, once the workers have learned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.partitions.annealing import anneal
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+from pyro_crowdclust.partitions.protocols import PartitionPrior, Start, StartingWorkers
+from pyro_crowdclust.partitions.sweeps import sweep
+
+# Rounds of the workers, and sweeps, of every partition that training could begin with.
+_SETTLING = 4
+# Numbers of clusters that chains are annealed with, and chains of each.
+_NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
+
+
+def settled(
+    prior: PartitionPrior,
+    candidates: Iterable[Int[Tensor, " item"]],
+    workers: StartingWorkers,
+    pairs: AskedPairs,
+) -> Start:
+    """The partition with the best bound after some sweeps.
+
+    Parameters
+    ----------
+    prior
+        What sizes clusters have.
+    candidates
+        Partitions, each of which is settled.
+    workers
+        They learn from every partition.
+    pairs
+        The pairs that they were asked about.
+    """
+    best, largest = None, -torch.inf
+    for labels in candidates:
+        for _ in range(_SETTLING):
+            heard = workers.learn(pairs.together(labels).double())
+            labels, _ = sweep(labels, pairs, heard.same - heard.different, prior)
+        bound = float(torch.where(pairs.together(labels), heard.same, heard.different).sum())
+        bound += float(prior.log_prob(labels, pairs)) - heard.divergence
+        if best is None or bound > largest:
+            best, largest = Start(labels, heard.state), bound
+    assert best is not None  # there is always a candidate
+    return best
+
+
+def annealed(
+    concentration: float,
+    workers: StartingWorkers,
+    pairs: AskedPairs,
+    generator: torch.Generator,
+) -> tuple[Start, int]:
+    """The best of annealed chains, and its number of clusters.
+
+    Chains of every number of clusters are annealed by each kind of evidence, and then again by that
+    of the workers to whom this led. The best has the largest bound, the one with ``q(z) propto p(z)
+    exp E[log p(L | z)]``, whose normalizer annealing estimates.
+
+    Parameters
+    ----------
+    concentration
+        a of every cluster.
+    workers
+        They learn from every chain.
+    pairs
+        The pairs that they were asked about.
+    generator
+        Source of chance.
+    """
+    numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
+    evidence = workers.evidence()
+    chains = torch.tensor(numbers * _CHAINS * len(evidence))
+    evidence = evidence.repeat_interleave(len(numbers) * _CHAINS, 0)
+    first = anneal(evidence, pairs, chains, concentration, generator)
+    heard = [workers.learn(together, _SETTLING) for together in first.together]
+    bounds = torch.tensor([float(one.different.sum()) - one.divergence for one in heard])
+    evidence = torch.stack([one.same - one.different for one in heard])
+    found = anneal(evidence, pairs, chains, concentration, generator)
+    best = int((bounds + found.log_evidence).argmax())
+    labels = pairs.split(found.labels[best])
+    # Clusters that no pairs connect are several.
+    more = len(pairs.sizes(labels)) - len(pairs.sizes(found.labels[best]))
+    return Start(labels, heard[best].state), int(chains[best]) + more
