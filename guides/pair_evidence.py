@@ -48,10 +48,10 @@ class PairEvidence:
         return self.pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
-        """``log p(answers | different)`` and ``log p(answers | same)`` of every pair."""
+        """``log p(answers | different)`` and ``log p(answers | same)`` of pairs of clear items."""
         rows, rates = self.means()
         said = self.said(rates)
-        different, same = (torch.logsumexp(said + row, 1) for row in rows)
+        different, same = (torch.logsumexp(said + row, 1) for row in rows[:2])
         return different, same
 
     def counts(

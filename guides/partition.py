@@ -1,14 +1,14 @@
 """The guide of clusters from answers alone: conjugate posteriors, and Gibbs draws of the partition.
 
-    q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z),      z drawn
+    q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z, h),      z and h drawn
 
 Every step of training is a sweep of Gibbs sampling: rates and looks given the partition of the step
-before and what its pairs look like, the partition given the rates, item by item, and the looks of
-pairs given both. The last partitions are kept, and what the rates are given each: clusters, their
-probabilities and intervals of the rates are read from them, so that these leave open what the
-partition leaves open. The natural step then moves q towards the draw; with steps below one that is
-stochastic variational inference with local draws (Mimno, Hoffman and Blei 2012). Predictions and
-the ELBO are those of q.
+before and what its pairs look like, the partition given the rates, item by item, which items are
+hard, if there are such, and the looks of pairs given all. The last partitions are kept, and what
+the rates are given each: clusters, their probabilities and intervals of the rates are read from
+them, so that these leave open what the partition leaves open. The natural step then moves q towards
+the draw; with steps below one that is stochastic variational inference with local draws (Mimno,
+Hoffman and Blei 2012). Predictions and the ELBO are those of q.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyro_crowdclust.models.answered_partition import (
     asked_pairs,
     pair_weights,
 )
-from pyro_crowdclust.partitions import AskedPairs, share_together, sweep
+from pyro_crowdclust.partitions import AskedPairs, num_hard_ends, sweep, sweep_hard
 
 # The prior of the workers is learned as if so many stood for the prior that was given.
 _PSEUDO_WORKERS = 8.0
@@ -59,6 +59,7 @@ class PartitionGuide(nn.Module):
     """
 
     draws: Tensor
+    hard_draws: Tensor
     steps: Tensor
 
     def __init__(self, model: AnsweredPartition, num_items: int, num_draws: int = 100) -> None:
@@ -69,6 +70,7 @@ class PartitionGuide(nn.Module):
             {name: ConjugatePosterior(prior) for name, prior in priors.items()}
         )
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
+        self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(0))
         for name, prior in priors.items():
             eta = prior.natural_parameters
@@ -80,13 +82,22 @@ class PartitionGuide(nn.Module):
         self._all: Batch | None = None
 
     @property
+    def _last(self) -> int:
+        """The place of the last draw."""
+        return (int(self.steps) - 1) % len(self.draws)
+
+    @property
     def labels(self) -> Int[Tensor, " item"]:
         """The last draw."""
-        return self.draws[(int(self.steps) - 1) % len(self.draws)]
+        return self.draws[self._last]
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """Draws of the partition, those of the last steps."""
         return self.draws[: max(1, min(int(self.steps), len(self.draws)))]
+
+    def hard_probabilities(self) -> Float[Tensor, " item"]:
+        """The share of the draws in which each item is hard to recognize."""
+        return self.hard_draws[: len(self.partition_draws())].double().mean(0)
 
     @torch.no_grad()
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
@@ -100,6 +111,7 @@ class PartitionGuide(nn.Module):
         for name, natural_parameters in states.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
         self.draws = labels.repeat(len(self.draws), 1)
+        self.hard_draws.zero_()
         for name, posterior in self.posteriors.items():
             self._given(name).copy_(posterior.natural_parameters)
         self.steps.fill_(1)
@@ -112,25 +124,30 @@ class PartitionGuide(nn.Module):
     def _draw(self, batch: Batch) -> None:
         """One Gibbs sweep: rates and looks of pairs, items, and what the rates are given these."""
         heard = PairEvidence(self.model, self.posteriors, batch)
-        pairs, last = heard.pairs, (int(self.steps) - 1) % len(self.draws)
+        pairs, last, hard = heard.pairs, self._last, self.hard_draws[self._last]
         rates = {}
         for name, posterior in self.posteriors.items():
             drawn = posterior.family.sample(self._given(name)[last])
             rates[name] = posterior.family.sufficient_statistics(drawn).clamp_min(_LEAST)
         rows = rates.pop("looks")
         said = heard.said(rates)
-        different, same = (torch.logsumexp(said + row, 1) for row in rows)
-        labels, choices = sweep(self.labels, pairs, same - different, self.model.prior)
-        together = pairs.together(labels).long()
-        look = torch.distributions.Categorical(logits=said + rows[together]).sample()
+        # Of every pair by how many of it are hard, and whether it is the same.
+        said_if = torch.stack([torch.logsumexp(said + row, 1) for row in rows], 1)
+        said_if, every = said_if.unflatten(1, (-1, 2)), torch.arange(pairs.num_pairs)
+        weights = said_if[every, num_hard_ends(hard, pairs)].diff(dim=1).squeeze(1)
+        labels, choices = sweep(self.labels, pairs, weights, self.model.prior)
+        if self.model.hard_items:
+            hard = sweep_hard(hard, pairs, said_if[every, :, pairs.together(labels).long()])
+        relation = self.model.relations(labels, hard, pairs)
+        look = torch.distributions.Categorical(logits=said + rows[relation]).sample()
         looks = nn.functional.one_hot(look, self.model.num_looks).double()
         counts = heard.counts(looks, rates)
         weighed = looks * pair_weights(batch, pairs).unsqueeze(1)
-        counts["looks"] = torch.zeros_like(rows).index_add(0, together, weighed)
+        counts["looks"] = torch.zeros_like(rows).index_add(0, relation, weighed)
         place = int(self.steps) % len(self.draws)
         for name, prior in self.model.priors().items():
             self._given(name)[place] = prior.natural_parameters + counts[name]
-        self.draws[place] = labels
+        self.draws[place], self.hard_draws[place] = labels, hard
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
             self.model.prior.learn(pairs.sizes(labels), choices)
@@ -151,19 +168,22 @@ class PartitionGuide(nn.Module):
         """Run the guide on a batch, as Pyro does; a step of training draws a partition first."""
         if torch.is_grad_enabled():
             self._draw(batch if self._all is None else self._all)
-        with FullPlate("relations", 2):
+        with FullPlate("relations", len(self.model.looks.natural_parameters)):
             looks = pyro.sample("looks", self.posteriors["looks"].distribution())
         with FullPlate("workers", self.model.annotators.num_workers):
             rates = {
                 name: pyro.sample(name, self.posteriors[name].distribution()).detach()
                 for name in self.model.annotators.priors()
             }
-        z = pyro.sample("z", Point(self.labels, torch.zeros((), dtype=torch.float64)))
+        nothing = torch.zeros((), dtype=torch.float64)
+        z, hard = pyro.sample("z", Point(self.labels, nothing)), self.hard_draws[self._last]
+        if self.model.hard_items:
+            hard = pyro.sample("hard", Point(hard, nothing))
         if not batch.num_pairs:
             return
         pairs = asked_pairs(batch)
         said = pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
-        logits = looks.detach()[pairs.together(z).long()] + said
+        logits = looks.detach()[self.model.relations(z, hard, pairs)] + said
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             pyro.sample("look", ConjugateAtMean(Categorical(self.model.num_looks), logits))
 
@@ -195,11 +215,21 @@ class PartitionGuide(nn.Module):
         said = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
         answers = self.model.log_answers(rates, heard.worker, heard.label)
         said = said.index_add(0, asked.pair[len(items) :], answers)
-        different, same = ((said + row).softmax(1) for row in looks)
-        together = share_together(self.partition_draws(), asked.left, asked.right)
-        look = torch.lerp(different, same, together.unsqueeze(1))[asked.pair[: len(items)]].log()
+        by_relation = torch.stack([(said + row).softmax(1) for row in looks], 1)
+        shares = self._relation_shares(asked).unsqueeze(2)
+        look = (shares * by_relation).sum(1)[asked.pair[: len(items)]].log()
         rates = {name: log_expected(self.posteriors[name]) for name in rates}
         return torch.logsumexp(look + self.model.log_answers(rates, worker, label), 1)
+
+    def _relation_shares(self, pairs: AskedPairs) -> Float[Tensor, "pair relation"]:
+        """In how many draws pairs are of every kind; one draw is all kinds, so that none is 0."""
+        number = len(self.model.looks.natural_parameters)
+        counts = torch.full((pairs.num_pairs, number), 1 / number, dtype=torch.float64)
+        drawn = zip(self.partition_draws(), self.hard_draws, strict=False)
+        for labels, hard in drawn:
+            place = self.model.relations(labels, hard, pairs).unsqueeze(1)
+            counts.scatter_add_(1, place, torch.ones_like(counts[:, :1]))
+        return counts / counts.sum(1, keepdim=True)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
@@ -219,8 +249,8 @@ class PartitionGuide(nn.Module):
         ):
             return found
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
-        looks = given.pop("looks")
-        rates = summarize_draws(given, looks, interval)
+        looks, prior = given.pop("looks"), self.model.looks.natural_parameters
+        rates = summarize_draws(given, looks, looks - prior, interval)
         return WorkerSummary(rates, found.weight, found.weight_sd)
 
 

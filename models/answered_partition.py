@@ -5,6 +5,8 @@
     y_ij | z_i = z_j ~ Cat(s_same),  y_ij | z_i != z_j ~ Cat(s_different)
     L_ij^m | y_ij ~ the annotators, for whom the look is what there is to see
 
+With hard items, ``h_i ~ HardItems``, how a pair looks depends on how many of the two are hard, too.
+
 y is what a pair looks like, to everybody: different or the same (S = 2), or one of the levels of
 graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
 with it the answers about a pair say at most what its look says, ``log s_same / s_different``.
@@ -26,12 +28,24 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.partitions import AskedPairs, AskedPartition, FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import (
+    NUM_KINDS,
+    AskedPairs,
+    AskedPartition,
+    FewClusters,
+    HardItems,
+    ManySmall,
+    PitmanYor,
+    num_hard_ends,
+)
 from pyro_crowdclust.protocols import PairAnnotators
 
 # Of pairs that are the same the last look is the commonest, others less by this factor a level.
 _RARER = {2: 19.0}
 _RARER_GRADE = 3.0
+# The same where an item of the pair is hard.
+_RARER_HARD = {2: 2.0}
+_RARER_HARD_GRADE = 1.3
 _PSEUDO_PAIRS = 20.0
 
 
@@ -45,6 +59,8 @@ class AnsweredPartition(nn.Module):
         Model of the workers: ``TwoCoin`` or any other of pairs, or ``GradedAnswers``.
     prior
         What sizes clusters have: ``FewClusters``, ``PitmanYor`` or ``ManySmall``.
+    hard_items
+        Whether some items may be hard to recognize, so that their pairs look otherwise.
 
     Examples
     --------
@@ -54,18 +70,30 @@ class AnsweredPartition(nn.Module):
     """
 
     def __init__(
-        self, annotators: PairAnnotators | GradedAnswers, prior: FewClusters | PitmanYor | ManySmall
+        self,
+        annotators: PairAnnotators | GradedAnswers,
+        prior: FewClusters | PitmanYor | ManySmall,
+        hard_items: bool = False,
     ) -> None:
         super().__init__()
         self.annotators: PairAnnotators | GradedAnswers = annotators
         self.prior = prior
         self.num_looks = annotators.num_grades if isinstance(annotators, GradedAnswers) else 2
-        rarer = _RARER.get(self.num_looks, _RARER_GRADE)
-        share = (rarer ** torch.arange(self.num_looks, dtype=torch.float64)).log().softmax(0)
-        # Rows of pairs that are different and the same; looks from different to the same.
-        counts = _PSEUDO_PAIRS * torch.stack([share.flip(0), share])
+        self.hard_items = hard_items
+        clear = _RARER.get(self.num_looks, _RARER_GRADE)
+        vague = _RARER_HARD.get(self.num_looks, _RARER_HARD_GRADE)
+        kinds = [clear] + [vague] * (NUM_KINDS - 1 if hard_items else 0)
+        # Rows of pairs that are different and the same, of every kind; looks likewise.
+        rows = torch.stack([self._looks(rarer) for rarer in kinds]).flatten(0, 1)
         family = Dirichlet(self.num_looks)
-        self.looks = ConjugatePrior(family, family.natural(counts), 2, dims=("relation", "look"))
+        eta = family.natural(_PSEUDO_PAIRS * rows)
+        self.looks = ConjugatePrior(family, eta, len(rows), dims=("relation", "look"))
+
+    def _looks(self, rarer: float) -> Float[Tensor, "relation look"]:
+        """Shares of the looks of pairs that are different and the same, each a factor apart."""
+        powers = rarer ** torch.arange(self.num_looks, dtype=torch.float64)
+        share = powers / powers.sum()
+        return torch.stack([share.flip(0), share])
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name."""
@@ -117,10 +145,17 @@ class AnsweredPartition(nn.Module):
             return self.annotators.first_looks(label)
         return torch.stack([1 - label, label], 1)
 
+    def relations(
+        self, labels: Int[Tensor, " item"], hard: Int[Tensor, " item"], pairs: AskedPairs
+    ) -> Int[Tensor, " pair"]:
+        """Which row of the looks holds for every pair."""
+        together = pairs.together(labels).long()
+        return together + 2 * num_hard_ends(hard, pairs) if self.hard_items else together
+
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
         pairs = asked_pairs(batch)
-        with FullPlate("relations", 2):
+        with FullPlate("relations", len(self.looks.natural_parameters)):
             looks = pyro.sample("looks", self.looks.distribution())
         with FullPlate("workers", self.annotators.num_workers):
             rates = {
@@ -128,10 +163,11 @@ class AnsweredPartition(nn.Module):
                 for name, prior in self.annotators.priors().items()
             }
         z = pyro.sample("z", AskedPartition(self.prior, pairs))
+        hard = pyro.sample("hard", HardItems(pairs)) if self.hard_items else torch.zeros_like(z)
         if not batch.num_pairs:
             return z
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
-            look = pyro.sample("look", Assignment(looks[pairs.together(z).long()]))
+            look = pyro.sample("look", Assignment(looks[self.relations(z, hard, pairs)]))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             answer = self.answer(look[pairs.pair], rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)

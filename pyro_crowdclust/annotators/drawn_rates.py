@@ -40,11 +40,17 @@ class DrawnShares(NamedTuple):
         """The shares at a place of the last axis."""
         return DrawnShares(*(part[..., place] for part in self))
 
+    def pooled(self, counts: Float[Tensor, "draw ..."]) -> DrawnShares:
+        """Averages over the second axis of independent shares, weighted by these counts."""
+        weights = counts / counts.sum(1, keepdim=True)
+        return DrawnShares((weights * self.mean).sum(1), (weights**2 * self.variance).sum(1))
+
     def mixed(self, right: DrawnShares, other: DrawnShares) -> DrawnShares:
         """``s a + (1 - s) (1 - b)`` of independent shares: s is this one, of every draw.
 
         Examples
         --------
+        >>> import torch
         >>> half = DrawnShares(torch.tensor([0.5]), torch.tensor([0.0]))
         >>> sure = DrawnShares(torch.tensor([[0.9]]), torch.tensor([[0.0]]))
         >>> half.mixed(sure, sure).mean
@@ -70,6 +76,7 @@ class DrawnShares(NamedTuple):
 def summarize_draws(
     given: Mapping[str, Float[Tensor, "draw worker size"]],
     looks: Float[Tensor, "draw relation look"],
+    counts: Float[Tensor, "draw relation look"],
     interval: float,
 ) -> dict[str, PosteriorSummary]:
     """Rates of workers who answer by what a pair looks like.
@@ -83,13 +90,17 @@ def summarize_draws(
     given
         Natural parameters of the workers' sites given every draw.
     looks
-        Those of how pairs look that are different (first) and the same.
+        Those of how pairs look that are different and the same, in turn, of every kind of pair.
+    counts
+        How many pairs looked like that in the draw.
     interval
         Probability of the central intervals.
     """
     rates = {name: DrawnShares.of(eta) for name, eta in given.items()}
     if set(rates) == {"sensitivity", "specificity"}:
-        share = DrawnShares.of(looks)
+        # A little, so that a relation without pairs has shares as well.
+        pairs = (counts.sum(-1, keepdim=True) + 1e-6).unflatten(1, (-1, 2))
+        share = DrawnShares.of(looks.unflatten(1, (-1, 2))).pooled(pairs)
         right, rejected = (rate.at(0) for rate in rates.values())
         rates = {
             "sensitivity": share.at(1).at(1).mixed(right, rejected),

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -30,20 +32,49 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
     "clusters of all sizes": PitmanYor,
 }
 # Sweeps of a fit, and of one that is only compared with another.
-_EPOCHS, _TRIAL_EPOCHS = 120, 40
+_EPOCHS, _TRIAL_EPOCHS = 120, 60
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
 
 
-def recipe_of(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
+def recipe_of(
+    data: CrowdData, prior: FewClusters | PitmanYor | ManySmall, hard_items: bool = False
+) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
     annotators: TwoCoin | GradedAnswers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
     if len(data.grade_ids):
         annotators = GradedAnswers(data.num_workers, len(data.grade_ids))
-    model = AnsweredPartition(annotators, prior)
+    model = AnsweredPartition(annotators, prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
     return Recipe(model, PartitionGuide(model, data.num_items), data, options)
+
+
+class _Trial(NamedTuple):
+    """A candidate, and how likely it finds answers that were held out."""
+
+    prior: str
+    hard_items: bool
+    log_probabilities: Float[Tensor, " answer"]
+    sizes: Int[np.ndarray, " cluster"]
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.prior}, hard items" if self.hard_items else self.prior
+
+    @property
+    def held_out(self) -> float:
+        return float(self.log_probabilities.mean())
+
+    @property
+    def clusters(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def effective(self) -> float:
+        """``exp H`` of their shares: so many clusters of like size would tell as much."""
+        return float(np.exp(entropy(self.sizes)))
 
 
 @dataclass(frozen=True)
@@ -70,32 +101,47 @@ class AnswersAlone:
             Of the answers that are held out, and of the fits.
         """
         parts = self._parts(torch.Generator().manual_seed(seed))
-        heard, rows = {}, []
-        for name, prior in PRIORS.items():
-            started, log_probabilities, clusters = time.perf_counter(), [], 0
-            for out in parts:
-                recipe = recipe_of(_with_answers(self.data, ~out), prior())
-                result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
-                log_probabilities.append(_log_probability(result, self.data, out))
-                clusters = len(result.clusters)
-            heard[name] = torch.cat(log_probabilities)
-            score = float(heard[name].mean())
-            rows.append((name, score, clusters, time.perf_counter() - started))
-        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds"])
-        chosen = max(heard, key=lambda name: float(heard[name].mean()))
-        reason = f"answers held out are likeliest under {chosen}"
+        tried = [self._trial(prior, False, parts, seed) for prior in PRIORS]
+        likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = _chance(self.data, parts)
-        if not _is_worse(chance, heard[chosen]):
+        if _is_worse(chance, likeliest.log_probabilities):
+            chosen = _simplest(tried, likeliest)
+            reason = f"answers held out are likeliest under {chosen.prior}"
+            if chosen is not likeliest:
+                reason = (
+                    f"answers held out are about as likely under {chosen.prior} as under "
+                    f"{likeliest.prior}, with no more clusters"
+                )
+            # Whether items differ is asked under one prior only.
+            tried.append(self._trial(chosen.prior, True, parts, seed))
+            if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities):
+                chosen = tried[-1]
+                reason += "; they are likelier if some items are hard to recognize"
+        else:
             # Then they cannot tell priors apart, either.
-            chosen = next(iter(PRIORS))
+            chosen = tried[0]
             reason = (
                 "under no prior are answers held out clearly likelier than by the shares of the "
                 "labels: there are too few answers to tell which items are the same, more are "
-                f"needed, and the clusters, {chosen}, are guesses"
+                f"needed, and the clusters, {chosen.name}, are guesses"
             )
-        table["chosen"] = table["prior"] == chosen
-        chance_score = float(chance.mean())
-        return recipe_of(self.data, PRIORS[chosen]()), Chosen(table, reason, chance_score)
+        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
+        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
+        found = recipe_of(self.data, PRIORS[chosen.prior](), chosen.hard_items)
+        return found, Chosen(table, reason, float(chance.mean()))
+
+    def _trial(
+        self, prior: str, hard_items: bool, parts: list[Bool[Tensor, " pair"]], seed: int
+    ) -> _Trial:
+        """Fits without each of the parts, which say how likely the part is."""
+        started, log_probabilities = time.perf_counter(), []
+        for out in parts:
+            recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
+            result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
+            log_probabilities.append(_log_probability(result, self.data, out))
+        sizes = np.bincount(result.assignments)
+        seconds = time.perf_counter() - started
+        return _Trial(prior, hard_items, torch.cat(log_probabilities), sizes, seconds)
 
     def _parts(self, generator: torch.Generator) -> list[Bool[Tensor, " pair"]]:
         """Shares of the answers, each held out of a fit of its own; so many that they can tell."""
@@ -148,6 +194,13 @@ def _log_probability(
     items = torch.stack([answers.left, answers.right], 1)[out]
     held = answers.worker[out], answers.label[out]
     return result.guide.log_answer_probabilities(result.data, items, *held)
+
+
+def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
+    """Of trials that are not worse than the likeliest the one with the fewest clusters."""
+    heard = likeliest.log_probabilities
+    as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard)]
+    return min(as_good, key=lambda trial: trial.effective)
 
 
 def _is_worse(one: Float[Tensor, " answer"], other: Float[Tensor, " answer"]) -> bool:

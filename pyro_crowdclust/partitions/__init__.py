@@ -4,6 +4,7 @@ from pyro_crowdclust.partitions.annealing import Annealed, anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
+from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior
@@ -12,11 +13,13 @@ from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
 
 __all__ = [
+    "NUM_KINDS",
     "Annealed",
     "AskedPairs",
     "AskedPartition",
     "Choices",
     "FewClusters",
+    "HardItems",
     "Heard",
     "ManySmall",
     "Memberships",
@@ -24,7 +27,9 @@ __all__ = [
     "PitmanYor",
     "anneal",
     "consensus",
+    "num_hard_ends",
     "share_together",
     "spectral_partitions",
     "sweep",
+    "sweep_hard",
 ]

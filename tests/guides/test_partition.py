@@ -14,7 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import AskedPairs, FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import AskedPairs, FewClusters, HardItems, ManySmall, PitmanYor
 from pyro_crowdclust.simulation import simulate_pairs
 
 LARGE = np.arange(60) % 3
@@ -32,8 +32,10 @@ def crowd_of(truth: np.ndarray, pairs_per_worker: int = 600, seed: int = 0) -> C
     return CrowdData(None, pairs, item_ids=range(len(truth)))
 
 
-def fitted(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> Fitted:
-    model = AnsweredPartition(TwoCoin(data.num_workers), prior)
+def fitted(
+    data: CrowdData, prior: FewClusters | PitmanYor | ManySmall, hard_items: bool = False
+) -> Fitted:
+    model = AnsweredPartition(TwoCoin(data.num_workers), prior, hard_items)
     guide = PartitionGuide(model, data.num_items, num_draws=10)
     options = {"batch_size": None, "step_size": 0.3, "epochs": 20, "progress": False}
     return fit(model, guide, data, dtype=torch.float64, **options)
@@ -42,6 +44,25 @@ def fitted(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> Fitte
 @pytest.fixture(scope="module")
 def result() -> Fitted:
     return fitted(crowd_of(LARGE), PitmanYor())
+
+
+@pytest.fixture(scope="module")
+def blurred() -> Fitted:
+    """Nobody recognizes the first eight items."""
+    frame = simulate_pairs(LARGE, [0.9] * 4, [0.9] * 4, pairs_per_worker=900, seed=0)
+    rng = np.random.default_rng(0)
+    hard = (frame["left"] < 8) | (frame["right"] < 8)
+    frame["label"] = np.where(hard, rng.random(len(frame)) < 0.5, frame["label"]).astype(int)
+    return fitted(CrowdData(None, frame), FewClusters(), hard_items=True)
+
+
+def test_finds_hard_items(blurred):
+    hard = blurred.guide.hard_probabilities()
+    assert float(hard[:8].min()) > 0.9 > 0.1 > float(hard[8:].max())
+    assert clustering_accuracy(LARGE[8:], blurred.assignments[8:]) > 0.95
+    # They are somewhere, and no cluster of their own; but where is not known.
+    assert len(blurred.clusters) == 3
+    assert blurred.assignment_probabilities[:8].mean() < 0.9
 
 
 @pytest.mark.parametrize("prior", [FewClusters(), PitmanYor()])
@@ -136,8 +157,10 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
     assert np.mean(inside) > 0.8
 
 
-def test_bound_is_its_closed_form(result):
+@pytest.mark.parametrize("hard_items", [False, True])
+def test_bound_is_its_closed_form(request, hard_items):
     """The looks summed out by hand; what is left are KLs of Betas."""
+    result = request.getfixturevalue("blurred" if hard_items else "result")
     guide, model = result.guide, result.model
     batch = full_batch(result.data)
     pairs = AskedPairs.of(batch.asked_items, result.data.num_items)
@@ -147,9 +170,14 @@ def test_bound_is_its_closed_form(result):
         pairs.total(model.annotators.answer(look, means, batch.worker).log_prob(batch.label))
         for look in (ones, 0 * ones)
     )
-    looks = means["looks"][pairs.together(guide.labels).long()]
+    row, hard = pairs.together(guide.labels).long(), guide.hard_draws[guide._last]
+    if hard_items:
+        row = row + 2 * (hard[pairs.left] + hard[pairs.right])
+    looks = means["looks"][row]
     bound = torch.logaddexp(looks[:, 1] + says_same, looks[:, 0] + says_different).sum()
     bound = bound + model.prior.log_prob(guide.labels, pairs)
+    if hard_items:
+        bound = bound + HardItems(pairs).log_prob(hard)
     for name, posterior in guide.posteriors.items():
         # A Beta is a Dirichlet of two.
         q, p = (

@@ -1,0 +1,113 @@
+"""Items that are hard to recognize, of which people say other things than of clear ones.
+
+    share ~ Beta(a, b),    h_i | share ~ Bern(share)
+
+How a pair looks depends on whether its items are one cluster and on how many of the two are hard:
+0, 1 or 2. The share is summed out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+
+# One pair may have none, one or two of them.
+NUM_KINDS = 3
+# Pseudo-counts of hard items and of clear ones.
+_HARD, _CLEAR = 1.0, 9.0
+
+
+class HardItems(StatisticValued):
+    """p(h) of the items that anybody was asked about: 1 where an item is hard, ``[N]``.
+
+        p(h) = B(a + n_hard, b + n_clear) / B(a, b)
+
+    Parameters
+    ----------
+    pairs
+        Who was compared with whom.
+
+    Examples
+    --------
+    >>> hard = HardItems(AskedPairs.of(torch.tensor([[0, 1]]), num_items=2))
+    >>> hard.log_prob(torch.tensor([1, 0])).exp().round(decimals=4)
+    tensor(0.0818, dtype=torch.float64)
+    """
+
+    has_rsample = False
+
+    def __init__(self, pairs: AskedPairs) -> None:
+        self.pairs = pairs
+        super().__init__(torch.Size(), torch.Size([pairs.num_items]))
+
+    def sample(self, sample_shape: Any = ()) -> Int[Tensor, " item"]:
+        self._one_draw(sample_shape)
+        share = torch.distributions.Beta(_HARD, _CLEAR).sample()
+        hard = torch.zeros(self.pairs.num_items, dtype=torch.int64)
+        hard[self.pairs.asked] = torch.bernoulli(share.expand(len(self.pairs.asked))).long()
+        return hard
+
+    def log_prob(self, value: Int[Tensor, " item"]) -> Float[Tensor, ""]:
+        hard = value[self.pairs.asked].double().sum()
+        prior = torch.tensor([_HARD, _CLEAR], dtype=torch.float64)
+        found = prior + torch.stack([hard, len(self.pairs.asked) - hard])
+        return _log_beta(found) - _log_beta(prior)
+
+
+def _log_beta(counts: Float[Tensor, " side"]) -> Float[Tensor, ""]:
+    return torch.lgamma(counts).sum() - torch.lgamma(counts.sum())
+
+
+def num_hard_ends(hard: Int[Tensor, " item"], pairs: AskedPairs) -> Int[Tensor, " pair"]:
+    """How many of the two items of every pair are hard."""
+    return hard[pairs.left] + hard[pairs.right]
+
+
+def sweep_hard(
+    hard: Int[Tensor, " item"],
+    pairs: AskedPairs,
+    said: Float[Tensor, "pair kind"],
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, " item"]:
+    """Draw of every asked item whether it is hard, given all others, in random order.
+
+        log odds = sum_j log p(answers_ij | 1 + h_j hard) / p(answers_ij | h_j hard)
+                   + log (a + n_hard) / (b + n_clear),     n of all other items
+
+    Parameters
+    ----------
+    hard
+        1 where an item is hard.
+    pairs
+        Who was compared with whom.
+    said
+        Of every pair ``log p(answers)`` if none, one or two of its items are hard, given whether
+        they are one cluster.
+    generator
+        Source of chance; default torch's own.
+    """
+    h = hard.numpy().copy()
+    first, others, pair = (part.numpy() for part in pairs.edges)
+    # What pairs say for an item being hard, if their other ends are clear and if these are hard.
+    gain = said.diff(dim=1).numpy()[pair]
+    uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
+    chance = torch.logit(uniform).numpy()
+    num_asked, num_hard = len(pairs.asked), int(h[pairs.asked.numpy()].sum())
+    for i in torch.randperm(pairs.num_items, generator=generator).tolist():
+        edges = slice(first[i], first[i + 1])
+        if edges.start == edges.stop:
+            continue
+        num_hard -= int(h[i])
+        of_others = h[others[edges]]
+        log_odds = np.where(of_others, gain[edges, 1], gain[edges, 0]).sum()
+        log_odds += np.log((_HARD + num_hard) / (_CLEAR + num_asked - 1 - num_hard))
+        h[i] = chance[i] < log_odds
+        num_hard += int(h[i])
+    return torch.from_numpy(h)
