@@ -181,7 +181,7 @@ class SemiCrowdsourcedMixture(nn.Module):
     def sums_out(self, batch: Batch) -> bool:
         """Whether z has no site in this batch; see ``sum_out_assignments``."""
         is_free = batch.features is not None and not batch.num_paired and not batch.has_gaps
-        return self.sum_out_assignments is not None and is_free
+        return self.sum_out_assignments is not None and is_free and self.components.is_linear
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""

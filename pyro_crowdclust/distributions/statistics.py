@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.families import ExponentialFamily, Moments, PartlyObserved
+from pyro_crowdclust.families import ExponentialFamily, Moments, RowDensity
 
 
 class _StatisticValued(TorchDistribution):
@@ -351,7 +351,7 @@ class ComponentObservation(_StatisticValued):
 
     def __init__(
         self,
-        family: ExponentialFamily | PartlyObserved,
+        family: RowDensity,
         statistics: Float[Tensor, "cluster size"],
         assignments: Float[Tensor, "*batch cluster"],
         observation_size: int,

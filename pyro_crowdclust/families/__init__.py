@@ -22,6 +22,7 @@ from pyro_crowdclust.families.gaussian import (
     IndependentMoments,
     Moments,
 )
+from pyro_crowdclust.families.heavy_tailed import HeavyTailedNumbers, HeavyTailedRows
 from pyro_crowdclust.families.hurdle import HurdleNormal
 from pyro_crowdclust.families.matching import natural_at_mean
 from pyro_crowdclust.families.matrix_normal_inverse_wishart import (
@@ -42,6 +43,9 @@ from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary, beta_summary
+
+# What has the density of rows of features: whole, with gaps, with heavy tails.
+RowDensity = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers
 
 REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet": Dirichlet(4),
@@ -76,6 +80,8 @@ __all__ = [
     "Gaussian",
     "GaussianParameters",
     "GaussianPotential",
+    "HeavyTailedNumbers",
+    "HeavyTailedRows",
     "HurdleNormal",
     "IndependentMoments",
     "IndependentNormals",
@@ -90,6 +96,7 @@ __all__ = [
     "PartlyObserved",
     "PosteriorSummary",
     "ProductFamily",
+    "RowDensity",
     "RegressionParameters",
     "beta_summary",
     "natural_at_mean",

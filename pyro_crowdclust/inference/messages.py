@@ -14,7 +14,7 @@ from pyro_crowdclust.families import (
     Gaussian,
     Moments,
     NormalInverseWishart,
-    PartlyObserved,
+    RowDensity,
     softmax_without_denormals,
 )
 from pyro_crowdclust.families.gaussian import second_moment
@@ -57,7 +57,7 @@ class LocalConditionals:
         Values of the latent sites where they are observed, ``[item, moments]``, else None.
     """
 
-    family: NormalInverseWishart | PartlyObserved
+    family: RowDensity
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
     potential: GaussianPotential | None

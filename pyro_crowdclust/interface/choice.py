@@ -202,12 +202,12 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> blobs = rng.normal(size=(90, 2)) + 9 * (np.arange(90) % 3)[:, None]
     >>> choice = choice_for(CrowdData(blobs))
     >>> [form.features for form in choice.forms]
-    ['columns', 'columns', 'powers', 'powers']
+    ['columns', 'columns', 'powers', 'powers', 'columns', 'columns']
     >>> result = choice.fit(progress=False)
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 20 candidates; nothing held out'
+    'largest ELBO of 22 candidates; nothing held out'
     """
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:

@@ -20,6 +20,7 @@ from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.atoms import MOST_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import (
+    in_central_units,
     in_common_units,
     is_real,
     power_transformed,
@@ -39,11 +40,13 @@ from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.mixture import (
     Components,
     DiagonalGaussianComponents,
+    DiagonalStudentComponents,
     DirichletWeights,
     GaussianComponents,
     HurdleGaussianComponents,
     Ownership,
     SoftmaxRegression,
+    StudentComponents,
 )
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.starts import TrustingStart
@@ -52,6 +55,8 @@ from pyro_crowdclust.transforms import WithAtoms
 
 # Full covariances of more features than this have more numbers than tables have items.
 MOST_FULL = MOST_COLUMNS
+# Of more columns than this those with heavy tails take too long beside the others.
+MOST_HEAVY = 20
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
 FIRST_SCALE = 0.2
@@ -61,6 +66,7 @@ MINIBATCHES: dict[str, Any] = {
 }
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
+HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
 INDEPENDENT = "independent columns"
 # What makes coordinates of data, and coordinates by what they are in words.
 Place = Callable[[CrowdData], Identity]
@@ -79,6 +85,21 @@ def full(num_components: int, dim: int) -> GaussianComponents:
 def diagonal(num_components: int, dim: int) -> DiagonalGaussianComponents:
     """Independent features inside a component."""
     return DiagonalGaussianComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
+    )
+
+
+def heavy(num_components: int, dim: int) -> StudentComponents:
+    """As ``full``, of items that may be far from all clusters."""
+    degrees = dim + 2.0
+    return StudentComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * degrees, degrees=degrees
+    )
+
+
+def diagonal_heavy(num_components: int, dim: int) -> DiagonalStudentComponents:
+    """As ``diagonal``, of numbers that may be far from those of all clusters."""
+    return DiagonalStudentComponents(
         num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
     )
 
@@ -232,11 +253,19 @@ def _on_columns(
     # Columns with atoms have no covariances.
     if 1 < int((real & atoms.isnan()).sum()) <= MOST_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
-    return tuple(
+    forms = [
         Form(place, kind, emission, make)
         for place, emission in places.items()
         for kind, make in kinds.items()
-    )
+    ]
+    # Heavy tails are of real numbers alone.
+    if bool(real.all()) and bool(atoms.isnan().all()):
+        place = partial(varying, in_central_units)
+        tails = {DIAGONAL_HEAVY: partial(mixture_recipe, diagonal_heavy)}
+        if FULL in kinds and len(real) <= MOST_HEAVY:
+            tails[HEAVY] = partial(mixture_recipe, heavy)
+        forms += [Form("columns", kind, place, make) for kind, make in tails.items()]
+    return tuple(forms)
 
 
 def _mixtures(

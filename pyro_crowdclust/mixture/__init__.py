@@ -28,6 +28,7 @@ from pyro_crowdclust.mixture.sites import (
     sample_mixture,
 )
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
+from pyro_crowdclust.mixture.student import DiagonalStudentComponents, StudentComponents
 from pyro_crowdclust.mixture.weights import (
     DirichletWeights,
     PitmanYorWeights,
@@ -41,6 +42,7 @@ __all__ = [
     "ComponentSummary",
     "Components",
     "DiagonalGaussianComponents",
+    "DiagonalStudentComponents",
     "DirichletWeights",
     "GaussianComponents",
     "HurdleGaussianComponents",
@@ -52,6 +54,7 @@ __all__ = [
     "PoissonComponents",
     "SoftmaxRegression",
     "StickBreakingWeights",
+    "StudentComponents",
     "Weights",
     "check_features",
     "check_features_of_clusters",

@@ -18,7 +18,12 @@ from torch import Tensor, nn
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import ComponentObservation
 from pyro_crowdclust.distributions.summaries import ComponentSummary
-from pyro_crowdclust.families import ExponentialFamily, NormalInverseWishart, PartlyObserved
+from pyro_crowdclust.families import (
+    ExponentialFamily,
+    NormalInverseWishart,
+    PartlyObserved,
+    RowDensity,
+)
 from pyro_crowdclust.mixture.weights import check_num_clusters
 
 
@@ -42,9 +47,13 @@ class Components(nn.Module, ABC):
     latent_family
         The family under which ``latent_statistics`` describe a latent behind a network; None where
         the components can only be on features.
+    is_linear
+        Whether ``log p(x | theta)`` is ``<t(theta), u(x)> + log h(x)`` of the family. Components
+        that override ``of_rows`` to have another density say that it is not.
     """
 
     latent_family: NormalInverseWishart | None = None
+    is_linear = True
 
     def __init__(
         self, num_clusters: int, family: ExponentialFamily, natural_parameters: Tensor
@@ -105,7 +114,7 @@ class Components(nn.Module, ABC):
 
     def of_rows(
         self, statistics: Float[Tensor, "cluster size"], has_gaps: bool, weight: float = 1.0
-    ) -> tuple[ExponentialFamily | PartlyObserved, Float[Tensor, "cluster size"]]:
+    ) -> tuple[RowDensity, Float[Tensor, "cluster size"]]:
         """Family and statistics of ``w log p(x | theta)``, x with or without missing features."""
         if has_gaps:
             return PartlyObserved(self.family, weight), statistics

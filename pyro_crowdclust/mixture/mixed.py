@@ -66,6 +66,12 @@ class MixedComponents(Components):
                 f"columns are {columns}, but the parts take {sizes} columns: give every column "
                 f"from 0 to {sum(sizes) - 1} to one part"
             )
+        for part in parts:
+            if not part.is_linear:
+                raise ValueError(
+                    f"{type(part).__name__} cannot be a part of others, which would take them for "
+                    "Gaussian: use DiagonalGaussianComponents, or no mixed ones"
+                )
         family = self.product(tuple(part.family for part in parts))
         eta = torch.cat([part.prior.natural_parameters for part in parts], -1)
         super().__init__(clusters.pop(), family, eta)

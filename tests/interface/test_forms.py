@@ -35,3 +35,17 @@ def test_columns_that_never_vary_are_left_out():
         points = emission.latent(torch.as_tensor(data.features))
         assert points.shape == (60, 2)
         np.testing.assert_allclose(emission.features(points), data.features, rtol=1e-9)
+
+
+def test_heavy_tails_are_of_real_columns():
+    features, _ = two_rings(60)
+    features[0] = 1e6
+    choice = choice_for(CrowdData(features))
+    tails = [form for form in choice.forms if "Student" in form.kind]
+    assert [form.kind for form in tails] == ["diagonal Student's t", "full Student's t"]
+    points = tails[0].emission(choice.data).latent(torch.as_tensor(features))
+    # Units are those of the other items.
+    assert 0.5 < points[1:].std(0).min() < points[1:].std(0).max() < 2
+    counted = pd.DataFrame(features).assign(smokes=[True, False] * 30)
+    kinds = [form.kind for form in choice_for(CrowdData(counted)).forms]
+    assert not any("Student" in kind for kind in kinds)
