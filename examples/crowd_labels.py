@@ -51,13 +51,13 @@ def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float
     return float((table.argmax(1) == right).mean()), float(-np.log(named).mean())
 
 
-def ours(frame: pd.DataFrame, epochs: int) -> AveragedClasses:
+def ours(frame: pd.DataFrame, epochs: int, num_draws: int) -> AveragedClasses:
     """The average of five models of the annotators."""
     with warnings.catch_warnings():
         # Some of these crowds answered twice, and that counts twice.
         warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
         data = CrowdData(None, labels=frame)
-    return average_annotator_models(data, epochs=epochs)
+    return average_annotator_models(data, num_draws=num_draws, epochs=epochs)
 
 
 def peers(
@@ -88,6 +88,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     parser.add_argument("--sets", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
     parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=300, help="0: the fits alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {
@@ -103,7 +104,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     figures: dict[str, dict[str, float | str | None]] = {}
     for name in options.sets or files:
         frame, truth = load(files[name])
-        average = ours(frame, options.epochs)
+        average = ours(frame, options.epochs, options.draws)
         accuracy, log_loss = scores(average.class_probabilities, truth)
         row = {"ours": accuracy, "best_peer": None, "best_peer_name": None, "log_loss": log_loss}
         row["dawid_skene_log_loss"] = None

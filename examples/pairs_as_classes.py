@@ -63,13 +63,14 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--epochs", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=300, help="of the average; 0: fits alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 
     answers, truth = load(options.data)
     data = CrowdData(None, labels=answers)
     result = infer_classes(data, epochs=options.epochs)
-    average = average_annotator_models(data, epochs=options.epochs)
+    average = average_annotator_models(data, num_draws=options.draws, epochs=options.epochs)
     probability = average.class_probabilities["same"]
     same = truth.loc[probability.index]
     votes = (answers["label"] == "same").groupby(answers["item"]).mean().loc[probability.index]

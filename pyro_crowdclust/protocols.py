@@ -291,6 +291,22 @@ class ClassAnnotators(Protocol):
         """``p(label | class)``, ``[worker, class, label]``."""
 
 
+@runtime_checkable
+class SupportsDraws(ClassAnnotators, Protocol):
+    """Class annotators whose sites can be drawn where the classes of all items are known."""
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """Values of the sites, from those of the draw before and how often who said what of what.
+
+        Learned concentrations take a step towards where they are likeliest.
+        """
+
+
 class Coupling(Protocol):
     """Terms of the bound that are quadratic in q(z), as messages between items.
 

@@ -136,7 +136,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"gaussian_mixture", "bluebird"},
     ),
     "examples/crowd_labels.py": (
-        ["--data", str(DATA), "--sets", "bluebird", "--epochs", "2", "--methods", "MajorityVote"],
+        [
+            *("--data", str(DATA), "--sets", "bluebird", "--epochs", "2", "--draws", "6"),
+            *("--methods", "MajorityVote"),
+        ],
         {"bluebird"},
     ),
     "examples/momresp_logresp.py": (
@@ -155,7 +158,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"wdc", "soft"},
     ),
     "examples/pairs_as_classes.py": (
-        ["--data", str(DATA), "--epochs", "3"],
+        ["--data", str(DATA), "--epochs", "3", "--draws", "3"],
         {
             *("f1", "majority_vote_f1", "dawid_skene_f1"),
             *("specificity_error", "specificity_correlation"),

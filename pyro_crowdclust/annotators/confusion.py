@@ -15,11 +15,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyro
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.learned_rows import LearnedRows
+from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.statistics import Assignment
@@ -123,6 +124,17 @@ class ConfusionMatrices(nn.Module):
         eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
 
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """``gamma_jk ~ Dir(b_k + n_jk)``."""
+        family, eta = self.confusion.family, self.confusion.natural_parameters
+        prior = family.standard(eta).concentration.numpy(force=True)
+        return {"confusion": draw_log_shares(prior + counts.reshape(prior.shape), rng)}
+
 
 @described
 class CommunityConfusion(ConfusionMatrices):
@@ -184,6 +196,37 @@ class CommunityConfusion(ConfusionMatrices):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))
         values["confusion"] = self.rows.sample("confusion", values["community"])
         return values
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """The community of a worker is drawn from what its counts say, rates summed out."""
+        log_share = values["communities"].numpy(force=True) + np.stack(
+            [_log_marginal(counts, a) for a in self.concentration().numpy(force=True)], -1
+        )
+        responsible = scipy.special.softmax(log_share, -1)
+        self.rows.learn(counts, responsible)
+        community = rng.multinomial(1, responsible).astype(float)
+        drawn = np.tensordot(community, self.concentration().numpy(force=True), 1)
+        return {
+            "communities": draw_log_shares(1 + community.sum(0), rng),
+            "community": torch.from_numpy(community),
+            "confusion": draw_log_shares(drawn + counts, rng).flatten(0, 1),
+        }
+
+
+def _log_marginal(
+    counts: Float[np.ndarray, "worker class label"], concentration: Float[np.ndarray, "class label"]
+) -> Float[np.ndarray, " worker"]:
+    """``log p(answers of j)`` under ``gamma_jk ~ Dir(a_k)``, the rates summed out."""
+    gammaln = scipy.special.gammaln
+    total, size = concentration.sum(-1), counts.sum(-1)
+    of_rows = gammaln(total) - gammaln(total + size)
+    of_labels = gammaln(concentration + counts) - gammaln(concentration)
+    return of_rows.sum(-1) + of_labels.sum((-1, -2))
 
 
 @described

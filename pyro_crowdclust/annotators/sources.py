@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import summary_of_mixed_rows
-from pyro_crowdclust.annotators.learned_rows import LearnedRows
+from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.description import described
@@ -64,6 +64,14 @@ class Truth(nn.Module):
         )
         return PosteriorSummary(right, np.zeros_like(right), right, right)
 
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        return {}
+
 
 @described
 class Habit(nn.Module):
@@ -99,6 +107,22 @@ class Habit(nn.Module):
     ) -> PosteriorSummary:
         parts = posteriors["habit"].summary(interval)
         return PosteriorSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        return {"habit": _draw_learned(self.rows, counts.sum(1), rng)}
+
+
+def _draw_learned(
+    rows: LearnedRows, counts: Float[np.ndarray, "worker share"], rng: np.random.Generator
+) -> Float[Tensor, "worker share"]:
+    """One row of every worker, whose prior is learned first."""
+    rows.learn(counts[:, None], np.ones((len(counts), 1)))
+    return draw_log_shares(rows.concentration()[0].numpy(force=True) + counts, rng)
 
 
 def _one_community(num_workers: int) -> Float[Tensor, "worker community"]:
@@ -178,3 +202,20 @@ class AnswerSources(nn.Module):
         parts = [source.summary(posteriors, interval) for source in self.parts]
         means, sds = (np.stack(part, -1) for part in list(zip(*parts, strict=True))[:2])
         return summary_of_mixed_rows(alpha[:, None], means, sds, interval)
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker class label"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """Answers are dealt out to the sources by ``theta_js gamma^s_jkl`` first."""
+        parts = torch.stack([source.log_answers(values) for source in self.parts], -1)
+        dealt = rng.multinomial(
+            counts.astype(int),
+            (parts + values["sources"][:, None, None]).softmax(-1).transpose(1, 2).numpy(),
+        ).astype(float)
+        found = {"sources": _draw_learned(self.shares, dealt.sum((1, 2)), rng)}
+        for number, source in enumerate(self.parts):
+            found |= source.draw(values, dealt[..., number], rng)
+        return found

@@ -20,8 +20,14 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene, LatentTrait
-from pyro_crowdclust.protocols import ClassAnnotators
-from pyro_crowdclust.results import AveragedClasses, Fitted, average_classes
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
+from pyro_crowdclust.results import (
+    AveragedClasses,
+    DrawnClasses,
+    Fitted,
+    average_classes,
+    draw_classes,
+)
 from pyro_crowdclust.training import Stopping
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
@@ -98,16 +104,17 @@ def infer_classes(
 
 
 def average_annotator_models(
-    data: CrowdData, share: float | None = None, **options: Any
+    data: CrowdData, share: float | None = None, num_draws: int = 300, **options: Any
 ) -> AveragedClasses:
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
     habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``), or, of
-    two classes, a trait of the items (``LatentTrait``) if it predicts answers better. Temperatures
+    two classes, a trait of the items (``LatentTrait``) if it predicts answers better. From the fits
+    of the first four on, classes and workers are drawn together (``draw_classes``). Temperatures
     and weights come from a fifth of the answers, which the first fit of each model does not see. It
-    takes ten fits or twelve, and gives better probabilities than ``infer_classes``, but no
-    intervals of the workers' confusion matrices.
+    takes ten fits or twelve, and as long again for draws, and gives better probabilities than
+    ``infer_classes``, but no intervals of the workers' confusion matrices.
 
     Parameters
     ----------
@@ -115,28 +122,39 @@ def average_annotator_models(
         ``CrowdData(None, labels=frame)``; features are not used.
     share
         As for ``infer_classes``.
+    num_draws
+        Of either of two chains; 0 leaves it at the fits.
     options
         Of ``fit``, as for ``infer_classes``.
 
     Examples
     --------
     >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyyyx")}
-    >>> result = average_annotator_models(CrowdData(None, labels=said), epochs=20)
+    >>> result = average_annotator_models(CrowdData(None, labels=said), num_draws=9, epochs=20)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
     options = _DEFAULTS | options
 
-    def fit_each(part: CrowdData) -> list[Fitted]:
+    def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
         models = [*map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))]
         if part.num_classes == 2:
             models.append(_latent_trait(part, share))
-        return [fit(model, ClassLabelGuide(model), part, **options) for model in models]
+        fits = [fit(model, ClassLabelGuide(model), part, **options) for model in models]
+        seed = options.get("seed", 0)
+        return [_drawn(result, num_draws, seed) if num_draws else result for result in fits]
 
     # Both are models of items that differ. They predict answers alike, but a trait knows which
     # side of it is which class, while classes with states may become states themselves.
     rivals = [(_STATES, _STATES + 1)] if data.num_classes == 2 else []
     return average_classes(data, fit_each, rivals=rivals)
+
+
+def _drawn(result: Fitted, num_draws: int, seed: int) -> Fitted | DrawnClasses:
+    """Draws from the fit on, where its annotators can be drawn."""
+    if not isinstance(result.model.annotators, SupportsDraws):
+        return result
+    return draw_classes(result, num_draws, seed=seed)
 
 
 # The place of ``ClassStates`` among the models.

@@ -8,6 +8,7 @@ from pyro_crowdclust.results.cluster_classes import (
     known_or_likeliest,
 )
 from pyro_crowdclust.results.decisions import choose_positives
+from pyro_crowdclust.results.drawn_classes import DrawnClasses, draw_classes
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.held_out_items import held_out_log_probability
 from pyro_crowdclust.results.loading import load
@@ -16,6 +17,7 @@ from pyro_crowdclust.results.soft_answers import SoftAnswers, combine_soft_answe
 
 __all__ = [
     "AveragedClasses",
+    "DrawnClasses",
     "Fitted",
     "Matches",
     "SoftAnswers",
@@ -25,6 +27,7 @@ __all__ = [
     "class_probabilities",
     "cluster_classes",
     "combine_soft_answers",
+    "draw_classes",
     "held_out_log_probability",
     "known_or_likeliest",
     "load",

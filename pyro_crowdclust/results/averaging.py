@@ -26,6 +26,7 @@ from jaxtyping import Float, Int
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+from pyro_crowdclust.results.drawn_classes import DrawnClasses
 from pyro_crowdclust.results.fitted import Fitted
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
@@ -104,12 +105,12 @@ class AveragedClasses:
     Attributes
     ----------
     members
-        The fits.
+        The fits, or the draws that began at them.
     temperatures, weights
         T and w of each.
     """
 
-    members: Sequence[Fitted]
+    members: Sequence[Fitted | DrawnClasses]
     temperatures: Sequence[float]
     weights: Float[np.ndarray, " member"]
 
@@ -130,7 +131,7 @@ class AveragedClasses:
 
 def average_classes(
     data: CrowdData,
-    fit_each: Callable[[CrowdData], Sequence[Fitted]],
+    fit_each: Callable[[CrowdData], Sequence[Fitted | DrawnClasses]],
     share: float = 0.2,
     seed: int = 0,
     rivals: Sequence[tuple[int, int]] = (),
@@ -159,11 +160,16 @@ def average_classes(
     return AveragedClasses([members[i] for i in kept], temperatures, weights / weights.sum())
 
 
-def _predict(member: Fitted, held: HeldOutAnswers) -> tuple[float, Float[np.ndarray, " answer"]]:
+def _predict(
+    member: Fitted | DrawnClasses, held: HeldOutAnswers
+) -> tuple[float, Float[np.ndarray, " answer"]]:
     """The temperature under which the answers are likeliest, and how likely each of them is."""
-    labels = full_batch(member.data).class_labels
-    codes = (torch.as_tensor(part) for part in (held.item, held.worker, held.label))
-    named = member.guide.answer_probabilities(labels, *codes).numpy()
+    if isinstance(member, DrawnClasses):
+        named = member.mean_confusion[held.worker, :, held.label]
+    else:
+        labels = full_batch(member.data).class_labels
+        codes = (torch.as_tensor(part) for part in (held.item, held.worker, held.label))
+        named = member.guide.answer_probabilities(labels, *codes).numpy()
     q = member.probabilities[held.item]
     found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
     best = max(found, key=lambda temperature: np.log(found[temperature]).sum())

@@ -113,7 +113,7 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
 
 def test_five_models_of_the_annotators_are_averaged():
     data = CrowdData(None, labels=answers(5))
-    average = average_annotator_models(data, epochs=5)
+    average = average_annotator_models(data, num_draws=3, epochs=5)
     assert len(average.members) == 5
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))
 

@@ -1,0 +1,116 @@
+"""Draws of classes and workers: the exact posterior where it can be summed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.special import gammaln
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import (
+    AnswerSources,
+    ClassStates,
+    CommunityConfusion,
+    ConfusionMatrices,
+    Habit,
+    Truth,
+)
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.results import draw_classes
+
+ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 2, 0), (2, 1, 1), (2, 2, 0), (3, 0, 1), (3, 1, 1)]
+
+
+def fitted(annotators):
+    labels = pd.DataFrame(ANSWERS, columns=["item", "worker", "label"])
+    model = DawidSkene(annotators, DirichletWeights(2, 4.0))
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 5, "progress": False}
+    return fit(model, ClassLabelGuide(model), CrowdData(None, labels=labels), **options)
+
+
+def exact() -> np.ndarray:
+    """p(y_i = 1), a sum over the classes of all items."""
+    prior = np.array([[9.0, 4.0], [4.0, 9.0]])
+    weights, ones = [], []
+    for y in itertools.product([0, 1], repeat=4):
+        counts = np.zeros((3, 2, 2))
+        for item, worker, label in ANSWERS:
+            counts[worker, y[item], label] += 1
+        of_rows = gammaln(prior + counts).sum() - gammaln((prior + counts).sum(-1)).sum()
+        weights.append(of_rows + gammaln(4 + np.bincount(y, minlength=2)).sum())
+        ones.append(y)
+    share = np.exp(np.array(weights) - max(weights))
+    return share / share.sum() @ np.array(ones)
+
+
+def test_means_are_those_of_the_exact_posterior():
+    result = fitted(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
+    drawn = draw_classes(result, num_draws=200, seed=1)
+    np.testing.assert_allclose(drawn.probabilities[:, 1], exact(), atol=0.03)
+    again = draw_classes(result, num_draws=200, seed=1)
+    np.testing.assert_array_equal(drawn.probabilities, again.probabilities)
+    np.testing.assert_allclose(drawn.mean_confusion.sum(-1), 1)
+    assert drawn.confusion.index.equals(result.confusion.index)
+    assert drawn.class_probabilities.index.equals(result.class_probabilities.index)
+
+
+def test_draws_leave_the_fit_as_it_is():
+    result = fitted(CommunityConfusion(3, 2, 2))
+    before = result.model.annotators.concentration()
+    draw_classes(result, num_draws=3)
+    assert torch.equal(before, result.model.annotators.concentration())
+
+
+@pytest.mark.parametrize("communities", [1, 2])
+def test_workers_of_known_classes(communities):
+    """Where answers are many, sources and confusions are drawn around what they say."""
+    rng = np.random.default_rng(0)
+    rates = rng.dirichlet([2.0] * 3, size=(4, 3))
+    rates = 0.7 * np.eye(3) + 0.3 * rates
+    counts = rng.multinomial(20_000, rates).astype(float)
+    size = 4, 3
+    for annotators in (
+        CommunityConfusion(*size, communities),
+        AnswerSources([Truth(*size), Habit(*size), CommunityConfusion(*size, communities)]),
+    ):
+        values = {
+            name: prior.family.expected_statistics(prior.natural_parameters)
+            for name, prior in annotators.priors().items()
+        }
+        mean = np.zeros_like(rates)
+        for _ in range(40):
+            values = annotators.draw(values, counts, rng)
+            mean += annotators.log_answers(values).exp().mT.numpy() / 40
+        np.testing.assert_allclose(mean, rates, atol=0.02)
+
+
+def test_learned_concentrations_end_where_the_joint_density_is_highest():
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(4.0, size=(30, 2, 3)).astype(float)
+    community = rng.dirichlet([1.0, 1.0], size=30)
+    rows = LearnedRows(torch.ones(2, 2, 3))
+    for _ in range(300):
+        rows.learn(counts, community)
+    a = rows.concentration().detach().requires_grad_()
+    n = torch.from_numpy(counts).unsqueeze(1)
+    total = torch.lgamma(a.sum(-1)) - torch.lgamma((a + n).sum(-1))
+    marginal = total + (torch.lgamma(a + n) - torch.lgamma(a)).sum(-1)
+    shape, rate = rows.concentration_prior
+    prior = ((shape - 1) * a.log() - rate * a).sum()
+    joint = (torch.from_numpy(community).unsqueeze(-1) * marginal).sum() + prior
+    (gradient,) = torch.autograd.grad(joint, a)
+    assert gradient.abs().max() < 1e-3
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(ValueError, match="ClassStates cannot be drawn"):
+        draw_classes(fitted(ClassStates(3, 2)))
+    with pytest.raises(ValueError, match="num_draws is 0 and num_chains 2"):
+        draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)
