@@ -9,6 +9,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
+from pyro_crowdclust.interface.answers_alone import _simplest, _Trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -54,6 +55,19 @@ def test_few_answers_are_enough_and_too_few_are_named():
     ids = np.unique(few[["left", "right"]])
     result = cluster(None, pairs=few, item_ids=ids, epochs=10, progress=False)
     assert "more are needed" in result.chosen.reason
+
+
+def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
+    heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
+
+    def trial(change: torch.Tensor, sizes: list[int]) -> _Trial:
+        return _Trial("a prior", False, heard + change, np.array(sizes), 0.0)
+
+    likeliest = trial(0 * noise, [5, 5, 5, 5])
+    as_good, worse = trial(noise - 0.01, [8, 11, 1]), trial(noise - 0.2, [20])
+    assert as_good.effective < 3
+    assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes(monkeypatch):
