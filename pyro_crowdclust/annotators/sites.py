@@ -209,7 +209,7 @@ class PageSites:
             where = pages.row, pages.page, pages.group
             at_home = pyro.sample("at_home", AtHome(z, state, homes, *where))
             accuracy = rates["accuracy"].index_select(0, pages.worker.index_select(0, pages.page))
-            attentive = (1 - state[:, PAGE_STATES.index("careless")]).index_select(0, pages.page)
+            attentive = state[:, : homes.shape[1]].index_select(0, pages.page)
             num_groups = pages.num_groups.index_select(0, pages.page)
 
             def home_of_item() -> Tensor:

@@ -3,7 +3,8 @@
     a_m ~ Beta,  (sorted, lumped, careless)_m ~ Dir            of every worker
     s_p | m ~ Cat                                              of every page: what state it is in
     h_p | s_p ~ PageHomes                                      the home group of every cluster
-    g_i | z_i = k, h_p, s_p: attentive with a_m at home, else in any other group; careless anywhere
+    g_i | z_i = k, h_p, s_p: attentive with a_m at home, else in any other group, or, on a lumped
+                             page, in any at all; careless anywhere
 
 Groups have no names, homes give them one: whatever the worker calls them, the items of a cluster
 lie in its home group but for slips, each of which counts once. On a *sorted* page clusters have
@@ -26,6 +27,7 @@ from pyro_crowdclust.distributions.pages import (
     log_home_normalizers,
     mean_homes,
     overlap_of,
+    placement_scores,
 )
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta, Dirichlet
@@ -139,11 +141,11 @@ class PagePosterior(NamedTuple):
 class PageCoupling:
     """Messages between the items of sorted pages, by way of the clusters' homes.
 
-    With ``w_m = E[log a_m] - E[log(1 - a_m)] + log G``, C the expected overlap of homes and F_s the
-    bound of a page given its state,
+    With w_s the log odds of a placement at home against one other group (``placement_scores``), C
+    the expected overlap of homes and F_s the bound of a page given its state,
 
-        to z_i = k:     sum_p w_p sum_s q(s_p) q(h_pk = g_i | s_p)
-        to h_k = g | s: w sum_{i in g} q(z_i = k) + log r_s sum_{l != k} q(h_l = g | s)
+        to z_i = k:     sum_p sum_s w_ps q(s_p) q(h_pk = g_i | s_p)
+        to h_k = g | s: w_s sum_{i in g} q(z_i = k) + log r_s sum_{l != k} q(h_l = g | s)
         to s:           E[log habits_s] + F_s
         F_s = sum_i E[log p(g_i | s)] + log r_s C_s - log Z_s + entropy of q(h | s)
         F_careless = |S| log(1 / (G + 1))
@@ -175,14 +177,14 @@ class PageCoupling:
     ) -> None:
         self.num_items, self._pages = num_items, pages
         self._annotators = annotators
-        right, wrong = rates["accuracy"].index_select(0, pages.worker).unbind(-1)
+        accuracy = rates["accuracy"].index_select(0, pages.worker)
+        right, wrong = placement_scores(accuracy, pages.num_groups)
         self._habits = rates["habits"].index_select(0, pages.worker)
-        groups = pages.num_groups.to(right.dtype)
-        self._right, self._wrong = right, wrong - groups.log()
-        self._chance = -groups.log1p()
-        self._sent = self._right - self._wrong
+        self._right, self._wrong = right, wrong
+        self._chance = -pages.num_groups.to(right.dtype).log1p()
+        self._sent = right - wrong
         if weighted:
-            self._sent = self._sent * pages.weight
+            self._sent = self._sent * pages.weight.unsqueeze(-1)
         self._log_overlap = right.new_tensor(annotators.log_overlap)
         place = torch.arange(pages.most_groups, device=right.device)
         self._outside = torch.where(place < pages.num_groups.unsqueeze(-1), 0.0, _NEVER)
@@ -202,8 +204,7 @@ class PageCoupling:
         held = homes * seen[:, None, :, None]
         right = (held[..., 1:] * counts.unsqueeze(1)).sum((-2, -1))
         num_placed = counts.sum((1, 2)).unsqueeze(-1)
-        likelihood = right * self._right.unsqueeze(-1)
-        likelihood = likelihood + (num_placed - right) * self._wrong.unsqueeze(-1)
+        likelihood = right * self._right + (num_placed - right) * self._wrong
         divergence = (held * log_homes).sum((-2, -1)) - overlap_of(held) * self._log_overlap
         log_normalizers = log_home_normalizers(
             seen.sum(-1), self._pages.num_groups, self._annotators.log_overlap
@@ -215,17 +216,18 @@ class PageCoupling:
 
     def _evidence(
         self, counts: Float[Tensor, "page cluster group"]
-    ) -> Float[Tensor, "page cluster home"]:
+    ) -> Float[Tensor, "page homed cluster home"]:
         """What the items of every cluster say of its home; 0 for none."""
-        word = (self._right - self._wrong)[:, None, None]
-        return nn.functional.pad(word * counts + self._outside.unsqueeze(1), (1, 0))
+        word = (self._right - self._wrong)[..., None, None]
+        heard = word * counts.unsqueeze(1) + self._outside[:, None, None]
+        return nn.functional.pad(heard, (1, 0))
 
     def _log_homes(
-        self, evidence: Float[Tensor, "page cluster home"], seen: Bool[Tensor, "page cluster"]
+        self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
     ) -> Float[Tensor, "page homed cluster home"]:
         """log q(h | s); clusters that are not seen repel none."""
         overlap = self._log_overlap[:, None, None]
-        logits = evidence = evidence.unsqueeze(1).expand(-1, len(self._log_overlap), -1, -1)
+        logits = evidence
         seen = seen[:, None, :, None]
         for _ in range(_HOME_ROUNDS):
             groups = logits.softmax(-1)[..., 1:] * seen
@@ -240,9 +242,9 @@ class PageCoupling:
         return self._heard(posterior).to(assignments.dtype)
 
     def _heard(self, posterior: PagePosterior) -> Float[Tensor, "item cluster"]:
-        homes = mean_homes(posterior.states, posterior.offered)
-        table = self._sent[:, None, None] * homes[..., 1:]
-        table = table.mT.flatten(0, 1)
+        states = posterior.states[:, : self._sent.shape[1]]
+        homes = ((states * self._sent)[..., None, None] * posterior.offered).sum(1)
+        table = homes[..., 1:].mT.flatten(0, 1)
         total = table.new_zeros(self.num_items, table.shape[-1])
         return total.index_add(0, self._pages.row, table.index_select(0, self._pages.cell))
 
@@ -267,7 +269,7 @@ class PageCoupling:
         return torch.stack([self._gain(*part) for part in of_parts]).sum(0)
 
     def _gain(self, evidence: Tensor, homes: Tensor, states: Tensor, groups: Tensor) -> Tensor:
-        total = evidence.new_zeros(evidence.shape[1], evidence.shape[1])
+        total = evidence.new_zeros(evidence.shape[2], evidence.shape[2])
         seen = homes[:, 0].sum(-1)
         both = seen.unsqueeze(1) * seen.unsqueeze(2)
         # Where both were on a page, it has one cluster less to find a home for.
@@ -277,12 +279,12 @@ class PageCoupling:
         before = log_home_normalizers(num_seen, groups, log_overlap)
         spared = before - log_home_normalizers(fewer, groups, log_overlap)
         for state, overlap in enumerate(self._log_overlap):
-            at = nn.functional.pad(homes[:, state, :, 1:], (1, 0))
+            at, heard = nn.functional.pad(homes[:, state, :, 1:], (1, 0)), evidence[:, state]
             others = at.sum(1, keepdim=True) - at
-            alone = (evidence + overlap * others).logsumexp(-1) * seen
+            alone = (heard + overlap * others).logsumexp(-1) * seen
             # The homes of all others repel both.
             rest = overlap * (others.unsqueeze(1) - at.unsqueeze(2))
-            joined = (evidence.unsqueeze(1) + evidence.unsqueeze(2) + rest).logsumexp(-1)
+            joined = (heard.unsqueeze(1) + heard.unsqueeze(2) + rest).logsumexp(-1)
             either = seen.unsqueeze(1) + seen.unsqueeze(2) - both
             gain = joined * either - alone.unsqueeze(1) - alone.unsqueeze(2)
             # Each of the two has counted that they repel each other.

@@ -186,12 +186,12 @@ class HomesAtMean(StatisticValued):
 
 
 class AtHome(StatisticValued):
-    """``R_i = sum_s state_s sum_k z_ik [h_sk = g_i]``: 1 if a placement is at its cluster's home.
+    """``R_is = state_s sum_k z_ik [h_sk = g_i]``: 1 if a placement is at its cluster's home.
 
-    On a page in a state without homes it is 0. All items share one enumeration dimension, so that
-    an enumerated z must not be indexed by placements; like ``SameCluster`` this is therefore a site
-    of the guide, too, whose value there is a probability. The likelihood is linear in R, so this is
-    exact.
+    One for each state with homes, 0 where the page is in another. All items share one enumeration
+    dimension, so that an enumerated z must not be indexed by placements; like ``SameCluster`` this
+    is therefore a site of the guide, too, whose value there is a probability. The likelihood is
+    linear in R, so this is exact.
 
     Parameters
     ----------
@@ -214,24 +214,25 @@ class AtHome(StatisticValued):
         page: Int[Tensor, " placement"],
         group: Int[Tensor, " placement"],
     ) -> None:
-        self._assignments, self._homes = assignments, mean_homes(state, homes)
+        self._assignments = assignments
+        self._homes = state[:, : homes.shape[1], None, None] * homes
         self._row, self._page, self._group = row, page, group
-        super().__init__(row.shape, torch.Size())
+        super().__init__(row.shape, homes.shape[1:2])
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " placement"]:
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "placement homed"]:
         self._one_draw(sample_shape)
         if self._assignments.dim() > 2:
             raise ValueError(
                 "z is enumerated, so whether placements are right cannot be read from it: the "
                 "guide must sample the site 'at_home' with distributions.AtHome(q_z, ...)"
             )
-        homes = self._homes.mT.flatten(0, 1)
+        homes = self._homes.movedim(-1, 1).flatten(0, 1)
         cell = self._page * self._homes.shape[-1] + self._group + 1
         own = self._assignments.index_select(0, self._row).to(homes.dtype)
-        return (own * homes.index_select(0, cell)).sum(-1)
+        return (own.unsqueeze(1) * homes.index_select(0, cell)).sum(-1)
 
-    def log_prob(self, value: Float[Tensor, " placement"]) -> Float[Tensor, " placement"]:
-        return torch.zeros_like(value)
+    def log_prob(self, value: Float[Tensor, "placement homed"]) -> Float[Tensor, " placement"]:
+        return torch.zeros_like(value[:, 0])
 
 
 def mean_homes(
@@ -241,22 +242,56 @@ def mean_homes(
     return (state[:, : homes.shape[1], None, None] * homes).sum(1)
 
 
+def placement_scores(
+    accuracy: Float[Tensor, "*batch 2"], num_groups: Int[Tensor, "*batch"]
+) -> tuple[Float[Tensor, "*batch homed"], Float[Tensor, "*batch homed"]]:
+    """Log probabilities of a placement at home and in any one other group, if sorted and lumped.
+
+        sorted: log a                       and log((1 - a) / G)
+        lumped: log(a + (1 - a) / (G + 1))  and log((1 - a) / (G + 1))
+
+    On a sorted page a slip lies elsewhere; on a lumped one, where clusters share groups, it may lie
+    in the home group by rights of another cluster. At expectations of log a and log(1 - a) the sum
+    is a bound: that of the best q of whether a placement at home is a slip.
+
+    Parameters
+    ----------
+    accuracy
+        (log a, log (1 - a)) or its expectation.
+    num_groups
+        G of the page.
+
+    Examples
+    --------
+    >>> accuracy = torch.tensor([0.8, 0.2]).log()
+    >>> home, other = placement_scores(accuracy, torch.tensor(3))
+    >>> home.exp() + 3 * other.exp()
+    tensor([1., 1.])
+    """
+    right, slip = accuracy.unbind(-1)
+    groups = num_groups.to(right.dtype)
+    anywhere = slip - groups.log1p()
+    home = torch.stack([right, torch.logaddexp(right, anywhere)], -1)
+    return home, torch.stack([slip - groups.log(), anywhere], -1)
+
+
 class GroupPlacement(StatisticValued):
     """The group of an item among the G of its page and one that stayed empty.
 
     An attentive worker of accuracy a puts an item where its cluster is at home, or else in any of
-    the G others; a careless one anywhere. With R = 1 at home and t = 1 where attentive,
+    the G others, if the page is lumped also by chance where its cluster is at home; a careless one
+    anywhere. With R_s = 1 at home and t_s = 1 in a state with homes, and ``placement_scores``,
 
-        log p = R log a + (t - R) log((1 - a) / G) - (1 - t) log(G + 1)
+        log p = sum_s R_s home_s + (t_s - R_s) other_s - (1 - sum_s t_s) log(G + 1)
 
     Parameters
     ----------
     at_home
-        R of the observed placement; 0 where not attentive.
+        R of the observed placement, of every state with homes.
     accuracy
         (log a, log (1 - a)) of the page's worker or its expectation, ``[placement, 2]``.
     attentive
-        t of the page or its probability.
+        t of the page or its probabilities.
     num_groups
         G of the page.
     home
@@ -268,22 +303,21 @@ class GroupPlacement(StatisticValued):
 
     def __init__(
         self,
-        at_home: Float[Tensor, " placement"],
+        at_home: Float[Tensor, "placement homed"],
         accuracy: Float[Tensor, "placement 2"],
-        attentive: Float[Tensor, " placement"],
+        attentive: Float[Tensor, "placement homed"],
         num_groups: Int[Tensor, " placement"],
         home: Callable[[], Tensor],
     ) -> None:
         self.at_home, self.accuracy, self.attentive = at_home, accuracy, attentive
         self.num_groups, self._home = num_groups, home
-        super().__init__(at_home.shape, torch.Size())
+        super().__init__(num_groups.shape, torch.Size())
 
     def log_prob(self, value: Int[Tensor, " placement"]) -> Float[Tensor, " placement"]:
-        right, wrong = self.accuracy.unbind(-1)
-        groups = self.num_groups.to(right.dtype)
-        elsewhere = self.attentive - self.at_home
-        score = self.at_home * right + elsewhere * (wrong - groups.log())
-        return score - (1 - self.attentive) * groups.log1p()
+        home, other = placement_scores(self.accuracy, self.num_groups)
+        score = self.at_home * home + (self.attentive - self.at_home) * other
+        careless = 1 - self.attentive.sum(-1)
+        return score.sum(-1) - careless * self.num_groups.to(score.dtype).log1p()
 
     def rsample(self, sample_shape: Any = ()) -> Int[Tensor, " placement"]:
         """A group 0, ..., G - 1, or G for the one that stayed empty."""
@@ -296,6 +330,8 @@ class GroupPlacement(StatisticValued):
         )
         right = uniform[0] < self.accuracy[:, 0].exp()
         step = 1 + (uniform[1] * self.num_groups).long()
-        placed = torch.where(right, home, (home + step) % (self.num_groups + 1))
+        elsewhere = (home + step) % (self.num_groups + 1)
         anywhere = (uniform[2] * (self.num_groups + 1)).long()
-        return torch.where(self.attentive > 0.5, placed, anywhere)
+        is_sorted, is_lumped = (self.attentive > 0.5).unbind(-1)
+        slipped = torch.where(is_sorted, elsewhere, anywhere)
+        return torch.where(right & (is_sorted | is_lumped), home, slipped)

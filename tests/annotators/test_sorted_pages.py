@@ -66,7 +66,10 @@ def log_joint(z, batch, state, homes):
     total += math.log(weight([homes[k] for k in seen]) / sum(map(weight, everywhere)))
     for cluster_of_item, group in zip(z, groups, strict=True):
         right = homes[cluster_of_item] == group
-        total += math.log(accuracy if right else (1 - accuracy) / num_groups)
+        if PAGE_STATES[state] == "sorted":
+            total += math.log(accuracy if right else (1 - accuracy) / num_groups)
+        else:
+            total += math.log(accuracy * right + (1 - accuracy) / (num_groups + 1))
     return total
 
 
