@@ -217,7 +217,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "examples/uci_semisupervised.py": (
         [
-            *("--data", str(DATA), "--runs", "2", "--sweeps", "2"),
+            *("--data", str(DATA), "--runs", "1", "--sweeps", "2"),
             *("--sets", "iris", "glass", "--fractions", "0", "0.2"),
         ],
         {"iris", "glass", "unlabeled", "mean", "mean_unlabeled", "peers"},

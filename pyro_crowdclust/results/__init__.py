@@ -1,6 +1,6 @@
 """What comes out of a fit: reading, saving and loading it."""
 
-from pyro_crowdclust.results.averaging import AveragedClasses, average_classes
+from pyro_crowdclust.results.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.results.calibration import calibrated_class_probabilities
 from pyro_crowdclust.results.cluster_classes import (
     class_probabilities,
@@ -32,4 +32,5 @@ __all__ = [
     "known_or_likeliest",
     "load",
     "match_records",
+    "stacking_weights",
 ]
