@@ -190,8 +190,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"allsports"},
     ),
     "benchmarks/calibration.py": (
-        ["--datasets", "1", "--rows", "pairs", "sorted_pages"],
-        {"pairs", "sorted_pages", "worst_coverage", "worst_wrong_above_99"},
+        ["--datasets", "1", "--rows", "sorted_pages"],
+        {"sorted_pages", "worst_coverage", "worst_wrong_above_99"},
     ),
     "benchmarks/combinations.py": (
         ["--guides", "two-way"],
