@@ -19,7 +19,7 @@ from typing import Any
 from jaxtyping import AbstractArray
 
 # Of one function, in one test.
-_CALLS = 5
+_CALLS = 2
 _tired: set[Callable[..., Any]] = set()
 _counts: dict[Callable[..., Any], int] = {}
 

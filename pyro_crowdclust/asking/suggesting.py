@@ -121,9 +121,11 @@ def suggest(
     >>> import numpy as np
     >>> from pyro_crowdclust.asking import Pairs, suggest
     >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 4 * (np.arange(60) % 2)[:, None]
     >>> answers = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": list("aab"), "label": [1, 0, 1]}
-    >>> result = cluster(features, answers, num_clusters=4, progress=False)
+    >>> parts = {"components": GaussianComponents, "num_clusters": 4}
+    >>> result = cluster(features, answers, **parts, progress=False)
     >>> suggestions = suggest(result, Pairs(), count=5)
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)

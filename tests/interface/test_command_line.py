@@ -261,7 +261,8 @@ def test_class_labels(tmp_path, capsys):
     assert "labels without features, which say nothing of new items" in only_error(capsys)
 
 
-def test_sorted_pages_from_a_file(crowd, tmp_path):
+def test_sorted_pages_from_a_file(crowd, tmp_path, monkeypatch):
+    few_candidates(monkeypatch)
     answers = pd.read_csv(crowd / "answers.csv")
     truth = pd.read_csv(crowd / "truth.csv", index_col="item")["cluster"]
     pages = pd.concat(

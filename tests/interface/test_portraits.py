@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_crowdclust import load
-from pyro_crowdclust.interface import cluster
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import cluster, mixture_for
 from pyro_crowdclust.interface.portraits import (
     items_in_doubt,
     pairs_in_dispute,
@@ -36,7 +36,7 @@ def result():
     rates = [0.9, 0.9, 0.6]
     pairs = simulate_pairs(KINDS, rates, rates, pairs_per_worker=60, seed=1)
     named = pairs.assign(**{end: frame.index[pairs[end]] for end in ("left", "right")})
-    return cluster(frame, named, num_clusters=4, progress=False)
+    return mixture_for(CrowdData(frame, named), num_clusters=4).fit(progress=False)
 
 
 def test_typical_items_are_in_the_middle_of_their_cluster(result):
