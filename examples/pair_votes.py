@@ -176,8 +176,8 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
     items = pd.unique(frame[["left", "right"]].to_numpy().ravel())
     held = held[known]
     data = crowd(kept, item_ids=items)
-    recipe, _ = AnswersAlone(data).run(seed=seed)
     changes = {} if epochs is None else {"epochs": epochs}
+    recipe, _ = AnswersAlone(data).run(seed=seed, **changes)
     result = recipe.fit(seed=seed, progress=False, **changes)
     asked = torch.stack([data.item_positions(held[end]) for end in ("left", "right")], 1)
     worker = torch.from_numpy(data.worker_ids.get_indexer(held["worker"]))

@@ -64,7 +64,8 @@ class MomResp(nn.Module):
     Raises
     ------
     ValueError
-        If the parts disagree about the number of classes, or the weight is not above 0.
+        If the parts disagree about the number of classes, the weight is not above 0, or the
+        components have heavy tails.
     """
 
     def __init__(
@@ -79,6 +80,11 @@ class MomResp(nn.Module):
             raise ValueError(
                 f"feature_weight is {feature_weight}, but must be above 0; without features use "
                 "DawidSkene"
+            )
+        if not components.is_linear:
+            raise ValueError(
+                f"{type(components).__name__} cannot be the components of MomResp, whose guide "
+                "would take them for Gaussian: use GaussianComponents"
             )
         self.feature_weight = feature_weight
         self.components = components

@@ -22,6 +22,7 @@ from pyro_crowdclust.mixture import (
     BernoulliComponents,
     CategoricalComponents,
     DiagonalGaussianComponents,
+    DiagonalStudentComponents,
     DirichletWeights,
     GaussianComponents,
     HurdleGaussianComponents,
@@ -31,6 +32,7 @@ from pyro_crowdclust.mixture import (
     PitmanYorWeights,
     PoissonComponents,
     StickBreakingWeights,
+    StudentComponents,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -53,6 +55,8 @@ COMPONENTS = {
     "bernoulli": lambda: BernoulliComponents(CLUSTERS, 6),
     "poisson": lambda: PoissonComponents(CLUSTERS, 3),
     "hurdle": lambda: HurdleGaussianComponents(CLUSTERS, 2),
+    "student": lambda: StudentComponents(CLUSTERS, DIM),
+    "diagonal student": lambda: DiagonalStudentComponents(CLUSTERS, DIM, degrees=3.0),
     "mixed": lambda: MixedComponents(
         [GaussianComponents(CLUSTERS, 1), PoissonComponents(CLUSTERS, 1)], columns=[[1], [0]]
     ),
@@ -121,6 +125,9 @@ EMISSIONS = {
     "bernoulli": lambda: BernoulliEmission(SkipMLP((DIM, 6, FEATURES))),
     "normal": lambda: NormalEmission(SkipMLP((DIM, 6, FEATURES)), FEATURES),
 }
+
+# Those whose posterior given the assignments is in the family of the prior.
+CONJUGATE = [name for name, make in COMPONENTS.items() if make().is_linear]
 
 ON_LATENTS = [name for name, make in COMPONENTS.items() if make().latent_family is not None]
 

@@ -31,7 +31,7 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
     "many small clusters": ManySmall,
     "clusters of all sizes": PitmanYor,
 }
-# Sweeps of a fit, and of one that is only compared with another.
+# Sweeps of a fit, and at most of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 60
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
@@ -92,16 +92,19 @@ class AnswersAlone:
     data: CrowdData
     share: float = 0.1
 
-    def run(self, *, seed: int = 0) -> tuple[Recipe, Chosen]:
+    def run(self, *, seed: int = 0, epochs: int = _EPOCHS) -> tuple[Recipe, Chosen]:
         """Compare the priors; the recipe of the best on all data, and how it was chosen.
 
         Parameters
         ----------
         seed
             Of the answers that are held out, and of the fits.
+        epochs
+            Sweeps of the fit to come: those that are compared have no more.
         """
+        fit_trial = partial(self._trial, seed=seed, epochs=min(epochs, _TRIAL_EPOCHS))
         parts = self._parts(torch.Generator().manual_seed(seed))
-        tried = [self._trial(prior, False, parts, seed) for prior in PRIORS]
+        tried = [fit_trial(prior, False, parts) for prior in PRIORS]
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = _chance(self.data, parts)
         if _is_worse(chance, likeliest.log_probabilities):
@@ -113,7 +116,7 @@ class AnswersAlone:
                     f"{likeliest.prior}, with no more clusters"
                 )
             # Whether items differ is asked under one prior only.
-            tried.append(self._trial(chosen.prior, True, parts, seed))
+            tried.append(fit_trial(chosen.prior, True, parts))
             if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities):
                 chosen = tried[-1]
                 reason += "; they are likelier if some items are hard to recognize"
@@ -131,13 +134,18 @@ class AnswersAlone:
         return found, Chosen(table, reason, float(chance.mean()))
 
     def _trial(
-        self, prior: str, hard_items: bool, parts: list[Bool[Tensor, " pair"]], seed: int
+        self,
+        prior: str,
+        hard_items: bool,
+        parts: list[Bool[Tensor, " pair"]],
+        seed: int,
+        epochs: int,
     ) -> _Trial:
         """Fits without each of the parts, which say how likely the part is."""
         started, log_probabilities = time.perf_counter(), []
         for out in parts:
             recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
-            result = recipe.fit(seed=seed, epochs=_TRIAL_EPOCHS, progress=False)
+            result = recipe.fit(seed=seed, epochs=epochs, progress=False)
             log_probabilities.append(_log_probability(result, self.data, out))
         sizes = np.bincount(result.assignments)
         seconds = time.perf_counter() - started
@@ -165,7 +173,7 @@ class AnswersAlone:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
-        recipe, chosen = self.run(seed=seed)
+        recipe, chosen = self.run(seed=seed, epochs=changes.get("epochs", _EPOCHS))
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
         again = partial(self._again, num_starts=num_starts, **changes)
         return replace(fitted, chosen=chosen, train_on=again)

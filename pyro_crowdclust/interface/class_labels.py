@@ -129,7 +129,7 @@ def average_annotator_models(
 
     Examples
     --------
-    >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyyyx")}
+    >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxxyyy")}
     >>> result = average_annotator_models(CrowdData(None, labels=said), num_draws=9, epochs=20)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']

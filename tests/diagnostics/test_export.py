@@ -260,8 +260,8 @@ class TestLikelihood:
         result = quiet_fit(model, guide, CrowdData(np.random.default_rng(0).normal(size=(12, 2))))
         with result.inside():
             draws = global_draws(result, 2)
-            found = item_log_likelihood(result, draws, torch.arange(12), latent_draws=4000)
-            grid = torch.linspace(-30, 30, 30_001)
+            found = item_log_likelihood(result, draws, torch.arange(12), latent_draws=1000)
+            grid = torch.linspace(-30, 30, 3_001)
             emitted = result.model.emission(grid[:, None])
             features = torch.as_tensor(result.data.features)
             of_features = torch.stack([emitted.log_prob(row) for row in features])
@@ -276,7 +276,7 @@ class TestLikelihood:
                 for k in range(2)
             )
             integral = torch.trapezoid(of_features.exp() * prior, grid).log()
-            torch.testing.assert_close(found[draw], integral, atol=0.05, rtol=0)
+            torch.testing.assert_close(found[draw], integral, atol=0.1, rtol=0)
 
     def test_answers_against_a_sum_over_both_ends(self, plain, tree):
         pairs, q = plain.data.pairs, plain.probabilities
@@ -614,15 +614,18 @@ class TestAnyMixture:
         named = {name: v.dims[2:] for name, v in tree["posterior"].data_vars.items()}
         assert all(dims[0] == "cluster" for dims in named.values())
         assert any(name.startswith("component") for name in named)
-        # log sum_k pi_k p(o | theta_k), with p in its exponential-family form.
+        # log sum_k pi_k p(o | theta_k), with p in its exponential-family form if it has one.
         family = model.components.family
         with result.inside():
             draws = global_draws(result, 25)
         observed = model.components.observe(features)
         for draw in (0, 24):
-            scores = family.observation_statistics(observed) @ (
-                draws.sites["components"].statistics[draw].mT
-            )
+            statistics = draws.sites["components"].statistics[draw]
+            if model.components.is_linear:
+                scores = family.observation_statistics(observed) @ statistics.mT
+            else:
+                density, _ = model.components.of_rows(statistics, has_gaps=False)
+                scores = density.log_likelihoods(statistics, observed)
             scores = scores[:, result.cluster_order] + torch.as_tensor(drawn[draw]).log()
             scores = scores + torch.as_tensor(family.log_base_measure(observed)).reshape(-1, 1)
             found = one_chain(tree, "log_likelihood", "features")[draw]
