@@ -29,11 +29,7 @@ from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_me
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.minibatches import Batch, full_batch
-from pyro_crowdclust.models.answered_partition import (
-    AnsweredPartition,
-    asked_pairs,
-    pair_weights,
-)
+from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
 from pyro_crowdclust.partitions import AskedPairs, num_hard_ends, sweep, sweep_hard
 
 # The prior of the workers is learned as if so many stood for the prior that was given.
@@ -181,9 +177,9 @@ class PartitionGuide(nn.Module):
             hard = pyro.sample("hard", Point(hard, nothing))
         if not batch.num_pairs:
             return
-        pairs = asked_pairs(batch)
-        said = pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
-        logits = looks.detach()[self.model.relations(z, hard, pairs)] + said
+        heard = PairEvidence(self.model, self.posteriors, batch)
+        pairs = heard.pairs
+        logits = looks.detach()[self.model.relations(z, hard, pairs)] + heard.said(rates)
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             pyro.sample("look", ConjugateAtMean(Categorical(self.model.num_looks), logits))
 

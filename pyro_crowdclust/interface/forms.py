@@ -74,34 +74,33 @@ STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_tr
 PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
 
 
-def full(num_components: int, dim: int) -> GaussianComponents:
+def full(
+    num_components: int, dim: int, kind: type[GaussianComponents] = GaussianComponents
+) -> GaussianComponents:
     """Full covariances around a common one; how near to it they are is learned."""
     degrees = dim + 2.0
-    return GaussianComponents(
+    return kind(
         num_components, dim, concentration=0.05, scale=FIRST_SCALE * degrees, degrees=degrees
     )
 
 
-def diagonal(num_components: int, dim: int) -> DiagonalGaussianComponents:
+def diagonal(
+    num_components: int,
+    dim: int,
+    kind: type[DiagonalGaussianComponents] = DiagonalGaussianComponents,
+) -> DiagonalGaussianComponents:
     """Independent features inside a component."""
-    return DiagonalGaussianComponents(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
-    )
+    return kind(num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0)
 
 
-def heavy(num_components: int, dim: int) -> StudentComponents:
+def heavy(num_components: int, dim: int) -> GaussianComponents:
     """As ``full``, of items that may be far from all clusters."""
-    degrees = dim + 2.0
-    return StudentComponents(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * degrees, degrees=degrees
-    )
+    return full(num_components, dim, StudentComponents)
 
 
-def diagonal_heavy(num_components: int, dim: int) -> DiagonalStudentComponents:
+def diagonal_heavy(num_components: int, dim: int) -> DiagonalGaussianComponents:
     """As ``diagonal``, of numbers that may be far from those of all clusters."""
-    return DiagonalStudentComponents(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
-    )
+    return diagonal(num_components, dim, DiagonalStudentComponents)
 
 
 def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
