@@ -260,7 +260,7 @@ class TestLikelihood:
         result = quiet_fit(model, guide, CrowdData(np.random.default_rng(0).normal(size=(12, 2))))
         with result.inside():
             draws = global_draws(result, 2)
-            found = item_log_likelihood(result, draws, torch.arange(12), latent_draws=1000)
+            found = item_log_likelihood(result, draws, torch.arange(12), latent_draws=4000)
             grid = torch.linspace(-30, 30, 3_001)
             emitted = result.model.emission(grid[:, None])
             features = torch.as_tensor(result.data.features)
@@ -276,7 +276,7 @@ class TestLikelihood:
                 for k in range(2)
             )
             integral = torch.trapezoid(of_features.exp() * prior, grid).log()
-            torch.testing.assert_close(found[draw], integral, atol=0.1, rtol=0)
+            torch.testing.assert_close(found[draw], integral, atol=0.05, rtol=0)
 
     def test_answers_against_a_sum_over_both_ends(self, plain, tree):
         pairs, q = plain.data.pairs, plain.probabilities
