@@ -167,6 +167,20 @@ class SupportsConfusion(Protocol):
 
 
 @runtime_checkable
+class SupportsAnswerProbabilities(Protocol):
+    """A guide of class labels that says how likely other labels are, of the same items."""
+
+    def answer_probabilities(
+        self,
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
+
+
+@runtime_checkable
 class SupportsClassTable(Protocol):
     """A guide that learns the classes of clusters from known labels."""
 

@@ -17,17 +17,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Int
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
-from pyro_crowdclust.results.drawn_classes import DrawnClasses
-from pyro_crowdclust.results.fitted import Fitted
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
 _EVEN_ANSWERS = 1000.0
@@ -98,6 +95,30 @@ def hold_out_answers(
     return rest, HeldOutAnswers(*(part[held] for part in codes))
 
 
+class InferredClasses(Protocol):
+    """What is averaged: a fit to class labels, or the draws that began at it."""
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "item class"]:
+        """q(y_i = k)."""
+
+    @property
+    def class_probabilities(self) -> pd.DataFrame:
+        """The same by the user's ids."""
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """p(label | class) of every worker, in the column ``mean``."""
+
+    def answer_probabilities(
+        self,
+        item: Int[np.ndarray, " answer"],
+        worker: Int[np.ndarray, " answer"],
+        label: Int[np.ndarray, " answer"],
+    ) -> Float[np.ndarray, "answer class"]:
+        """p(label | class) of answers that were not learned from."""
+
+
 @dataclass(frozen=True, eq=False)
 class AveragedClasses:
     """The weighted average of several fits to the same class labels.
@@ -110,7 +131,7 @@ class AveragedClasses:
         T and w of each.
     """
 
-    members: Sequence[Fitted | DrawnClasses]
+    members: Sequence[InferredClasses]
     temperatures: Sequence[float]
     weights: Float[np.ndarray, " member"]
 
@@ -131,7 +152,7 @@ class AveragedClasses:
 
 def average_classes(
     data: CrowdData,
-    fit_each: Callable[[CrowdData], Sequence[Fitted | DrawnClasses]],
+    fit_each: Callable[[CrowdData], Sequence[InferredClasses]],
     share: float = 0.2,
     seed: int = 0,
     rivals: Sequence[tuple[int, int]] = (),
@@ -161,15 +182,10 @@ def average_classes(
 
 
 def _predict(
-    member: Fitted | DrawnClasses, held: HeldOutAnswers
+    member: InferredClasses, held: HeldOutAnswers
 ) -> tuple[float, Float[np.ndarray, " answer"]]:
     """The temperature under which the answers are likeliest, and how likely each of them is."""
-    if isinstance(member, DrawnClasses):
-        named = member.mean_confusion[held.worker, :, held.label]
-    else:
-        labels = full_batch(member.data).class_labels
-        codes = (torch.as_tensor(part) for part in (held.item, held.worker, held.label))
-        named = member.guide.answer_probabilities(labels, *codes).numpy()
+    named = member.answer_probabilities(held.item, held.worker, held.label)
     q = member.probabilities[held.item]
     found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
     best = max(found, key=lambda temperature: np.log(found[temperature]).sum())

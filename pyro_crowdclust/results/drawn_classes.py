@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.label_sites import LabelLikelihood
@@ -57,6 +57,15 @@ class DrawnClasses:
         """The probabilities by the user's ids of items and classes."""
         frame = self.fitted.class_probabilities
         return pd.DataFrame(self.probabilities, frame.index, frame.columns)
+
+    def answer_probabilities(
+        self,
+        item: Int[np.ndarray, " answer"],
+        worker: Int[np.ndarray, " answer"],
+        label: Int[np.ndarray, " answer"],
+    ) -> Float[np.ndarray, "answer class"]:
+        """``p(label | class)`` of answers that were not drawn from, by positions in ``data``."""
+        return self.mean_confusion[worker, :, label]
 
     @property
     def confusion(self) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.protocols import (
+    SupportsAnswerProbabilities,
     SupportsConfusion,
     SupportsInfer,
     SupportsMixture,
@@ -609,6 +610,22 @@ class Fitted:
         """
         summary = self._guide(SupportsConfusion, "confusion").confusion()
         return confusion_table(summary, self.data)
+
+    def answer_probabilities(
+        self,
+        item: Int[np.ndarray, " answer"],
+        worker: Int[np.ndarray, " answer"],
+        label: Int[np.ndarray, " answer"],
+    ) -> Float[np.ndarray, "answer class"]:
+        """``p(label | class)`` of answers that the fit has not seen, given those that it has.
+
+        All by positions in ``data``: of items, of workers, and of classes.
+        """
+        guide = self._guide(SupportsAnswerProbabilities, "answer_probabilities")
+        seen = full_batch(self.data).to(self.device, self.dtype).class_labels
+        assert seen is not None  # which a guide with this verb was fitted to
+        asked = (torch.as_tensor(part, device=self.device) for part in (item, worker, label))
+        return guide.answer_probabilities(seen, *asked).numpy(force=True)
 
     @cached_property
     def clusters(self) -> pd.DataFrame:

@@ -17,7 +17,6 @@ import torch
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.fitted import Fitted
 
 
@@ -72,10 +71,9 @@ def held_out_log_probability(
         out = torch.isin(labels.item, items[order[fold::folds]])
         seen, held = _answers(labels, ~out), _answers(labels, out)
         result = fit_one(data.with_parts(class_labels=seen, _labels_index=None))
-        named = result.guide.answer_probabilities(
-            full_batch(result.data).class_labels, held.item, held.worker, held.label
-        )
-        total += float(np.log((result.probabilities[held.item] * named.numpy()).sum(1)).sum())
+        item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
+        named = result.answer_probabilities(item, worker, label)
+        total += float(np.log((result.probabilities[item] * named).sum(1)).sum())
     return total / len(labels)
 
 

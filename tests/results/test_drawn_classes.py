@@ -57,6 +57,8 @@ def test_means_are_those_of_the_exact_posterior():
     few = [draw_classes(result, num_draws=2, seed=1).probabilities for _ in range(2)]
     np.testing.assert_array_equal(*few)
     np.testing.assert_allclose(drawn.mean_confusion.sum(-1), 1)
+    told = drawn.answer_probabilities(np.array([0]), np.array([1]), np.array([0]))
+    assert told.tolist() == [drawn.confusion.loc[[(1, 0, 0), (1, 1, 0)], "mean"].tolist()]
     assert drawn.confusion.index.equals(result.confusion.index)
     assert drawn.class_probabilities.index.equals(result.class_probabilities.index)
 
