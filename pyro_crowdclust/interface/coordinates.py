@@ -106,6 +106,29 @@ def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projecte
     return Projected(inner, mean, directions[:num_directions], first, max(residual, smallest))
 
 
+def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]) -> float:
+    """The mean of ``log p(o) - log p(x)``: by how much a density of features is the larger."""
+    return float(emission.log_volume(features).mean())
+
+
+def beyond_one_gaussian(emission: Identity, features: Float[Tensor, "item ..."]) -> float:
+    """The mean of ``-log N(x; m, C)`` over the items, m and C their own mean and covariance.
+
+    Beside directions x = W f(o) something is left, and by far the most of a density of many
+    features is about that, which no cluster has a part in. With what is left as in one Gaussian,
+
+        p(o) = N(o) p(x) / N(x)
+
+    (Friedman, Stuetzle and Schroeder 1984), densities on any directions, in any linear units, are
+    ordered by ``log p(x) - log N(x)``: what clusters on them say beyond one Gaussian on them.
+    """
+    points = emission.latent(features)
+    variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
+    # Directions in which nothing varies are as in ``projected``.
+    variances = variances.clamp_min(_SMALLEST_RESIDUAL * float(variances.max()))
+    return float((variances.log() + math.log(2 * math.pi) + 1).sum()) / 2
+
+
 def is_real(data: CrowdData) -> Bool[Tensor, " feature"]:
     """Which features are real numbers, in units of one's choice."""
     if data.columns is None:

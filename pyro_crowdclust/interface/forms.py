@@ -20,8 +20,10 @@ from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.atoms import MOST_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.coordinates import (
+    beyond_one_gaussian,
     in_central_units,
     in_common_units,
+    in_units_of_features,
     is_real,
     power_transformed,
     projected,
@@ -128,6 +130,9 @@ class Form:
         Whether it has a density of the features, so that its ELBO can be compared with those of
         others. What has none is told apart by answers alone, and clusters that it does not need
         cost next to nothing, so that fewer need not be tried.
+    to_compare
+        What to add to the ELBO of the coordinates, in nats an item, so that it can be compared:
+        from the coordinates and the features.
     """
 
     features: str
@@ -135,6 +140,7 @@ class Form:
     emission: Place
     make: Callable[[CrowdData, int, Identity], Recipe]
     of_features: bool = True
+    to_compare: Callable[[Identity, Tensor], float] = in_units_of_features
 
     def recipe(
         self, data: CrowdData, num_components: int, emission: Identity | None = None
@@ -280,14 +286,16 @@ def _mixtures(
             for name, place in directed.items():
                 forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
         return tuple(forms)
-    forms = []
-    for number in (10, 20, 40):
-        if number < min(dim, data.num_items):
-            inner = partial(_directions, in_common_units, number)
-            forms.append(Form(f"{number} directions, common units", FULL, inner, of_full))
-    inner = partial(_directions, standardized, min(20, data.num_items - 1))
-    forms.append(Form("20 directions", FULL, inner, of_full))
-    return tuple(forms)
+    numbers = [number for number in (10, 20, 40) if number < min(dim, data.num_items)]
+    directed = {
+        f"{number} directions, common units": partial(_directions, in_common_units, number)
+        for number in numbers
+    }
+    directed["20 directions"] = partial(_directions, standardized, min(20, data.num_items - 1))
+    return tuple(
+        Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian)
+        for name, place in directed.items()
+    )
 
 
 def _regressions(data: CrowdData, places: Mapping[str, Place]) -> tuple[Form, ...]:

@@ -66,7 +66,7 @@ class Trial:
     form, num_components
         The candidate.
     elbo
-        Nats an item, in the units of the features; NaN of a form that has no density of them.
+        Nats an item, as ``Form.to_compare`` has it; NaN of a form without a density of features.
     by_weight
         Log-probability of every held-out answer, a row for every weight of the features that the
         form can have (``WEIGHTS``); None without answers.
@@ -119,7 +119,7 @@ class Search:
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
-        # What a form makes of the data, and the mean of log p(o) - log p(x).
+        # What a form makes of the data, and what makes its ELBO comparable.
         self.coordinates: dict[Form, tuple[Identity, float]] = {}
         self.interrupted = False
         self.bar = tqdm(disable=not progress, unit="candidate")
@@ -176,8 +176,8 @@ class Search:
         if form not in self.coordinates:
             made = form.emission(self.data)
             features = self.data.rows(torch.arange(self.data.num_items))
-            self.coordinates[form] = made, float(made.log_volume(features).mean())
-        emission, volume = self.coordinates[form]
+            self.coordinates[form] = made, form.to_compare(made, features)
+        emission, to_compare = self.coordinates[form]
         recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
         # Other numbers of components are candidates of their own: merges would only cost time.
         moves = recipe.options.get("callbacks", [])
@@ -194,7 +194,7 @@ class Search:
         trial = Trial(
             form,
             num_components,
-            result.elbo / self.data.num_items + volume if form.of_features else np.nan,
+            result.elbo / self.data.num_items + to_compare if form.of_features else np.nan,
             None if one is None else self.at_weights(form, one, result),
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,

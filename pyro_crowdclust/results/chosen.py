@@ -15,11 +15,12 @@ class Chosen:
     ----------
     table
         One row per candidate, in the order in which they were tried: ``features`` (the coordinates
-        that its components are on), ``covariance``, ``components`` (their number), ``elbo`` (nats
-        an item, in the users' units, so that rows can be compared), ``held_out`` (mean
-        log-probability of answers about items whose answers were kept out of the fit, in nats; NaN
-        without answers), ``clusters`` in use, ``seconds``, and whether it was ``chosen``. Without
-        features ``prior`` (of the sizes of clusters) and the last four.
+        that its components are on), ``kind``, ``components`` (their number), ``elbo`` (nats an
+        item, in the users' units or, on directions of many columns, beyond one Gaussian on them, so
+        that rows can be compared), ``held_out`` (mean log-probability of answers about items whose
+        answers were kept out of the fit, in nats; NaN without answers), ``clusters`` in use,
+        ``seconds``, and whether it was ``chosen``. Without features ``prior`` (of the sizes of
+        clusters) and the last four.
     reason
         A sentence.
     chance

@@ -9,8 +9,11 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.coordinates import (
+    beyond_one_gaussian,
+    in_common_units,
     is_real,
     power_transformed,
+    projected,
     standardized,
     varying,
 )
@@ -53,6 +56,23 @@ def test_a_missing_feature_has_no_volume(table, make):
     )
     torch.testing.assert_close(emission.log_volume(rows)[5], jacobian[0, 0].log())
     assert float(emission.log_volume(rows)[3]) == 0
+
+
+def test_one_gaussian_has_a_density_on_directions_in_any_units():
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 8)) * np.arange(1, 9))
+    found = []
+    for features in (rows, 100 * rows):
+        data = CrowdData(features)
+        emission = projected(data, in_common_units(data), 3)
+        points = emission.latent(features)
+        covariance = torch.cov(points.mT, correction=0)
+        one = torch.distributions.MultivariateNormal(points.mean(0), covariance)
+        found.append(beyond_one_gaussian(emission, features))
+        assert found[-1] == pytest.approx(-float(one.log_prob(points).mean()))
+    assert found[0] == pytest.approx(found[1])
+    flat = torch.cat([rows[:, :2], torch.zeros(50, 6)], 1)
+    data = CrowdData(flat)
+    assert np.isfinite(beyond_one_gaussian(projected(data, in_common_units(data), 3), flat))
 
 
 def test_only_real_numbers_are_spread(table):

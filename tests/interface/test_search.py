@@ -60,6 +60,16 @@ def test_data_that_are_too_many_are_tried_in_part():
     assert recipe.data is data
 
 
+def test_directions_are_compared_by_what_clusters_say_beyond_one_gaussian():
+    noise = np.random.default_rng(0).normal(size=(80, 60))
+    parted = noise + 5 * (np.arange(80) % 2)[:, None]
+    of_noise, of_clusters = (
+        float(small(CrowdData(x), 2, forms=1).run(progress=False)[1].table["elbo"].iloc[0])
+        for x in (noise, parted)
+    )
+    assert of_noise < 0 < 0.5 < of_clusters
+
+
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     features, _ = two_rings(60)
     tried = Search.try_out
