@@ -106,7 +106,7 @@ class DeepLatentMixture(nn.Module):
     ) -> None:
         super().__init__()
         self.supervision = Supervision() if supervision is None else supervision
-        check_parts(weights, components, self.supervision)
+        check_parts(weights, components, self.supervision, emission)
         self.weights = weights
         self.components = components
         self.emission = emission

@@ -83,8 +83,8 @@ class MomResp(nn.Module):
             )
         if not components.is_linear:
             raise ValueError(
-                f"{type(components).__name__} cannot be the components of MomResp, whose guide "
-                "would take them for Gaussian: use GaussianComponents"
+                f"{type(components).__name__} with heavy tails cannot be the components of "
+                "MomResp, whose guide would take them for Gaussian: leave out tails"
             )
         self.feature_weight = feature_weight
         self.components = components

@@ -22,7 +22,6 @@ from pyro_crowdclust.mixture import (
     BernoulliComponents,
     CategoricalComponents,
     DiagonalGaussianComponents,
-    DiagonalStudentComponents,
     DirichletWeights,
     GaussianComponents,
     HurdleGaussianComponents,
@@ -32,7 +31,6 @@ from pyro_crowdclust.mixture import (
     PitmanYorWeights,
     PoissonComponents,
     StickBreakingWeights,
-    StudentComponents,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -55,8 +53,10 @@ COMPONENTS = {
     "bernoulli": lambda: BernoulliComponents(CLUSTERS, 6),
     "poisson": lambda: PoissonComponents(CLUSTERS, 3),
     "hurdle": lambda: HurdleGaussianComponents(CLUSTERS, 2),
-    "student": lambda: StudentComponents(CLUSTERS, DIM),
-    "diagonal student": lambda: DiagonalStudentComponents(CLUSTERS, DIM, degrees=3.0),
+    "heavy tails": lambda: GaussianComponents(CLUSTERS, DIM, tails=3.0),
+    "diagonal heavy tails": lambda: DiagonalGaussianComponents(
+        CLUSTERS, DIM, degrees=3.0, tails=3.0
+    ),
     "mixed": lambda: MixedComponents(
         [GaussianComponents(CLUSTERS, 1), PoissonComponents(CLUSTERS, 1)], columns=[[1], [0]]
     ),
@@ -129,7 +129,7 @@ EMISSIONS = {
 # Those whose posterior given the assignments is in the family of the prior.
 CONJUGATE = [name for name, make in COMPONENTS.items() if make().is_linear]
 
-ON_LATENTS = [name for name, make in COMPONENTS.items() if make().latent_family is not None]
+ON_LATENTS = [name for name in CONJUGATE if COMPONENTS[name]().latent_family is not None]
 
 
 def mixture(

@@ -16,6 +16,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.mixture.tails import central_units
 from pyro_crowdclust.transforms import PowerTransformed, Projected, Selected
 
 # Atoms, powers and directions are measured on at most this many items, scales on all.
@@ -33,14 +34,10 @@ def standardized(data: CrowdData) -> Standardized:
 
 def in_central_units(data: CrowdData) -> Standardized:
     """Every real feature in units of its central two thirds, which outliers do not widen."""
-    sample, (location, scale) = sample_of(data).numpy(), location_and_scale(data, is_real(data))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
-        low, median, high = torch.from_numpy(np.nanquantile(sample, [1 / 6, 1 / 2, 5 / 6], axis=0))
-    is_wide = is_real(data) & (high > low)
-    return Standardized(
-        torch.where(is_wide, median, location), torch.where(is_wide, (high - low) / 2, scale)
-    )
+    location, scale = location_and_scale(data, is_real(data))
+    median, unit = central_units(sample_of(data))
+    is_wide = is_real(data) & (unit > 0)
+    return Standardized(torch.where(is_wide, median, location), torch.where(is_wide, unit, scale))
 
 
 def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:

@@ -42,13 +42,11 @@ from pyro_crowdclust.interface.rounding import unrounded
 from pyro_crowdclust.mixture import (
     Components,
     DiagonalGaussianComponents,
-    DiagonalStudentComponents,
     DirichletWeights,
     GaussianComponents,
     HurdleGaussianComponents,
     Ownership,
     SoftmaxRegression,
-    StudentComponents,
 )
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.starts import TrustingStart
@@ -57,6 +55,9 @@ from pyro_crowdclust.transforms import WithAtoms
 
 # Full covariances of more features than this have more numbers than tables have items.
 MOST_FULL = MOST_COLUMNS
+# Degrees of freedom of heavy tails: right or nearly for 1.5 to 5, as 2 and 4 find the same clusters
+# on most tables.
+TAILS = 3.0
 # Of more columns than this those with heavy tails take too long beside the others.
 MOST_HEAVY = 20
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
@@ -76,33 +77,26 @@ STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_tr
 PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
 
 
-def full(
-    num_components: int, dim: int, kind: type[GaussianComponents] = GaussianComponents
-) -> GaussianComponents:
+def full(num_components: int, dim: int, tails: float | None = None) -> GaussianComponents:
     """Full covariances around a common one; how near to it they are is learned."""
     degrees = dim + 2.0
-    return kind(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * degrees, degrees=degrees
+    return GaussianComponents(
+        num_components,
+        dim,
+        concentration=0.05,
+        scale=FIRST_SCALE * degrees,
+        degrees=degrees,
+        tails=tails,
     )
 
 
 def diagonal(
-    num_components: int,
-    dim: int,
-    kind: type[DiagonalGaussianComponents] = DiagonalGaussianComponents,
+    num_components: int, dim: int, tails: float | None = None
 ) -> DiagonalGaussianComponents:
     """Independent features inside a component."""
-    return kind(num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0)
-
-
-def heavy(num_components: int, dim: int) -> GaussianComponents:
-    """As ``full``, of items that may be far from all clusters."""
-    return full(num_components, dim, StudentComponents)
-
-
-def diagonal_heavy(num_components: int, dim: int) -> DiagonalGaussianComponents:
-    """As ``diagonal``, of numbers that may be far from those of all clusters."""
-    return diagonal(num_components, dim, DiagonalStudentComponents)
+    return DiagonalGaussianComponents(
+        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0, tails=tails
+    )
 
 
 def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
@@ -266,9 +260,9 @@ def _on_columns(
     # Heavy tails are of real numbers alone.
     if bool(real.all()) and bool(atoms.isnan().all()):
         place = partial(varying, in_central_units)
-        tails = {DIAGONAL_HEAVY: partial(mixture_recipe, diagonal_heavy)}
+        tails = {DIAGONAL_HEAVY: partial(mixture_recipe, partial(diagonal, tails=TAILS))}
         if FULL in kinds and len(real) <= MOST_HEAVY:
-            tails[HEAVY] = partial(mixture_recipe, heavy)
+            tails[HEAVY] = partial(mixture_recipe, partial(full, tails=TAILS))
         forms += [Form("columns", kind, place, make) for kind, make in tails.items()]
     return tuple(forms)
 

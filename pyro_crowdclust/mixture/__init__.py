@@ -28,7 +28,6 @@ from pyro_crowdclust.mixture.sites import (
     sample_mixture,
 )
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
-from pyro_crowdclust.mixture.student import DiagonalStudentComponents, StudentComponents
 from pyro_crowdclust.mixture.weights import (
     DirichletWeights,
     PitmanYorWeights,
@@ -42,7 +41,6 @@ __all__ = [
     "ComponentSummary",
     "Components",
     "DiagonalGaussianComponents",
-    "DiagonalStudentComponents",
     "DirichletWeights",
     "GaussianComponents",
     "HurdleGaussianComponents",
@@ -54,7 +52,6 @@ __all__ = [
     "PoissonComponents",
     "SoftmaxRegression",
     "StickBreakingWeights",
-    "StudentComponents",
     "Weights",
     "check_features",
     "check_features_of_clusters",

@@ -31,7 +31,7 @@ def check_parts(
     weights, components, supervision
         They must be of one number of clusters.
     emission
-        Of any components, which must be continuous behind a network.
+        Of any components, which must be normal behind a network.
     sums_out
         Whether z is summed out, which asks for observed features of items on their own.
     """
@@ -47,12 +47,12 @@ def check_parts(
             "give both the same number"
         )
     on_latents = emission is not None and not emission.observes_latent
-    if on_latents and components.latent_family is None:
+    if on_latents and (components.latent_family is None or not components.is_linear):
         raise ValueError(
-            f"{type(components).__name__} are on the features themselves, but with this "
-            "emission the components are on latents, which must be continuous, since the "
-            "emission's network learns from reparameterized draws of them: use "
-            "GaussianComponents or DiagonalGaussianComponents, or the emission Identity()"
+            f"these {type(components).__name__} are on the features themselves, but with this "
+            "emission the components are on latents, which must be normal, since the emission's "
+            "network learns from reparameterized draws of them: use GaussianComponents or "
+            "DiagonalGaussianComponents without tails, or the emission Identity()"
         )
     if sums_out and (on_latents or supervision.couples_items):
         raise ValueError(

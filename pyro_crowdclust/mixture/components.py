@@ -49,7 +49,8 @@ class Components(nn.Module, ABC):
         the components can only be on features.
     is_linear
         Whether ``log p(x | theta)`` is ``<t(theta), u(x)> + log h(x)`` of the family. Components
-        that override ``of_rows`` to have another density say that it is not.
+        that override ``of_rows`` to have another density say that it is not; they can only be on
+        features.
     """
 
     latent_family: NormalInverseWishart | None = None

@@ -69,8 +69,8 @@ class MixedComponents(Components):
         for part in parts:
             if not part.is_linear:
                 raise ValueError(
-                    f"{type(part).__name__} cannot be a part of others, which would take them for "
-                    "Gaussian: use DiagonalGaussianComponents, or no mixed ones"
+                    f"{type(part).__name__} with heavy tails cannot be a part of others, which "
+                    "would take them for Gaussian: leave out tails, or have no mixed ones"
                 )
         family = self.product(tuple(part.family for part in parts))
         eta = torch.cat([part.prior.natural_parameters for part in parts], -1)

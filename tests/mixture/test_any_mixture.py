@@ -75,8 +75,8 @@ def test_on_latents(weights, components, supervision, emission):
 
 @pytest.mark.parametrize("components", [name for name in COMPONENTS if name not in ON_LATENTS])
 @pytest.mark.parametrize("emission", DEEP)
-def test_discrete_components_on_latents(components, emission):
-    with pytest.raises(ValueError, match="components are on latents, which must be continuous"):
+def test_components_on_features_alone(components, emission):
+    with pytest.raises(ValueError, match="components are on latents, which must be normal"):
         mixture("dirichlet", components, emission)
 
 

@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
-from pyro_crowdclust.mixture import GaussianComponents, MultinomialComponents, StudentComponents
+from pyro_crowdclust.mixture import GaussianComponents, MultinomialComponents
 from pyro_crowdclust.models import DawidSkene, MomResp
 from pyro_crowdclust.training import NaturalGradient, robbins_monro
 
@@ -134,8 +134,8 @@ def test_any_components_serve():
 def test_parts_and_features_that_do_not_fit():
     with pytest.raises(ValueError, match="components have 2 clusters, annotators 3 classes"):
         MomResp(MultinomialComponents(2, 6), ConfusionMatrices(4, 3))
-    with pytest.raises(ValueError, match="StudentComponents cannot be the components of MomResp"):
-        MomResp(StudentComponents(3, 2), ConfusionMatrices(4, 3))
+    with pytest.raises(ValueError, match="with heavy tails cannot be the components of MomResp"):
+        MomResp(GaussianComponents(3, 2, tails=3.0), ConfusionMatrices(4, 3))
     words, truth = documents(30, 6)
     labels = labels_of(truth, range(30), 6)
     with pytest.raises(ValueError, match="the model is of 6 features, but every item has 2"):

@@ -14,18 +14,18 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import (
-    DiagonalStudentComponents,
+    DiagonalGaussianComponents,
     DirichletWeights,
+    GaussianComponents,
     MixedComponents,
     PoissonComponents,
-    StudentComponents,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import fit_plain
 from ..mixture_parts import SUPERVISION, guide_of, simulated
 
-KINDS = pytest.mark.parametrize("make", [StudentComponents, DiagonalStudentComponents])
+KINDS = pytest.mark.parametrize("make", [GaussianComponents, DiagonalGaussianComponents])
 NU = 2.5
 
 
@@ -40,7 +40,7 @@ def log_densities(components, statistics, features, weight: float = 1.0) -> torc
 
 @KINDS
 def test_at_a_point_it_is_students_density(make):
-    components, features = make(3, 4, NU), 3 * torch.randn(6, 4)
+    components, features = make(3, 4, tails=NU), 3 * torch.randn(6, 4)
     features[3, 1] = features[4, :2] = features[5] = torch.nan
     eta = components.prior.natural_parameters
     theta = components.family.sample(eta)
@@ -51,7 +51,7 @@ def test_at_a_point_it_is_students_density(make):
         seen = ~features[row].isnan()
         mean, covariance = gaussian[k].mean[seen], gaussian[k].covariance[seen][:, seen]
         x = features[row, seen].numpy()
-        if make is DiagonalStudentComponents:
+        if make is DiagonalGaussianComponents:
             scale = covariance.diagonal().sqrt()
             expected[row, k] = scipy.stats.t.logpdf(x, NU, mean, scale).sum()
         elif len(x):
@@ -65,8 +65,8 @@ def test_at_a_point_it_is_students_density(make):
 @KINDS
 def test_under_a_posterior_it_is_the_bound_at_the_best_scale(make):
     """By quadrature: the integral over s of p(s) exp E[log N(x | mu, Sigma / s)]."""
-    dim = 2 if make is StudentComponents else 1
-    components, features = make(1, dim, NU), 2 * torch.randn(3, dim)
+    dim = 2 if make is GaussianComponents else 1
+    components, features = make(1, dim, tails=NU), 2 * torch.randn(3, dim)
     statistics = components.family.expected_statistics(components.prior.natural_parameters)
     found = log_densities(components, statistics, features).squeeze(1)
     log_determinant = 2 * statistics[0, -1]
@@ -88,7 +88,7 @@ def test_under_a_posterior_it_is_the_bound_at_the_best_scale(make):
 def test_a_fit_climbs_and_takes_gaps(make, supervision, tmp_path):
     """At rate 1 on all data every step is coordinate ascent, and the ELBO never falls."""
     parts = SUPERVISION[supervision].parts()
-    model = SemiCrowdsourcedMixture(DirichletWeights(4), make(4, 2), Identity(), **parts)
+    model = SemiCrowdsourcedMixture(DirichletWeights(4), make(4, 2, tails=3.0), Identity(), **parts)
     features, clusters = simulated(model)
     data = SUPERVISION[supervision].helped(features, clusters)
     result = fit_plain(model, guide_of(model), data, epochs=6)
@@ -107,7 +107,7 @@ def test_a_fit_climbs_and_takes_gaps(make, supervision, tmp_path):
 
 def test_the_elbo_is_below_the_evidence():
     """Of one cluster: the mean-field q of theta and of the scales is all that is lost."""
-    components = DiagonalStudentComponents(1, 1, NU, degrees=3.0, scale=1.0)
+    components = DiagonalGaussianComponents(1, 1, degrees=3.0, scale=1.0, tails=NU)
     model = SemiCrowdsourcedMixture(DirichletWeights(1), components, Identity())
     x = torch.tensor([[-0.5], [0.3], [4.0]], dtype=torch.float64)
     result = fit_plain(model, MessagePassingGuide(model), CrowdData(x), epochs=30)
@@ -125,7 +125,7 @@ def test_the_elbo_is_below_the_evidence():
 
 @KINDS
 def test_draws_have_the_tails(make):
-    components = make(1, 2, NU)
+    components = make(1, 2, tails=NU)
     theta = components.family.sample(components.prior.natural_parameters)
     statistics = components.family.sufficient_statistics(theta)
     drawn = components.given(statistics, torch.ones(2000, 1)).rsample()
@@ -135,7 +135,7 @@ def test_draws_have_the_tails(make):
 
 
 def test_what_they_cannot_be_part_of():
-    with pytest.raises(ValueError, match="StudentComponents cannot be a part"):
-        MixedComponents([StudentComponents(3, 2), PoissonComponents(3, 1)])
+    with pytest.raises(ValueError, match="with heavy tails cannot be a part"):
+        MixedComponents([GaussianComponents(3, 2, tails=3.0), PoissonComponents(3, 1)])
     with pytest.raises(ValueError, match="tails is 0"):
-        DiagonalStudentComponents(3, 2, 0.0)
+        DiagonalGaussianComponents(3, 2, tails=0.0)
