@@ -312,13 +312,25 @@ class SupportsDraws(ClassAnnotators, Protocol):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
+        counts: Float[np.ndarray, "worker state label"],
+        items: Float[np.ndarray, " state"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """Values of the sites, from those of the draw before and how often who said what of what.
 
-        Learned concentrations take a step towards where they are likeliest.
+        ``items`` are in each state, which is a class where classes have no states. Learned
+        concentrations take a step towards where they are likeliest.
         """
+
+
+@runtime_checkable
+class SupportsStateDraws(SupportsDraws, Protocol):
+    """Class annotators whose sites can be drawn where the states of all items are known."""
+
+    def log_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
+    ) -> Float[Tensor, "*row class state"]:
+        """``log p(a_i, s_i = s | y_i = k)`` from ``log p(a_i | k, s)``."""
 
 
 class Coupling(Protocol):

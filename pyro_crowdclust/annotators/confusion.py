@@ -128,6 +128,7 @@ class ConfusionMatrices(nn.Module):
         self,
         values: Mapping[str, Tensor],
         counts: Float[np.ndarray, "worker class label"],
+        items: Float[np.ndarray, " class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """``gamma_jk ~ Dir(b_k + n_jk)``."""
@@ -201,6 +202,7 @@ class CommunityConfusion(ConfusionMatrices):
         self,
         values: Mapping[str, Tensor],
         counts: Float[np.ndarray, "worker class label"],
+        items: Float[np.ndarray, " class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """The community of a worker is drawn from what its counts say, rates summed out."""

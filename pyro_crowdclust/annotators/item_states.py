@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ from pyro_crowdclust.annotators.confusion import (
     diagonal_concentration,
     summary_of_mixed_rows,
 )
+from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
@@ -106,6 +108,22 @@ class ClassStates(nn.Module):
         """One-hot states of items of these classes."""
         shares = assignments.unsqueeze(-1) * values["states"].softmax(-1)
         return torch.distributions.OneHotCategorical(probs=shares.flatten(1)).sample()
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "worker state label"],
+        items: Float[np.ndarray, " state"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """``gamma_jks ~ Dir(b_ks + n_jks)``, ``pi_k ~ Dir(1 + n_k)``."""
+        family, eta = self.confusion.family, self.confusion.natural_parameters
+        prior = family.standard(eta).concentration.numpy(force=True)
+        of_states = 1 + items.reshape(self.num_classes, self.num_states)
+        return {
+            "confusion": draw_log_shares(prior + counts.reshape(prior.shape), rng),
+            "states": draw_log_shares(of_states, rng),
+        }
 
     @torch.no_grad()
     def answer_probabilities(

@@ -68,6 +68,7 @@ class Truth(nn.Module):
         self,
         values: Mapping[str, Tensor],
         counts: Float[np.ndarray, "worker class label"],
+        items: Float[np.ndarray, " class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         return {}
@@ -112,6 +113,7 @@ class Habit(nn.Module):
         self,
         values: Mapping[str, Tensor],
         counts: Float[np.ndarray, "worker class label"],
+        items: Float[np.ndarray, " class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         return {"habit": _draw_learned(self.rows, counts.sum(1), rng)}
@@ -207,6 +209,7 @@ class AnswerSources(nn.Module):
         self,
         values: Mapping[str, Tensor],
         counts: Float[np.ndarray, "worker class label"],
+        items: Float[np.ndarray, " class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """Answers are dealt out to the sources by ``theta_js gamma^s_jkl`` first."""
@@ -217,5 +220,5 @@ class AnswerSources(nn.Module):
         ).astype(float)
         found = {"sources": _draw_learned(self.shares, dealt.sum((1, 2)), rng)}
         for number, source in enumerate(self.parts):
-            found |= source.draw(values, dealt[..., number], rng)
+            found |= source.draw(values, dealt[..., number], items, rng)
         return found

@@ -110,11 +110,12 @@ def average_annotator_models(
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
     habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``), or, of
-    two classes, a trait of the items (``LatentTrait``) if it predicts answers better. From the fits
-    of the first four on, classes and workers are drawn together (``draw_classes``). Temperatures
-    and weights come from a fifth of the answers, which the first fit of each model does not see. It
-    takes ten fits or twelve, and as long again for draws, and gives better probabilities than
-    ``infer_classes``, but no intervals of the workers' confusion matrices.
+    two classes, a trait of the items (``LatentTrait``) unless states predict answers clearly
+    better. From the fits of all but the trait on, classes and workers are drawn together
+    (``draw_classes``). Temperatures and weights come from a fifth of the answers, which the first
+    fit of each model does not see. It takes ten fits or twelve, and twice as long again for draws,
+    and gives better probabilities than ``infer_classes``, but no intervals of the workers'
+    confusion matrices.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def average_annotator_models(
     share
         As for ``infer_classes``.
     num_draws
-        Of either of two chains; 0 leaves it at the fits.
+        Of each of four chains; 0 leaves it at the fits.
     options
         Of ``fit``, as for ``infer_classes``.
 
@@ -144,8 +145,8 @@ def average_annotator_models(
         seed = options.get("seed", 0)
         return [_drawn(result, num_draws, seed) if num_draws else result for result in fits]
 
-    # Both are models of items that differ. They predict answers alike, but a trait knows which
-    # side of it is which class, while classes with states may become states themselves.
+    # Both are models of items that differ. A trait knows which side of it is which class, while
+    # classes with states may become states themselves: states must predict clearly better.
     rivals = [(_STATES, _STATES + 1)] if data.num_classes == 2 else []
     return average_classes(data, fit_each, rivals=rivals)
 

@@ -168,17 +168,24 @@ def average_classes(
     share, seed
         As for ``hold_out_answers``.
     rivals
-        Pairs of members, by number, of which only the one that predicts better is averaged.
+        Pairs of members, by number, of which one is averaged: the first where it predicts clearly
+        better, by two standard errors, else the second.
     """
     rest, held = hold_out_answers(data, share, seed)
     predictions = [_predict(member, held) for member in fit_each(rest)]
-    mean = [np.log(likelihoods).mean() for _, likelihoods in predictions]
-    out = {min(pair, key=mean.__getitem__) for pair in rivals}
+    logs = [np.log(likelihoods) for _, likelihoods in predictions]
+    out = {two if _clearly_above(logs[one], logs[two]) else one for one, two in rivals}
     kept = [number for number in range(len(predictions)) if number not in out]
     temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
     members = fit_each(data)
     weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
     return AveragedClasses([members[i] for i in kept], temperatures, weights / weights.sum())
+
+
+def _clearly_above(one: Float[np.ndarray, " answer"], other: Float[np.ndarray, " answer"]) -> bool:
+    """Whether the first mean is larger by more than two standard errors of the difference."""
+    gain = one - other
+    return bool(gain.mean() > 2 * gain.std() / np.sqrt(len(gain)))
 
 
 def _predict(

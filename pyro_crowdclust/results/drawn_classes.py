@@ -6,12 +6,14 @@
 in turn (Gibbs sampling), from a fit on. Reported is the mean of p, which is less noisy than that of
 y. With few answers to an item, or of a worker, classes and rates are unsure together, which a mean
 field leaves out: it names other classes, too surely. Concentrations that the fit learned go on to
-be learned, by a step of their fixed point in every draw.
+be learned, by a step of their fixed point in every draw. Where classes have states
+(``ClassStates``) these are drawn, too: ``p_iks  propto  theta_k pi_ks prod_j p(a_ij | k, s)``.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,11 +23,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.label_sites import LabelLikelihood
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.protocols import SupportsDraws
+from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted
 
 
@@ -37,15 +38,26 @@ class DrawnClasses:
     ----------
     fitted
         The fit that the draws began at.
-    probabilities
-        Mean of ``p(y_i = k | theta, gamma, labels)``.
-    mean_confusion
-        Mean of ``p(label | class)``.
+    states
+        Mean of ``p(y_i = k, s_i = s | theta, pi, gamma, labels)``; one state where classes have
+        none.
+    rows
+        Mean of ``p(label | class, state)``.
     """
 
     fitted: Fitted
-    probabilities: Float[np.ndarray, "item class"]
-    mean_confusion: Float[np.ndarray, "worker class label"]
+    states: Float[np.ndarray, "item class state"]
+    rows: Float[np.ndarray, "worker class state label"]
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "item class"]:
+        """Mean of ``p(y_i = k | theta, gamma, labels)``."""
+        return self.states.sum(-1)
+
+    @property
+    def mean_confusion(self) -> Float[np.ndarray, "worker class label"]:
+        """Mean of ``p(label | class)``, states as frequent as among the items of the class."""
+        return np.einsum("ks,jksl->jkl", _shares(self.states.sum(0)), self.rows)
 
     @property
     def data(self) -> CrowdData:
@@ -65,7 +77,7 @@ class DrawnClasses:
         label: Int[np.ndarray, " answer"],
     ) -> Float[np.ndarray, "answer class"]:
         """``p(label | class)`` of answers that were not drawn from, by positions in ``data``."""
-        return self.mean_confusion[worker, :, label]
+        return (_shares(self.states[item]) * self.rows[worker, :, :, label]).sum(-1)
 
     @property
     def confusion(self) -> pd.DataFrame:
@@ -74,11 +86,15 @@ class DrawnClasses:
         return pd.DataFrame({"mean": self.mean_confusion.ravel()}, index)
 
 
+def _shares(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row state"]:
+    return states / states.sum(-1, keepdims=True).clip(1e-300)
+
+
 @torch.no_grad()
 def draw_classes(
     result: Fitted,
     num_draws: int = 300,
-    num_chains: int = 2,
+    num_chains: int = 4,
     seed: int = 0,
 ) -> DrawnClasses:
     """Draw the classes and workers of a fit of class labels in turn.
@@ -87,11 +103,12 @@ def draw_classes(
     ----------
     result
         A fit of ``DawidSkene`` whose annotators can be drawn (``protocols.SupportsDraws``), such as
-        ``ConfusionMatrices``, ``CommunityConfusion`` and ``AnswerSources``.
+        ``ConfusionMatrices``, ``CommunityConfusion``, ``AnswerSources`` and ``ClassStates``.
     num_draws
         Of every chain; half as many are made before these and not counted.
     num_chains
-        Independent chains, all of which begin at the fit.
+        Independent chains, all of which begin at the fit. They may end in different optima, which
+        their average leaves open.
     seed
         Of the draws.
 
@@ -123,14 +140,15 @@ def draw_classes(
         for _ in range(num_draws // 2):
             chain.step()
     means = [chain.means(num_draws) for chain in chains]
-    assignments, confusion = (
-        torch.stack(part).mean(0).numpy() for part in zip(*means, strict=True)
-    )
-    return DrawnClasses(result, assignments, confusion)
+    states, rows = (torch.stack(part).mean(0).numpy() for part in zip(*means, strict=True))
+    return DrawnClasses(result, states, rows)
 
 
 class _Chain:
-    """Draws of one chain; annotators are a copy, whose concentrations go on to be learned."""
+    """Draws of one chain; annotators are a copy, whose concentrations go on to be learned.
+
+    Plain annotators are drawn as if every class had one state.
+    """
 
     annotators: SupportsDraws
 
@@ -144,37 +162,52 @@ class _Chain:
         self.values: Mapping[str, Tensor] = {
             name: posterior.mean().cpu() for name, posterior in posteriors.items()
         }
-        self.q = torch.tensor(result.probabilities)
+        evidence = self.labels.evidence(self.annotators.log_answers(self.values))
+        of_states = self._log_states(evidence).softmax(-1)
+        self.q = torch.tensor(result.probabilities).unsqueeze(-1) * of_states
         self.rng = rng
 
-    def step(self) -> LabelLikelihood:
-        """Draw the classes, then the workers; ``q`` is p(y) given these."""
-        y = self._classes()
-        counts = self._counts(y)
-        self.values = self.annotators.draw(self.values, counts, self.rng)
-        of_classes = torch.bincount(y, minlength=self.labels.num_classes)
+    def step(self) -> Float[Tensor, "worker label state"]:
+        """Draw the states, then the workers; returns ``log p(label | state)``.
+
+        Then ``q`` is p(y, s) given these.
+        """
+        states = self._states()
+        of_states = torch.bincount(states, minlength=self.q[0].numel()).double()
+        counts = self._counts(states, len(of_states))
+        self.values = self.annotators.draw(self.values, counts, of_states.numpy(), self.rng)
+        of_classes = of_states.unflatten(0, self.q.shape[1:]).sum(-1)
         log_weights = draw_log_shares((self.concentration + of_classes).numpy(), self.rng)
-        likelihood = LabelLikelihood(self.annotators, self.values)
-        self.q = (log_weights + likelihood.evidence(self.labels)).softmax(-1)
-        return likelihood
+        log_answers = self.annotators.log_answers(self.values)
+        joint = log_weights.unsqueeze(-1) + self._log_states(self.labels.evidence(log_answers))
+        self.q = joint.flatten(1).softmax(-1).view_as(joint)
+        return log_answers
 
     def means(self, num_draws: int) -> tuple[Tensor, Tensor]:
-        """Of ``q``, and of ``p(label | class)`` of every worker."""
-        assignments, confusion = torch.zeros_like(self.q), torch.zeros(())
+        """Of ``q``, and of ``p(label | class, state)`` of every worker."""
+        states, rows = torch.zeros(()), torch.zeros(())
         for _ in range(num_draws):
-            likelihood = self.step()
-            assignments += self.q / num_draws
-            confusion = confusion + likelihood.log_confusion().exp().mT / num_draws
-        return assignments, confusion
+            log_answers = self.step()
+            states = states + self.q / num_draws
+            rows = rows + log_answers.exp().mT / num_draws
+        return states, rows.unflatten(1, states.shape[1:])
 
-    def _classes(self) -> Tensor:
-        uniform = torch.from_numpy(self.rng.random((len(self.q), 1)))
+    def _log_states(self, evidence: Float[Tensor, "item column"]) -> Tensor:
+        if isinstance(self.annotators, SupportsStateDraws):
+            return self.annotators.log_states(self.values, evidence)
+        return evidence.unsqueeze(-1)
+
+    def _states(self) -> Int[Tensor, " item"]:
+        q = self.q.flatten(1)
+        uniform = torch.from_numpy(self.rng.random((len(q), 1)))
         # Probabilities may sum to a little less than one.
-        return (self.q.cumsum(-1) < uniform).sum(-1).clamp(max=self.q.shape[-1] - 1)
+        return (q.cumsum(-1) < uniform).sum(-1).clamp(max=q.shape[-1] - 1)
 
-    def _counts(self, y: Tensor) -> Float[np.ndarray, "worker class label"]:
-        """n: how often each worker gave each label to items of each class."""
-        workers, classes = self.labels.num_workers, self.labels.num_classes
-        place = (self.labels.worker * classes + y[self.labels.item]) * classes + self.labels.label
-        counts = torch.bincount(place, minlength=workers * classes**2)
-        return counts.double().reshape(workers, classes, classes).numpy()
+    def _counts(
+        self, states: Int[Tensor, " item"], num_states: int
+    ) -> Float[np.ndarray, "worker state label"]:
+        """n: how often each worker gave each label to items in each state."""
+        shape = self.labels.num_workers, num_states, self.labels.num_classes
+        place = self.labels.worker * num_states + states[self.labels.item]
+        cell = place * self.labels.num_classes + self.labels.label
+        return torch.bincount(cell, minlength=math.prod(shape)).double().reshape(shape).numpy()

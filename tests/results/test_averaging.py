@@ -118,11 +118,18 @@ def test_five_models_of_the_annotators_are_averaged():
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))
 
 
-def test_of_two_rivals_the_one_that_predicts_better_is_averaged():
+@pytest.mark.parametrize(("share", "is_clear"), [(0.3, True), (0.1, False)])
+def test_of_two_rivals_the_first_is_averaged_where_it_predicts_clearly_better(share, is_clear):
     data = CrowdData(None, labels=answers(3))
-    both = average_classes(data, fit_each, share=0.3, seed=4)
-    one = average_classes(data, fit_each, share=0.3, seed=4, rivals=[(0, 1)])
-    assert len(one.members) == 1
+    rest, held = hold_out_answers(data, share, seed=4)
+    logs = []
+    for member in fit_each(rest):
+        named = member.answer_probabilities(held.item, held.worker, held.label)
+        likely = [(temper(member.probabilities[held.item], t) * named).sum(1) for t in TEMPERATURES]
+        logs.append(np.log(max(likely, key=lambda one: np.log(one).sum())))
+    gain = logs[0] - logs[1]
+    assert gain.mean() > 0
+    assert (gain.mean() > 2 * gain.std() / np.sqrt(len(held))) == is_clear
+    one = average_classes(data, fit_each, share, seed=4, rivals=[(0, 1)])
     assert one.weights.tolist() == [1.0]
-    better = both.members[int(both.weights.argmax())].model.annotators
-    assert type(one.members[0].model.annotators) is type(better)
+    assert isinstance(one.members[0].model.annotators, ConfusionMatrices) == is_clear

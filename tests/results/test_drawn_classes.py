@@ -19,6 +19,7 @@ from pyro_crowdclust.annotators import (
     Habit,
     Truth,
 )
+from pyro_crowdclust.annotators.confusion import OneCoin
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DirichletWeights
@@ -33,6 +34,25 @@ def fitted(annotators):
     model = DawidSkene(annotators, DirichletWeights(2, 4.0))
     options = {"batch_size": None, "step_size": 1.0, "epochs": 5, "progress": False}
     return fit(model, ClassLabelGuide(model), CrowdData(None, labels=labels), **options)
+
+
+def exact_states() -> np.ndarray:
+    """p(y_i = 1) where each class has two states, a sum over the states of all items."""
+    right = 6 * np.array([0.9, 0.6])
+    prior = np.zeros((4, 2))  # class 0 easy and hard, then class 1
+    prior[:2], prior[2:] = np.stack([right, 6 - right], 1), np.stack([6 - right, right], 1)
+    log_weights, ones = [], []
+    for s in itertools.product(range(4), repeat=4):
+        counts = np.zeros((3, 4, 2))
+        for item, worker, label in ANSWERS:
+            counts[worker, s[item], label] += 1
+        of_rows = gammaln(prior + counts).sum() - gammaln((prior + counts).sum(-1)).sum()
+        of_states = np.bincount(s, minlength=4).reshape(2, 2)
+        shares = gammaln(1 + of_states).sum() - gammaln(2 + of_states.sum(1)).sum()
+        log_weights.append(of_rows + shares + gammaln(4 + of_states.sum(1)).sum())
+        ones.append(np.array(s) > 1)
+    share = np.exp(np.array(log_weights) - max(log_weights))
+    return share / share.sum() @ np.array(ones)
 
 
 def exact() -> np.ndarray:
@@ -52,7 +72,7 @@ def exact() -> np.ndarray:
 
 def test_means_are_those_of_the_exact_posterior():
     result = fitted(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
-    drawn = draw_classes(result, num_draws=200, seed=1)
+    drawn = draw_classes(result, num_draws=100, seed=1)
     np.testing.assert_allclose(drawn.probabilities[:, 1], exact(), atol=0.03)
     few = [draw_classes(result, num_draws=2, seed=1).probabilities for _ in range(2)]
     np.testing.assert_array_equal(*few)
@@ -61,6 +81,16 @@ def test_means_are_those_of_the_exact_posterior():
     assert told.tolist() == [drawn.confusion.loc[[(1, 0, 0), (1, 1, 0)], "mean"].tolist()]
     assert drawn.confusion.index.equals(result.confusion.index)
     assert drawn.class_probabilities.index.equals(result.class_probabilities.index)
+
+
+def test_states_are_drawn_with_the_classes():
+    result = fitted(ClassStates(3, 2, accuracies=(0.9, 0.6)))
+    drawn = draw_classes(result, num_draws=100, seed=1)
+    np.testing.assert_allclose(drawn.probabilities[:, 1], exact_states(), atol=0.03)
+    np.testing.assert_allclose(drawn.mean_confusion.sum(-1), 1)
+    states = drawn.states[0, 1] / drawn.states[0, 1].sum()
+    told = drawn.answer_probabilities(np.array([0]), np.array([2]), np.array([1]))
+    assert told[0, 1] == pytest.approx(states @ drawn.rows[2, 1, :, 1])
 
 
 def test_draws_leave_the_fit_as_it_is():
@@ -88,7 +118,7 @@ def test_workers_of_known_classes(communities):
         }
         mean = np.zeros_like(rates)
         for _ in range(40):
-            values = annotators.draw(values, counts, rng)
+            values = annotators.draw(values, counts, counts.sum((0, 2)), rng)
             mean += annotators.log_answers(values).exp().mT.numpy() / 40
         np.testing.assert_allclose(mean, rates, atol=0.02)
 
@@ -112,7 +142,7 @@ def test_learned_concentrations_end_where_the_joint_density_is_highest():
 
 
 def test_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match="ClassStates cannot be drawn"):
-        draw_classes(fitted(ClassStates(3, 2)))
-    with pytest.raises(ValueError, match="num_draws is 0 and num_chains 2"):
+    with pytest.raises(ValueError, match="OneCoin cannot be drawn"):
+        draw_classes(fitted(OneCoin(3, 2)))
+    with pytest.raises(ValueError, match="num_draws is 0 and num_chains 4"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)
