@@ -133,7 +133,7 @@ class PairRegressionGuide(nn.Module):
         natural = NaturalGradient(self.posteriors.values(), 0.5)
         try:
             for _ in range(self.start_steps):
-                natural.zero_grad()
+                self.zero_grad()
                 Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
                 natural.step()
         finally:

@@ -278,7 +278,7 @@ def _of_levels(label: str, levels: pd.Index, wanted: str | None) -> tuple[str, p
 
 def _kind_of_numbers(values: Float[np.ndarray, " row"], column: pd.Series) -> str:
     distinct = np.unique(values[:_SAMPLE])
-    if not np.isin(distinct, np.arange(1e6)).all():
+    if not ((distinct >= 0) & (distinct < 1e6) & (distinct == distinct.round())).all():
         return "real"
     if np.isin(values, (0, 1)).all():
         return "binary" if (values == 0).any() and (values == 1).any() else "real"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pyro.distributions.score_parts import ScoreParts
@@ -127,7 +128,7 @@ class EnumeratedAgreement(StatisticValued):
         return values.expand(2, *self.batch_shape) if expand else values
 
     def log_prob(self, value: Float[Tensor, "*value one"]) -> Float[Tensor, "*value pair"]:
-        return torch.zeros_like(value).expand(torch.broadcast_shapes(value.shape, self.batch_shape))
+        return torch.zeros_like(value).expand(np.broadcast_shapes(value.shape, self.batch_shape))
 
     def score_parts(self, x: Tensor, *args: object, **kwargs: object) -> ScoreParts:
         weight = torch.lerp(1 - self._probability, self._probability, x)

@@ -202,7 +202,9 @@ class _SumOfNumbers(torch.autograd.Function):
         statistics = statistics.detach().requires_grad_()
         with torch.enable_grad():
             scores = _sum_of_numbers(statistics, rows, ctx.degrees)
-        return torch.autograd.grad(scores, statistics, gradient)[0], None, None
+            # Given a gradient of its own, ``grad`` would load all of sympy at its first call.
+            total = (scores * gradient).sum()
+        return torch.autograd.grad(total, statistics)[0], None, None
 
 
 def _sum_of_numbers(

@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor
@@ -106,9 +107,8 @@ class NormalInverseWishart(ExponentialFamily):
         weighted = concentration.unsqueeze(-1) * location
         second = scale + weighted.unsqueeze(-1) * location.unsqueeze(-2)
         fourth = torch.as_tensor(degrees + self.dim + 2)
-        batch = torch.broadcast_shapes(
-            weighted.shape[:-1], second.shape[:-2], concentration.shape, fourth.shape
-        )
+        # torch's own would load all of sympy at its first call.
+        batch = np.broadcast_shapes(second.shape[:-2], fourth.shape)
         return self._pack(
             weighted.expand(*batch, self.dim),
             second.expand(*batch, self.dim, self.dim),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ def robbins_monro(initial: float = 1.0, delay: float = 1.0, forgetting: float = 
     return lambda step: initial * (1 + step / delay) ** -forgetting
 
 
-class NaturalGradient(torch.optim.Optimizer):
+class NaturalGradient:
     """``eta <- eta - rho grad``, where ``eta.grad`` is the natural gradient of the loss.
 
     The loss must be the whole negative ELBO, not one divided by the number of items. With
@@ -50,12 +49,15 @@ class NaturalGradient(torch.optim.Optimizer):
     (eq. 17, second term) it need not be: the guard then halves rho, row by row, until the row
     stays in its family's domain. On a GPU such a row stays where it is.
 
+    It is no ``torch.optim.Optimizer``: the first of these in a process loads torch's compiler,
+    which takes as long as many a fit without networks.
+
     Parameters
     ----------
     posteriors
         The modules whose natural parameters are stepped.
     step_size
-        rho in (0, 1]; torch's learning rate ``lr``, so that its schedulers work.
+        rho in (0, 1].
     max_halvings
         After this many halvings a row stays where it is.
     """
@@ -66,13 +68,10 @@ class NaturalGradient(torch.optim.Optimizer):
         step_size: float = 0.01,
         max_halvings: int = 20,
     ) -> None:
-        groups = [
-            {"params": [posterior.natural_parameters], "family": posterior.family}
-            for posterior in posteriors
-        ]
-        if not groups:
+        self.posteriors = list(posteriors)
+        if not self.posteriors:
             raise ValueError("no conjugate posterior to optimize")
-        super().__init__(groups, {"lr": step_size})
+        self.set_step_size(step_size)
         self.max_halvings = max_halvings
         self.num_halvings = 0
 
@@ -88,34 +87,35 @@ class NaturalGradient(torch.optim.Optimizer):
             raise ValueError(
                 f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1"
             )
-        for group in self.param_groups:
-            group["lr"] = step_size
+        self.step_size = step_size
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]  # no loss to return
+    def step(self) -> None:
         """Step every posterior, with the guard."""
-        for group in self.param_groups:
-            (eta,) = group["params"]
+        for posterior in self.posteriors:
+            eta = posterior.natural_parameters
             if eta.grad is None:
                 continue
-            proposal = torch.sub(eta, eta.grad, alpha=group["lr"])
-            legal = group["family"].in_domain(proposal)
+            proposal = torch.sub(eta, eta.grad, alpha=self.step_size)
+            legal = posterior.family.in_domain(proposal)
             if not eta.is_cpu:
                 # To ask whether all are legal would be to wait for the device.
                 proposal = torch.where(legal.unsqueeze(-1), proposal, eta)
             elif not bool(legal.all()):
-                proposal = self._halved(group, proposal, legal)
+                proposal = self._halved(posterior, eta.grad, proposal, legal)
             eta.copy_(proposal)
 
-    def _halved(self, group: dict[str, Any], proposal: Tensor, legal: Tensor) -> Tensor:
+    def _halved(
+        self, posterior: ConjugatePosterior, gradient: Tensor, proposal: Tensor, legal: Tensor
+    ) -> Tensor:
         """The proposal with rho halved, row by row, until every row is legal or stays."""
-        (eta,) = group["params"]
-        rate = torch.full_like(legal, group["lr"], dtype=eta.dtype)
+        eta = posterior.natural_parameters
+        rate = torch.full_like(legal, self.step_size, dtype=eta.dtype)
         for _ in range(self.max_halvings):
             self.num_halvings += 1
             rate = torch.where(legal, rate, rate / 2)
-            proposal = eta - rate.unsqueeze(-1) * eta.grad
-            legal = group["family"].in_domain(proposal)
+            proposal = eta - rate.unsqueeze(-1) * gradient
+            legal = posterior.family.in_domain(proposal)
             if bool(legal.all()):
                 break
         return torch.where(legal.unsqueeze(-1), proposal, eta)

@@ -139,8 +139,7 @@ class Trainer:
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
         self.network_parameters = self._parameters()
         self.optim = optim(self.network_parameters) if self.network_parameters else None
-        natural = [] if self.natural is None else self.natural.param_groups
-        self._stepped = [*(group["params"][0] for group in natural), *self.network_parameters]
+        self._stepped = [*self._natural_parameters(), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
         """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
@@ -148,14 +147,13 @@ class Trainer:
         for part in self._modules:
             found += part.parameters()
         found += [parameter for _, parameter in pyro.get_param_store().named_parameters()]
-        natural = self._natural_ids()
+        natural = {id(parameter) for parameter in self._natural_parameters()}
         unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
         return [parameter for key, parameter in unique.items() if key not in natural]
 
-    def _natural_ids(self) -> set[int]:
-        if self.natural is None:
-            return set()
-        return {id(group["params"][0]) for group in self.natural.param_groups}
+    def _natural_parameters(self) -> list[nn.Parameter]:
+        posteriors = [] if self.natural is None else self.natural.posteriors
+        return [posterior.natural_parameters for posterior in posteriors]
 
     @property
     def steps_per_epoch(self) -> int:

@@ -80,7 +80,7 @@ def sweep(guide: MessagePassingGuide, batch: Batch, count: int) -> list[float]:
     optimizer = NaturalGradient(guide.posteriors.values(), step_size=1.0)
     elbos = []
     for _ in range(count + 1):
-        optimizer.zero_grad()
+        guide.zero_grad()
         loss = Trace_ELBO(max_plate_nesting=1).differentiable_loss(guide.model, guide, batch)
         elbos.append(-loss.item())
         if len(elbos) <= count:

@@ -236,7 +236,7 @@ def ascend(guide: ClassLabelGuide, batch: Batch, steps: int) -> list[float]:
     elbos = []
     optimizer = NaturalGradient(guide.posteriors.values(), 1.0)
     for _ in range(steps):
-        optimizer.zero_grad()
+        guide.zero_grad()
         loss = -elbo_of(guide, batch)
         loss.backward()
         optimizer.step()

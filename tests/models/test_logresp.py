@@ -114,7 +114,7 @@ def test_elbo_stays_below_the_evidence():
     optimizer = NaturalGradient(guide.posteriors.values(), 0.5)
     elbos = []
     for _ in range(40):
-        optimizer.zero_grad()
+        guide.zero_grad()
         loss = Trace_ELBO().differentiable_loss(model, guide, batch)
         loss.backward()
         optimizer.step()

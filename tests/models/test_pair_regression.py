@@ -65,7 +65,7 @@ def test_the_elbo_rises_and_stays_below_the_evidence():
     optimizer = NaturalGradient(guide.posteriors.values(), 0.5)
     elbos = []
     for _ in range(40):
-        optimizer.zero_grad()
+        guide.zero_grad()
         loss = Trace_ELBO().differentiable_loss(model, guide, full_batch(data))
         loss.backward()
         optimizer.step()
