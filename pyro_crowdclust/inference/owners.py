@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -40,16 +41,24 @@ def best_owners(
     >>> best_owners(gain, torch.eye(3), torch.eye(3)).argmax(1)
     tensor([1, 1, 2])
     """
-    gain = gain.clone().fill_diagonal_(0)
-    owners, logits = start.clone(), prior.clone()
+    # NumPy, since rows as short as these take torch several times as long.
+    between, eta, owners = (_numbers(part) for part in (gain, prior, start))
+    np.fill_diagonal(between, 0)
+    logits = eta.copy()
     for _ in range(sweeps):
-        before = owners.clone()
-        for one in range(len(gain)):
-            logits[one] = prior[one] + gain[one] @ owners
-            owners[one] = logits[one].softmax(-1)
-        if torch.allclose(owners, before, atol=1e-6):
+        before = owners.copy()
+        for one in range(len(between)):
+            logits[one] = eta[one] + between[one] @ owners
+            weight = np.exp(logits[one] - logits[one].max())
+            owners[one] = weight / weight.sum()
+        if (np.abs(owners - before) <= 1e-6 + 1e-5 * before).all():
             break
-    return logits
+    return torch.from_numpy(logits).to(prior)
+
+
+def _numbers(tensor: Tensor) -> np.ndarray:
+    """A copy in float64."""
+    return tensor.double().numpy(force=True).copy()
 
 
 def owners_objective(
@@ -85,43 +94,41 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
     >>> join(torch.tensor([[0.0, 3.0, -1.0], [3.0, 0.0, -1.0], [-1.0, -1.0, 0.0]]))
     tensor([0, 0, 2])
     """
-    gain = gain.double().clone().fill_diagonal_(0)
-    group = torch.arange(len(gain))
-    between = gain.clone().fill_diagonal_(-torch.inf)
+    gains = _numbers(gain)
+    np.fill_diagonal(gains, 0)
+    group = np.arange(len(gains))
+    between = gains.copy()
+    np.fill_diagonal(between, -np.inf)
     # The best partner of every group, so that a join looks at the rows that it changes alone.
-    most, partner = between.max(1)
+    partner, most = between.argmax(1), between.max(1)
     while True:
-        first = int(most.argmax())
-        second = int(partner[first])
+        first = most.argmax()
+        second = partner[first]
         if not most[first] > 0:
             break
         between[first] += between[second]
         between[:, first] = between[first]
-        between[first, first] = -torch.inf
-        between[second] = between[:, second] = -torch.inf
+        between[first, first] = -np.inf
+        between[second] = between[:, second] = -np.inf
         group[group == second] = first
         nearer = between[:, first] > most
         most[nearer], partner[nearer] = between[nearer, first], first
         stale = ((partner == first) | (partner == second)) & ~nearer
         stale[[first, second]] = True
-        most[stale], partner[stale] = between[stale].max(1)
-    of_group = gain @ nn.functional.one_hot(group, len(gain)).double()
+        partner[stale], most[stale] = between[stale].argmax(1), between[stale].max(1)
+    of_group = gains @ np.eye(len(gains))[group]
     moved = True
     while moved:
         moved = False
-        for one in range(len(gain)):
-            best = int(of_group[one].argmax())
-            here = group[one]
+        for one in range(len(gains)):
+            best, here = of_group[one].argmax(), group[one]
             if of_group[one, best] > of_group[one, here] + 1e-9:
-                of_group[:, here] -= gain[:, one]
-                of_group[:, best] += gain[:, one]
+                of_group[:, here] -= gains[:, one]
+                of_group[:, best] += gains[:, one]
                 group[one], moved = best, True
     # A group that its first component has left keeps a name that is one of its own.
-    _, place = group.unique(return_inverse=True)
-    names = torch.full((int(place.max()) + 1,), len(gain)).scatter_reduce(
-        0, place, torch.arange(len(gain)), "amin"
-    )
-    return names[place]
+    _, named, place = np.unique(group, return_index=True, return_inverse=True)
+    return torch.from_numpy(named[place]).to(gain.device)
 
 
 @torch.no_grad()
@@ -144,7 +151,7 @@ def move_owners(guide: Any, batch: Batch) -> None:
     gain = answer_gain(assignments, batch.left, batch.right, weight)
     posterior = guide.posteriors["owners"]
     prior = guide.model.ownership.prior.natural_parameters
-    joined = nn.functional.one_hot(join(gain.cpu()), len(gain)).to(gain)
+    joined = nn.functional.one_hot(join(gain), len(gain)).to(gain)
     starts = posterior.mean(), joined
     found = [best_owners(gain, prior, start) for start in starts]
     best = max(found, key=lambda logits: owners_objective(logits, gain, prior))
