@@ -19,14 +19,16 @@ from torch import Tensor
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean
-from pyro_crowdclust.families import Categorical, GaussianPotential
+from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
+    Conditionals,
     ConsistencyTerm,
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
+    ObservedConditionals,
     RecognitionTerm,
     SumCoupling,
     add_loss_term,
@@ -109,24 +111,22 @@ class MessagePassingGuide(ConjugateGuide):
 
     def _conditionals(
         self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
-    ) -> LocalConditionals:
+    ) -> Conditionals:
         components: Any = self.model.components
-        potential: GaussianPotential | None = None
-        observed: Tensor | None = None
         assert batch.features is not None  # as the model has checked
+        log_weights = self.model.weights.log_weights(weights)
+        log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
+        # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         if self.recognition is None:
             family, theta = components.of_rows(theta, batch.has_gaps, self.model.feature_weight)
             observed = observed_latent(components, self.model.emission, batch)
-        else:
-            family, theta = components.latent_family, components.latent_statistics(theta)
-            potential = self.recognition(batch.features)
-        # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
-        like = observed if potential is None else potential.linear
-        assert like is not None
-        dtype = like.dtype
-        log_weights = self.model.weights.log_weights(weights)
-        log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch).to(dtype)
-        return LocalConditionals(family, log_weights, theta.to(dtype), potential, observed)
+            assert observed is not None  # there are features
+            scores = family.log_likelihoods(theta.to(observed.dtype), observed)
+            return ObservedConditionals(log_weights.to(scores.dtype) + scores)
+        potential = self.recognition(batch.features)
+        theta = components.latent_statistics(theta).to(potential.linear)
+        log_weights = log_weights.to(potential.linear)
+        return LocalConditionals(components.latent_family, log_weights, theta, potential)
 
     def _local(
         self,
@@ -150,7 +150,7 @@ class MessagePassingGuide(ConjugateGuide):
             if learn:
                 self._add_consistency(conditionals, heard, batch)
             return heard
-        dtype = conditionals.components.dtype
+        dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
         field = self.model.supervision.coupling(batch)
         coupling = answers if field is None else SumCoupling(answers, field)
@@ -172,10 +172,11 @@ class MessagePassingGuide(ConjugateGuide):
         return Ownership.together(labels["owners"]) if "owners" in labels else None
 
     def _add_consistency(
-        self, conditionals: LocalConditionals, heard: LocalPosterior, batch: Batch
+        self, conditionals: Conditionals, heard: LocalPosterior, batch: Batch
     ) -> None:
         if self.consistency_term is None or self.recognition is None:
             return
+        assert isinstance(conditionals, LocalConditionals)  # of the recognition network
         potential = self.recognition(self.consistency_term.views(batch))
         viewed = replace(conditionals.with_fixed_globals(), potential=potential)
         _, seen = self.solver.solve(viewed)

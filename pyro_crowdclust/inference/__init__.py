@@ -19,13 +19,16 @@ from pyro_crowdclust.inference.loss_terms import (
     exponential_annealing,
 )
 from pyro_crowdclust.inference.messages import (
+    Conditionals,
     LocalConditionals,
     LocalSolver,
+    ObservedConditionals,
     SumCoupling,
 )
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto
 
 __all__ = [
+    "Conditionals",
     "ConsistencyTerm",
     "ExponentialAnnealing",
     "ItemSite",
@@ -33,6 +36,7 @@ __all__ = [
     "LocalConditionals",
     "LocalPosterior",
     "LocalSolver",
+    "ObservedConditionals",
     "PairCoupling",
     "RandomAffine",
     "RandomPhoto",

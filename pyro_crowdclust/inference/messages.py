@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float
@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import (
-    Gaussian,
     Moments,
     NormalInverseWishart,
-    RowDensity,
     softmax_without_denormals,
 )
 from pyro_crowdclust.families.gaussian import second_moment
@@ -39,6 +37,78 @@ class SumCoupling:
         return total
 
 
+class Conditionals(Protocol):
+    """What a solver asks of the local updates of a mixture; ``latent`` is q(x), if there is one."""
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+    def first(self, count: int) -> Conditionals: ...
+    def with_fixed_globals(self) -> Conditionals: ...
+    def latent(self, assignments: Tensor) -> Any: ...
+    def first_logits(self) -> Tensor: ...
+    def logits(self, latent: Any) -> Tensor: ...
+    def last_round(
+        self, alone: Tensor, assignments: Tensor, messages: Tensor
+    ) -> tuple[LocalPosterior, LocalPosterior]: ...
+
+
+@dataclass(frozen=True)
+class ObservedConditionals:
+    """The local update of a mixture whose latents are observed: eq. 14, and nothing of eq. 12.
+
+    But for messages it is the same in every round.
+
+    Attributes
+    ----------
+    own
+        ``E[log pi] + E[t(theta)]^T u(x)`` of every item.
+    """
+
+    own: Float[Tensor, "item cluster"]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of local arithmetic."""
+        return self.own.dtype
+
+    def first(self, count: int) -> ObservedConditionals:
+        """The same update for the first ``count`` items."""
+        return ObservedConditionals(self.own[:count])
+
+    def with_fixed_globals(self) -> ObservedConditionals:
+        """The same update, through which no gradient flows to weights and components."""
+        return ObservedConditionals(self.own.detach())
+
+    def latent(self, assignments: Float[Tensor, "item cluster"]) -> None:
+        """No latent is inferred."""
+
+    def first_logits(self) -> Float[Tensor, "item cluster"]:
+        """``eta_z`` without messages."""
+        return self.own
+
+    def logits(self, latent: None) -> Float[Tensor, "item cluster"]:
+        """The same in every round."""
+        return self.own
+
+    def last_round(
+        self,
+        alone: Float[Tensor, "paired cluster"],
+        assignments: Float[Tensor, "item cluster"],
+        messages: Float[Tensor, "paired cluster"],
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        """Of the paired items without messages, and of all items."""
+        return (
+            LocalPosterior(self.own[: len(messages)], None),
+            LocalPosterior(_with_messages(self.own, messages), None),
+        )
+
+
+def _with_messages(
+    logits: Float[Tensor, "item cluster"], messages: Float[Tensor, "paired cluster"]
+) -> Float[Tensor, "item cluster"]:
+    return logits + nn.functional.pad(messages, (0, 0, 0, len(logits) - len(messages)))
+
+
 @dataclass(frozen=True)
 class LocalConditionals:
     """The two local updates of a mixture with Gaussian potentials; Luo et al. 2018, eq. 12, 14.
@@ -52,30 +122,25 @@ class LocalConditionals:
     components
         E[t(theta_k)], shape ``[K, size]``.
     potential
-        r(o) of every item; None where the latents are observed.
-    observed
-        Values of the latent sites where they are observed, ``[item, moments]``, else None.
+        r(o) of every item.
     """
 
-    family: RowDensity
+    family: NormalInverseWishart
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
-    potential: GaussianPotential | None
-    observed: Float[Tensor, "item moments"] | None = None
+    potential: GaussianPotential
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> LocalConditionals:
-        potential, observed = self.potential, self.observed
-        if potential is not None:
-            potential = GaussianPotential(*map(change, potential))
-        if observed is not None:
-            observed = change(observed)
-        of_items = self.log_weights.dim() > 1
-        log_weights = change(self.log_weights) if of_items else self.log_weights
-        return replace(self, potential=potential, observed=observed, log_weights=log_weights)
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of local arithmetic."""
+        return self.components.dtype
 
     def first(self, count: int) -> LocalConditionals:
         """The same updates for the first ``count`` items."""
-        return self._map(lambda part: part[:count])
+        potential = GaussianPotential(*(part[:count] for part in self.potential))
+        of_items = self.log_weights.dim() > 1
+        log_weights = self.log_weights[:count] if of_items else self.log_weights
+        return replace(self, potential=potential, log_weights=log_weights)
 
     def with_fixed_globals(self) -> LocalConditionals:
         """The same updates, through which no gradient flows to weights and components."""
@@ -83,17 +148,9 @@ class LocalConditionals:
             self, log_weights=self.log_weights.detach(), components=self.components.detach()
         )
 
-    @property
-    def _local(self) -> Gaussian:
-        """The family of a latent, which is behind a network and whole."""
-        assert isinstance(self.family, NormalInverseWishart)
-        return self.family.local
-
-    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:
+    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments:
         """``eta_x = E[t(theta)][:2]^T E[z] + r(o)`` (eq. 12)."""
-        if self.potential is None:
-            return None
-        local = self._local
+        local = self.family.local
         prior = assignments @ self.components[:, : local.size]
         return local.moments(prior + self.potential.natural_parameters())
 
@@ -102,18 +159,15 @@ class LocalConditionals:
 
         The precision of its potentials is diagonal, so no matrix is factorized or multiplied.
         """
-        if self.potential is None:
-            return self.logits(None)
         variance = self.potential.precision.reciprocal()
         mean = self.potential.linear * variance
         second = second_moment(mean, variance.diag_embed())
-        statistics = self._local.pack(mean, second)
+        statistics = self.family.local.pack(mean, second)
         return self.log_weights + self.family.log_likelihoods(self.components, statistics)
 
-    def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
+    def logits(self, latent: Moments) -> Float[Tensor, "item cluster"]:
         """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
-        value = self.observed if latent is None else latent.expected_statistics()
-        assert value is not None  # there are potentials where latents are not observed
+        value = latent.expected_statistics()
         return self.log_weights + self.family.log_likelihoods(self.components, value)
 
     def last_round(
@@ -127,10 +181,10 @@ class LocalConditionals:
         ``alone`` and ``assignments`` are q(z) of the round before.
         """
         of_items = self.log_weights.dim() > 1
-        if self.potential is None or of_items or self._globals_learn or messages.requires_grad:
+        if of_items or self._globals_learn or messages.requires_grad:
             return self._last_round_by_autograd(alone, assignments, messages)
         rounds = last_round(
-            self._local,
+            self.family.local,
             self.log_weights,
             self.components,
             self.potential,
@@ -152,11 +206,9 @@ class LocalConditionals:
     ) -> tuple[LocalPosterior, LocalPosterior]:
         paired = self.first(messages.shape[0])
         unheard, latent = paired.latent(alone), self.latent(assignments)
-        logits = self.logits(latent)
-        heard = logits + nn.functional.pad(messages, (0, 0, 0, logits.shape[0] - messages.shape[0]))
         return (
             LocalPosterior(paired.logits(unheard), unheard),
-            LocalPosterior(heard, latent),
+            LocalPosterior(_with_messages(self.logits(latent), messages), latent),
         )
 
 
@@ -193,7 +245,7 @@ class LocalSolver:
             raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
 
     def solve(
-        self, conditionals: LocalConditionals, coupling: Coupling | None = None
+        self, conditionals: Conditionals, coupling: Coupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
         """q of a batch: of the items with answers as if they had none, and of all items.
 
@@ -201,10 +253,9 @@ class LocalSolver:
         """
         with torch.no_grad():
             logits = conditionals.first_logits()
-            if conditionals.potential is not None:
-                for _ in range(self.iterations - 1):
-                    assignments = softmax_without_denormals(logits)
-                    logits = conditionals.logits(conditionals.latent(assignments))
+            for _ in range(self.iterations - 1):
+                latent = conditionals.latent(softmax_without_denormals(logits))
+                logits = conditionals.logits(latent)
             assignments = softmax_without_denormals(logits)
             if coupling is None:
                 alone = messages = assignments[:0]
@@ -219,7 +270,7 @@ class LocalSolver:
 
     def _exchange(
         self,
-        conditionals: LocalConditionals,
+        conditionals: Conditionals,
         logits: Tensor,
         assignments: Tensor,
         coupling: Coupling,

@@ -32,7 +32,7 @@ from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
+from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.supervision.supervision import Supervision
 
@@ -404,9 +404,9 @@ class HiddenMarkovField(Supervision):
         )
 
     def solve(
-        self, solver: LocalSolver, conditionals: LocalConditionals, batch: Batch
+        self, solver: LocalSolver, conditionals: Conditionals, batch: Batch
     ) -> LocalPosterior:
-        if conditionals.observed is None:
+        if not isinstance(conditionals, ObservedConditionals):
             return super().solve(solver, conditionals, batch)
         alone = solver.solve(conditionals)[1]
         coupling = self.coupling(batch)

@@ -19,7 +19,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.messages import LocalConditionals, LocalSolver
+from pyro_crowdclust.inference.messages import Conditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import Coupling
 
@@ -106,7 +106,7 @@ class Supervision(nn.Module):
         return None
 
     def solve(
-        self, solver: LocalSolver, conditionals: LocalConditionals, batch: Batch
+        self, solver: LocalSolver, conditionals: Conditionals, batch: Batch
     ) -> LocalPosterior:
         """q of the local sites of a batch without workers' answers."""
         return solver.solve(conditionals, self.coupling(batch))[1]

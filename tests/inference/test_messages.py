@@ -15,6 +15,7 @@ from pyro_crowdclust.inference import (
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
+    ObservedConditionals,
     PairCoupling,
 )
 
@@ -45,13 +46,13 @@ def random_coupling() -> PairCoupling:
     return PairCoupling(LEFT, RIGHT, weight, PAIRED)
 
 
-def random_conditionals(observed: bool = False) -> LocalConditionals:
+def random_conditionals(observed: bool = False) -> LocalConditionals | ObservedConditionals:
     """Fixed global means, and either potentials of five items or their latents themselves."""
     log_weights = torch.randn(K)
     components = FAMILY.expected_statistics(random_natural(FAMILY, K))
     if observed:
         points = Moments.point(2 * torch.randn(N, 2)).flat()
-        return LocalConditionals(FAMILY, log_weights, components, None, points)
+        return ObservedConditionals(log_weights + FAMILY.log_likelihoods(components, points))
     return LocalConditionals(FAMILY, log_weights, components, random_potential(N, 2))
 
 
@@ -309,7 +310,8 @@ def test_damping_lets_one_of_two_items_win_that_were_called_different():
     """Undamped, both move to the emptier of two clusters at once, and back, forever."""
     components = FAMILY.expected_statistics(random_natural(FAMILY)).expand(2, FAMILY.size)
     same_place = Moments.point(torch.zeros(3, 2)).flat()
-    conditionals = LocalConditionals(FAMILY, torch.tensor([0.3, 0.0]), components, None, same_place)
+    own = torch.tensor([0.3, 0.0]) + FAMILY.log_likelihoods(components, same_place)
+    conditionals = ObservedConditionals(own)
     # A third item, which the first is a little more like, breaks the tie between them.
     left, right = torch.tensor([0, 0]), torch.tensor([1, 2])
     coupling = PairCoupling(left, right, torch.tensor([-3.0, 0.1]), 3)
