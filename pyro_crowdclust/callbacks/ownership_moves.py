@@ -26,5 +26,6 @@ class OwnershipMoves:
             return
         guide = trainer.guide
         move_owners(guide, answered)
-        weights = guide.mixture().weights @ guide.posteriors["owners"].mean()
+        components = trainer.model.weights.mean(guide.posteriors["weights"].natural_parameters)
+        weights = components @ guide.posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = int((weights >= 0.01).sum())

@@ -60,7 +60,7 @@ class ConjugatePrior(nn.Module):
         self.register_buffer("log_normalizer", family.log_normalizer(eta))
 
     @torch.no_grad()
-    def set_natural_parameters(self, natural_parameters: Float[Tensor, "*plate size"]) -> None:
+    def set_natural_parameters(self, natural_parameters: Float[Tensor, "*#plate size"]) -> None:
         """Another prior of the same family, such as one that was learned.
 
         Raises
@@ -68,11 +68,11 @@ class ConjugatePrior(nn.Module):
         ValueError
             If the parameters lie outside the family's domain.
         """
-        eta = natural_parameters.expand_as(self.natural_parameters)
-        if not bool(self.family.in_domain(eta).all()):
+        # One row may stand for all of them.
+        if not bool(self.family.in_domain(natural_parameters).all()):
             raise ValueError(f"natural parameters outside the domain of {self.family}")
-        self.natural_parameters.copy_(eta)
-        self.log_normalizer.copy_(self.family.log_normalizer(eta))
+        self.natural_parameters.copy_(natural_parameters)
+        self.log_normalizer.copy_(self.family.log_normalizer(natural_parameters))
 
     def distribution(self) -> Conjugate:
         """The statistic-valued Pyro distribution of the site."""

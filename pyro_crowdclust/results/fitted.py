@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -288,22 +289,24 @@ class Fitted:
             batch = batch.to(self.device, self.dtype)
             return enumerated_inference(self.model, self.guide, batch) is not None
 
-    def _training_batches(self) -> Iterator[Batch]:
+    def _training_batches(self, items: Int[Tensor, " item"] | None = None) -> Iterator[Batch]:
         # Items without features pass through no network, whose rows take the most memory.
         rows = PREDICTION_ROWS if self.data.features is not None else 16 * PREDICTION_ROWS
-        return item_batches(self.data, rows, class_labels=True)
+        return item_batches(self.data, rows, items, class_labels=True)
 
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, all answers heard."""
-        assignments, latents = self._infer(self._training_batches())
         answered = answered_batch(self.data)
-        if answered is not None:
-            heard, heard_latents = self._infer(iter([answered]))
-            assignments[answered.items] = heard
-            if latents is not None and heard_latents is not None:
-                latents[answered.items] = heard_latents
-        return assignments, latents
+        if answered is None:
+            return self._infer(self._training_batches())
+        asked = torch.zeros(self.data.num_items, dtype=torch.bool)
+        asked[answered.items] = True
+        others = (~asked).nonzero().squeeze(1)
+        batches = self._training_batches(others) if len(others) else iter(())
+        assignments, latents = self._infer(chain([answered], batches))
+        place = torch.cat([answered.items, others]).argsort()
+        return assignments[place], None if latents is None else latents[place]
 
     @cached_property
     def _drawn(self) -> DrawnPartition | None:
