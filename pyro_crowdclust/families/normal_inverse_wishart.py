@@ -20,7 +20,6 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor
@@ -107,8 +106,8 @@ class NormalInverseWishart(ExponentialFamily):
         weighted = concentration.unsqueeze(-1) * location
         second = scale + weighted.unsqueeze(-1) * location.unsqueeze(-2)
         fourth = torch.as_tensor(degrees + self.dim + 2)
-        # torch's own would load all of sympy at its first call.
-        batch = np.broadcast_shapes(second.shape[:-2], fourth.shape)
+        # ``torch.broadcast_shapes`` would load all of sympy at its first call.
+        batch = torch.broadcast_tensors(second[..., 0, 0], fourth)[0].shape
         return self._pack(
             weighted.expand(*batch, self.dim),
             second.expand(*batch, self.dim, self.dim),
@@ -217,7 +216,8 @@ class NormalInverseWishart(ExponentialFamily):
     ) -> Float[Tensor, "*batch cluster"]:
         size = self.local.size
         of_latent, constants = statistics[:, :size], statistics[:, size:].sum(-1)
-        return torch.nn.functional.linear(observation[..., :size], of_latent, constants)
+        # With the few clusters on the left the product takes half the time.
+        return torch.inner(of_latent, observation[..., :size]).movedim(0, -1) + constants
 
     def design(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch column"]:
         row, column = self._upper()
