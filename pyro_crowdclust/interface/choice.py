@@ -18,10 +18,11 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.interface.forms import Form, forms_for, weighted
+from pyro_crowdclust.interface.forms import Form, forms_for
 from pyro_crowdclust.interface.held_out import connected_items, some_items
-from pyro_crowdclust.interface.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.recipe import Recipe, is_supervised, seeds_of
+from pyro_crowdclust.interface.overlaps import with_classes_joined, with_overlaps_joined
+from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
+from pyro_crowdclust.interface.rereading import weighted
 from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
@@ -139,6 +140,8 @@ class Choice:
         else:
             fitted = _best_of_starts(recipe, seeds, options)
         fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
+        if labels_alone(self.data):
+            return with_classes_joined(fitted)
         is_silent = self.data.answers is None and not is_supervised(self.data)
         return with_overlaps_joined(fitted) if is_silent else fitted
 

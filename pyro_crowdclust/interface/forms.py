@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
@@ -204,26 +204,6 @@ def _annotators(data: CrowdData) -> TwoCoin | SortedPages:
     if data.placements is not None:
         return SortedPages(data.num_workers)
     return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
-
-
-def weighted(result: Fitted, feature_weight: float) -> Fitted:
-    """The result of a mixture, read with features that count less than they did in the fit."""
-    model = result.model
-    if feature_weight == 1:
-        return result
-    other = SemiCrowdsourcedMixture(
-        model.weights,
-        model.components,
-        model.emission,
-        model.annotators,
-        model.supervision,
-        sum_out_assignments=model.sum_out_assignments,
-        ownership=model.ownership,
-        feature_weight=feature_weight,
-    )
-    guide = MessagePassingGuide(other)
-    guide.posteriors.load_state_dict(result.guide.posteriors.state_dict())
-    return replace(result, model=other, guide=guide)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

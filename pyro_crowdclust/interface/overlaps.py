@@ -1,20 +1,20 @@
-"""Components that nobody could tell apart are one cluster, where there are no answers to say so."""
+"""Which components are one cluster where there are no answers to say so.
+
+Those that nobody could tell apart, or, with known labels, those of one class.
+"""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.interface.rereading import grouped
+from pyro_crowdclust.results.cluster_classes import component_classes
 
-# Joined clusters are sure: log q(c_k) of the owner less that of any other.
-_SURE = 50.0
+# A component with fewer labels than this is of no class.
+LEAST_LABELS = 0.5
 
 
 def groups_by_overlap(
@@ -56,22 +56,31 @@ def groups_by_overlap(
         group[group == first] = second
 
 
-@torch.no_grad()
 def with_overlaps_joined(result: Fitted) -> Fitted:
     """The result of a mixture without answers, with clusters that own what overlaps."""
-    model = result.model
-    group = groups_by_overlap(result.component_probabilities)
-    if len(group.unique()) == len(group):
-        return result
-    other = SemiCrowdsourcedMixture(
-        model.weights,
-        model.components,
-        model.emission,
-        sum_out_assignments=model.sum_out_assignments,
-        ownership=Ownership(len(group)),
-    )
-    guide = MessagePassingGuide(other)
-    guide.posteriors.load_state_dict(result.guide.posteriors.state_dict(), strict=False)
-    owners = _SURE * nn.functional.one_hot(group, len(group)).double()
-    guide.posteriors["owners"].set_natural_parameters(owners)
-    return replace(result, model=other, guide=guide)
+    return grouped(result, groups_by_overlap(result.component_probabilities))
+
+
+def groups_by_class(result: Fitted) -> Int[Tensor, " component"]:
+    """Groups of components of one known class, by the number of one of each group.
+
+    A component is of a class if more than half of its posterior's class probability, ``E[rho_kc]``,
+    and items with labels that add up to half of one say so. Others stay alone, as new kinds.
+    """
+    known = result.data.known
+    assert known is not None  # as the caller has seen
+    q = result.component_probabilities
+    shares = torch.from_numpy(component_classes(result))
+    labelled = q[known >= 0].sum(0) >= LEAST_LABELS
+    share, kind = shares.max(1)
+    group = torch.arange(q.shape[1])
+    for one in kind.unique():
+        own = (labelled & (share > 0.5) & (kind == one)).nonzero().squeeze(1)
+        if len(own):
+            group[own] = own[0]
+    return group
+
+
+def with_classes_joined(result: Fitted) -> Fitted:
+    """The result of a mixture with known labels, with clusters that own all of a class."""
+    return grouped(result, groups_by_class(result))

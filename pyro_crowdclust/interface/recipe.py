@@ -69,6 +69,12 @@ def is_supervised(data: CrowdData) -> bool:
     return any(part is not None for part in (data.known, data.links, data.placements))
 
 
+def labels_alone(data: CrowdData) -> bool:
+    """Whether known labels are all that is said of the items."""
+    others = data.answers, data.links, data.placements
+    return bool(data.num_known_classes) and all(part is None for part in others)
+
+
 def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
     """What suits the known labels and links of the data."""
     if data.links is not None:

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.forms import Form, weighted
+from pyro_crowdclust.interface.forms import Form
 from pyro_crowdclust.interface.held_out import (
     HeldOut,
     connected_items,
@@ -23,6 +23,7 @@ from pyro_crowdclust.interface.held_out import (
     split,
 )
 from pyro_crowdclust.interface.recipe import is_supervised
+from pyro_crowdclust.interface.rereading import weighted
 from pyro_crowdclust.training import Stopping
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.

@@ -16,7 +16,26 @@ def cluster_classes(result: FittedModel) -> pd.DataFrame:
     """``E[rho_kc]``: the probability of every known class in every cluster, a row per cluster.
 
     It is the posterior mean of the model's ``ClassTable``. Models without one get the labels that
-    the items of each cluster carry, ``sum_n q(z_n = k) [y_n = c]``, normalized.
+    the items of each cluster carry, ``sum_n q(z_n = k) [y_n = c]``, normalized. Of a cluster that
+    owns several components the mean of theirs, by their items.
+
+    Raises
+    ------
+    ValueError
+        If the fit's data have no known labels.
+    """
+    shares = component_classes(result)
+    if result.owners is not None:
+        of_items = result.component_probabilities.sum(0).numpy()[:, None] * result.owners
+        shares = (of_items / of_items.sum(0)).T @ shares
+    elif result.cluster_order is not None:
+        shares = shares[result.cluster_order]
+    index = pd.RangeIndex(len(shares), name="cluster")
+    return pd.DataFrame(shares, index=index, columns=result.data.known_ids)
+
+
+def component_classes(result: FittedModel) -> Float[np.ndarray, "component class"]:
+    """The same of every component, in the guide's own order.
 
     Raises
     ------
@@ -34,21 +53,20 @@ def cluster_classes(result: FittedModel) -> pd.DataFrame:
         table = guide.class_table()
     if table is not None:
         counts = table.numpy(force=True)[:, : data.num_known_classes]
-        counts = counts if result.cluster_order is None else counts[result.cluster_order]
     else:
         known = data.known.numpy()
         labelled = known >= 0
         one_hot = np.eye(data.num_known_classes)[known[labelled]]
-        counts = result.probabilities[labelled].T @ one_hot + _PSEUDO_LABELS * one_hot.mean(0)
-    index = pd.RangeIndex(len(counts), name="cluster")
-    shares = counts / counts.sum(1, keepdims=True)
-    return pd.DataFrame(shares, index=index, columns=data.known_ids)
+        of_labelled = result.component_probabilities.numpy()[labelled]
+        counts = of_labelled.T @ one_hot + _PSEUDO_LABELS * one_hot.mean(0)
+    return counts / counts.sum(1, keepdims=True)
 
 
 def class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
     """p(y_n = c) of training items: the label where known, else ``sum_k q(z_n = k) E[rho_kc]``."""
     known = result.data.known.numpy() if result.data.known is not None else np.array([])
-    probabilities = result.probabilities @ cluster_classes(result).to_numpy()
+    classes = component_classes(result)
+    probabilities = result.component_probabilities.numpy() @ classes
     probabilities[known >= 0] = np.eye(probabilities.shape[1])[known[known >= 0]]
     return probabilities
 

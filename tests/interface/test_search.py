@@ -10,10 +10,10 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.forms import weighted
 from pyro_crowdclust.interface.held_out import (
     split,
 )
+from pyro_crowdclust.interface.rereading import weighted
 from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial, worth_another_split
 
 from .small_choices import (
