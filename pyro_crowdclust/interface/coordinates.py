@@ -91,14 +91,16 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
 
 
 def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projected:
-    """The first principal directions of features in other coordinates."""
+    """The first principal directions of features in other coordinates, as many as vary."""
     points = inner.latent(sample_of(data))
     mean = points.mean(0)
     _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
     variances = deviations.square() / max(len(points) - 1, 1)
+    num_varying = int((variances > _SMALLEST_RESIDUAL * variances[0]).sum())
+    num_directions = max(min(num_directions, num_varying), 1)
     left = points.shape[1] - num_directions
     residual = float(variances[num_directions:].sum()) / max(left, 1)
-    first = float(variances[0].sqrt())
+    first = float(variances[0].sqrt()) or 1.0
     smallest = _SMALLEST_RESIDUAL * first**2
     return Projected(inner, mean, directions[:num_directions], first, max(residual, smallest))
 
@@ -121,8 +123,8 @@ def beyond_one_gaussian(emission: Identity, features: Float[Tensor, "item ..."])
     """
     points = emission.latent(features)
     variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
-    # Directions in which nothing varies are as in ``projected``.
-    variances = variances.clamp_min(_SMALLEST_RESIDUAL * float(variances.max()))
+    # Where all items are the same their variance is as small as in ``projected``.
+    variances = variances.clamp_min(_SMALLEST_RESIDUAL * (float(variances.max()) or 1.0))
     return float((variances.log() + math.log(2 * math.pi) + 1).sum()) / 2
 
 

@@ -259,7 +259,7 @@ class DiagonalGaussianComponents(Components):
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
         if self.tails is not None:
             return central_coordinates(features)
-        deviation = features.std(0)
+        deviation = features.std(0, correction=0)
         return features / torch.where(deviation > 0, deviation, torch.ones_like(deviation))
 
     def point(self, natural_parameters: Float[Tensor, "cluster size"]) -> IndependentNormals:

@@ -92,8 +92,10 @@ class LabeledStart:
             raise ValueError("the data have no known labels to start from: use another start")
         known = data.known
         covariance = within_class_covariance(points, known, self.shrinkage)
-        # Where features repeat each other W is singular; a little noise makes it a metric again.
-        ridge = 1e-9 * covariance.trace() * torch.eye(len(covariance), dtype=covariance.dtype)
+        # Where features repeat each other W is singular; a little noise makes it a metric again,
+        # also where items of one class are the same.
+        noise = (1e-9 * covariance.trace()).clamp_min(1e-12)
+        ridge = noise * torch.eye(len(covariance), dtype=covariance.dtype)
         root = torch.linalg.cholesky(covariance + ridge)
         white = torch.linalg.solve_triangular(root, points.mT, upper=False).mT
         centers, classes = self._centers(white, known, model.num_clusters, generator)

@@ -70,9 +70,16 @@ def test_one_gaussian_has_a_density_on_directions_in_any_units():
         found.append(beyond_one_gaussian(emission, features))
         assert found[-1] == pytest.approx(-float(one.log_prob(points).mean()))
     assert found[0] == pytest.approx(found[1])
-    flat = torch.cat([rows[:, :2], torch.zeros(50, 6)], 1)
-    data = CrowdData(flat)
-    assert np.isfinite(beyond_one_gaussian(projected(data, in_common_units(data), 3), flat))
+
+
+def test_directions_in_which_nothing_varies_are_none():
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 2)))
+    flat = torch.cat([rows, torch.zeros(50, 6), rows[:, :1]], 1)
+    for features, number in ((flat, 2), (torch.ones(50, 9).double(), 1), (flat[:1], 1)):
+        data = CrowdData(features)
+        emission = projected(data, standardized(data), 3)
+        assert emission.latent_size(9) == number
+        assert np.isfinite(beyond_one_gaussian(emission, features))
 
 
 def test_only_real_numbers_are_spread(table):

@@ -97,6 +97,12 @@ def test_a_class_with_fewer_items_than_clusters():
     assert int((counts(guide) > 0).sum()) <= 3
 
 
+def test_items_that_are_all_the_same():
+    x, known = np.ones((150, 4)), iris()[1]
+    guide = started(LabeledStart(), CrowdData(x, known=known))
+    assert labels(guide).sum(0).tolist() == np.bincount(known[known >= 0]).tolist()
+
+
 def test_responsibilities_fall_with_the_distance():
     """Echraibi et al., section 3: ``phi_nk prop exp(-|x_n - mu_k| / 2)``, nothing is hard."""
     x, known = iris()
