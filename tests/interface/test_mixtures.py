@@ -55,7 +55,7 @@ def in_own_units():
     return cluster(two_groups(), PAIRS, num_clusters=2, num_starts=1, progress=False)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e8, 0.0), (1e-8, 0.0), (1.0, 1e6), (1e-3, -50.0)])
+@pytest.mark.parametrize(("scale", "shift"), [(1e8, 1e14), (1e-8, 0.0)])
 def test_units_of_the_features_do_not_matter(scale, shift, in_own_units):
     features, before = two_groups(), in_own_units
     moved = scale * features + shift
@@ -165,11 +165,12 @@ KNOWN = ["odd" if i % 2 else "even" for i in range(4)] + [None] * 36
 
 def test_known_labels_and_links_are_heard():
     features = two_groups()
-    by_labels = cluster(features, known=KNOWN, num_clusters=4, progress=False)
+    few = {"num_clusters": 4, "num_starts": 1, "progress": False}
+    by_labels = cluster(features, known=KNOWN, **few)
     assert isinstance(by_labels.model.supervision, ClassTable)
     classes = class_probabilities(by_labels).argmax(1)
     assert np.array_equal(classes, np.arange(40) % 2)  # "even" comes first
-    by_links = cluster(features, must_link=LINK, num_clusters=4, progress=False)
+    by_links = cluster(features, must_link=LINK, **few)
     assert isinstance(by_links.model.supervision, HiddenMarkovField)
     own = ClassTable(4, 2, concentration=0.5)
     data = CrowdData(features, known=KNOWN)
