@@ -18,12 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable
 
 import torch
-from memory import peak_of_process
+from memory import in_own_process, peak_of_process
 from step import make_data, median_ratio, take_turns, trainer_of
 from torch import nn
 
@@ -79,21 +77,16 @@ def make_vae() -> Callable[[Batch], None]:
     return step
 
 
-def print_peak_growth(whose: str, clusters: int) -> None:
-    """Print how far the peak memory grows in three steps; run in a process of its own."""
+def peak_growth(whose: str, clusters: int) -> float:
+    """Megabytes by which the peak memory grows in three steps of a decoder's kind, or the VAE."""
     data = features_of(2000)
+    torch.set_num_threads(1)
     before = peak_of_process()
     work = make_vae() if whose == "vae" else make_trainer(data, whose, clusters).step
     sampler = MinibatchSampler(data, generator=torch.Generator().manual_seed(0))
     for batch, _ in zip(sampler, range(3), strict=False):
         work(batch)
-    print(peak_of_process() - before)
-
-
-def peak_megabytes(whose: str, clusters: int) -> float:
-    """Peak growth of one kind of decoder, or of the VAE."""
-    command = [sys.executable, __file__, "--peak", whose, "--clusters", str(clusters)]
-    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return peak_of_process() - before
 
 
 def main(arguments: list[str] | None = None) -> dict[str, object]:
@@ -103,17 +96,13 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--items", type=int, default=4000)
     parser.add_argument("--clusters", type=int, nargs="+", default=[5, 25, 50, 100])
-    parser.add_argument("--peak", choices=(*DECODERS, "vae"), help="only print growth of memory")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    if options.peak:
-        print_peak_growth(options.peak, options.clusters[0])
-        return {}
 
     data = features_of(options.items)
     batches = list(MinibatchSampler(data, generator=torch.Generator().manual_seed(0)))
-    figures: dict[str, object] = {"vae_megabytes": peak_megabytes("vae", 1)}
+    figures: dict[str, object] = {"vae_megabytes": in_own_process(peak_growth, "vae", 1)}
     plain: list[float] = []
     names = {"shared": "", "per_cluster": "_per_cluster"}
     for suffix in names.values():
@@ -128,7 +117,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
             suffix, key = names[decoder], str(clusters)
             figures[f"milliseconds{suffix}"][key] = round(1e3 * statistics.median(times), 2)
             figures[f"ratio{suffix}"][key] = round(median_ratio(times, vae), 2)
-            figures[f"megabytes{suffix}"][key] = round(peak_megabytes(decoder, clusters), 1)
+            grown = in_own_process(peak_growth, decoder, clusters)
+            figures[f"megabytes{suffix}"][key] = round(grown, 1)
     figures["vae_milliseconds"] = round(1e3 * statistics.median(plain), 2)
     print(f"{options.threads} threads, {len(batches[0].items)} items a step")
     print(json.dumps(figures))

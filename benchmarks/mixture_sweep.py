@@ -20,15 +20,13 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 import torch
-from memory import peak_of_process
+from memory import in_own_process, peak_of_process
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
@@ -126,22 +124,16 @@ def slope(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(*logs, 1)[0])
 
 
-def print_peak_growth(whose: str, num_items: int, clusters: int) -> None:
-    """Print how far the peak memory grows in three sweeps; run in a process of its own (Linux)."""
+def peak_growth(whose: str, num_items: int, clusters: int) -> float:
+    """Megabytes by which the peak memory grows in three sweeps of ``ours`` or of the ``peer``."""
     features, _ = make_features(num_items)
+    torch.set_num_threads(1)
     before = peak_of_process()
     if whose == "ours":
         our_sweep(features, clusters, 3, torch.float64)
     else:
         peer_sweep(features, clusters, 3)
-    print(peak_of_process() - before)
-
-
-def peak_megabytes(whose: str, num_items: int, clusters: int) -> float:
-    """Peak growth of ``ours`` or of the ``peer``, in megabytes."""
-    command = [sys.executable, __file__, "--peak", whose, "--clusters", str(clusters)]
-    command += ["--items", str(num_items), str(num_items)]
-    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return peak_of_process() - before
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
@@ -152,12 +144,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--sweeps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3, help="turns of each, the best counts")
-    parser.add_argument("--peak", choices=("ours", "peer"), help="only print growth of memory")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    if options.peak:
-        print_peak_growth(options.peak, options.items[1], options.clusters)
-        return {}
     clusters, sweeps = options.clusters, options.sweeps
     best: dict[str, float] = {}
 
@@ -187,8 +175,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
         "labels_cost": best["ours_labels"] / best[f"ours_{small}"],
         "slope_t": slope([few, clusters], [best["ours_few"], best[f"ours_{small}"]]),
     }
-    ours = peak_megabytes("ours", large, clusters)
-    figures["memory_ratio"] = ours / peak_megabytes("peer", large, clusters)
+    ours = in_own_process(peak_growth, "ours", large, clusters)
+    figures["memory_ratio"] = ours / in_own_process(peak_growth, "peer", large, clusters)
     print(f"{options.threads} threads; milliseconds a sweep:")
     for name, seconds in best.items():
         print(f"  {name:15s} {1e3 * seconds:9.1f}")

@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from memory import peak_of_process
+from memory import in_own_process, peak_of_process
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.data import MemmapFeatures
@@ -77,33 +74,19 @@ def measure(path: Path, in_memory: bool) -> dict[str, float]:
     }
 
 
-def run(path: Path, in_memory: bool = False) -> dict[str, float]:
-    """What ``measure`` finds in a process of its own."""
-    command = [sys.executable, __file__, "--measure", str(path)]
-    command += ["--in-memory"] if in_memory else []
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Run the benchmark; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", type=int, nargs=2, default=[1_000_000, 10_000_000])
     parser.add_argument("--folder", type=Path, help="where the files may lie: 3 GB")
-    parser.add_argument("--measure", type=Path, help="fit the items of this file only")
-    parser.add_argument("--in-memory", action="store_true")
     options = parser.parse_args(arguments)
-    if options.measure is not None:
-        found = measure(options.measure, options.in_memory)
-        print(json.dumps(found))
-        return found
 
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         small, large = (Path(folder) / f"{count}.npy" for count in options.items)
         for path, count in zip((small, large), options.items, strict=True):
             write_features(path, count)
-        stored, array, many = run(small), run(small, in_memory=True), run(large)
+        runs = (small, False), (small, True), (large, False)
+        stored, array, many = (in_own_process(measure, *one) for one in runs)
     figures = {
         "peak_mb_1e6": stored["peak_mb"],
         "peak_mb_1e7": many["peak_mb"],

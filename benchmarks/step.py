@@ -115,10 +115,10 @@ def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
     return trainer_of(*build(**sizes), data)
 
 
-def make_floor() -> Callable[[Batch], None]:
+def make_floor(hidden: int) -> Callable[[Batch], None]:
     """The same networks and optimizer with nothing around them."""
-    encoder = SkipMLP((PIXELS, HIDDEN, HIDDEN, 2 * DIM))
-    decoder = SkipMLP((DIM, HIDDEN, HIDDEN, PIXELS))
+    encoder = SkipMLP((PIXELS, hidden, hidden, 2 * DIM))
+    decoder = SkipMLP((DIM, hidden, hidden, PIXELS))
     optimizer = adam([*encoder.parameters(), *decoder.parameters()])
 
     def loss(features: Tensor, item_weight: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
 
 
 def measure_scdc(
-    data: CrowdData, batches: Sequence[Batch], bayes: Trainer, steps: int
+    data: CrowdData, batches: Sequence[Batch], bayes: Trainer, steps: int, hidden: int
 ) -> dict[str, float]:
     """Steps of SCDC in turns with those of BayesSCDC."""
 
@@ -175,7 +175,7 @@ def measure_scdc(
         works = scdc.step, bayes.step
         return median_ratio(*take_turns(works, batches, max(1, steps // share), warm_up=1))
 
-    exact = make_trainer(data, amortized=True)
+    exact = make_trainer(data, amortized=True, hidden=hidden)
     at_start = over_bayes(exact, share=40)
     for batch in exact.batches:
         exact.step(batch)
@@ -186,13 +186,12 @@ def measure_scdc(
     for batch in batches:
         exact.step(batch)
     count.remove()
+    drawn = make_trainer(data, amortized=True, hidden=hidden, assignments=Sampled(SUMMED))
     return {
         "scdc_over_bayes": over_bayes(exact, share=5),
         "scdc_rows_per_item": sum(rows) / sum(len(batch.items) for batch in batches),
         "scdc_at_start_over_bayes": at_start,
-        "scdc_drawn_over_bayes": over_bayes(
-            make_trainer(data, amortized=True, assignments=Sampled(SUMMED)), share=5
-        ),
+        "scdc_drawn_over_bayes": over_bayes(drawn, share=5),
     }
 
 
@@ -202,12 +201,13 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--items", type=int, default=8000)
+    parser.add_argument("--hidden", type=int, default=HIDDEN)
     options = parser.parse_args(arguments)
     both_threads = two_cores_are_free()
     torch.manual_seed(0)
 
     data = make_data(options.items)
-    trainer, floor = make_trainer(data), make_floor()
+    trainer, floor = make_trainer(data, hidden=options.hidden), make_floor(options.hidden)
     batches = list(trainer.batches)[:20]
     found: dict[int, tuple[list[float], list[float]]] = {}
     for threads in sorted({1, options.threads} | ({2} if both_threads else set())):
@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         ours, bare = take_turns((trainer.step, floor), batches, options.steps, warm_up=5)
         found[threads] = ours, bare
     torch.set_num_threads(1)
-    scdc = measure_scdc(data, batches, trainer, options.steps)
+    scdc = measure_scdc(data, batches, trainer, options.steps, options.hidden)
 
     ours, bare = found[options.threads]
     figures = {

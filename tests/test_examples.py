@@ -275,7 +275,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/step.py": (
-        ["--steps", "2", "--items", "600"],
+        ["--steps", "2", "--items", "600", "--hidden", "16"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
             *("ratio_1_thread", "ratio_2_threads"),
@@ -396,7 +396,7 @@ def runnable() -> set[str]:
 def load_main(script: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Any]:
     """Import a script by its path, as running it would, and return its main."""
     path = ROOT / script
-    name = f"script_{path.stem}"
+    name = path.stem  # by which processes that it starts find it, too
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)
