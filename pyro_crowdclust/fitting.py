@@ -27,7 +27,7 @@ from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import check_callable, check_gaps, check_same_model
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
-from pyro_crowdclust.training.isolation import isolated
+from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
@@ -64,7 +64,9 @@ def fit(
     arguments ``model`` and ``guide`` are copied and left untouched, and so are callbacks that have
     a ``state_dict``, the process's random numbers and Pyro's parameter store. Pyro has one of each,
     and one stack of handlers, for all threads: a fit, and whatever is computed from a result, waits
-    until that of another thread is done. Fits at the same time are for several processes.
+    until that of another thread is done. Fits at the same time are for several processes. Of small
+    data (up to 200,000 features and answers) one thread computes; torch's number of threads is put
+    back.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ def fit(
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         keeper = CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
-    with isolated(seed) as (generator, store):
+    with isolated(seed) as (generator, store), threads_for(data):
         model, guide = copied(model, guide)
         callbacks = tuple(
             deepcopy(callback) if isinstance(callback, SupportsState) else callback

@@ -55,7 +55,7 @@ from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import with_workers
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checks import check_gaps
-from pyro_crowdclust.training.isolation import own_random_numbers
+from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
 _Verbs = TypeVar("_Verbs")
@@ -119,7 +119,8 @@ class Fitted:
     def inside(self, seed: int | None = None) -> Iterator[None]:
         """The fit's own parameter store, random numbers that repeat, and no gradients.
 
-        Threads that fit or read results meanwhile wait until the block ends.
+        Threads that fit or read results meanwhile wait until the block ends. Torch itself computes
+        with one thread if the data are small.
 
         Parameters
         ----------
@@ -129,6 +130,7 @@ class Fitted:
         with (
             torch.no_grad(),
             own_random_numbers(self.seed if seed is None else seed),
+            threads_for(self.data),
             pyro.get_param_store().scope(self.parameter_store),
         ):
             yield

@@ -1,11 +1,13 @@
-"""Random numbers and a parameter store that one fit has to itself.
+"""Random numbers, threads and a parameter store that one fit has to itself.
 
-Pyro's parameter store and stack of handlers, and torch's random numbers, belong to the whole
-process. So whatever computes with them here does so alone: another thread waits until it is done.
+Pyro's parameter store and stack of handlers, torch's random numbers and its number of threads
+belong to the whole process. So whatever computes with them here does so alone: another thread waits
+until it is done.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -14,6 +16,11 @@ from typing import Any
 
 import pyro
 import torch
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+# Up to so many numbers of features and answers, two free cores take as long as one.
+_FEW_NUMBERS = 200_000
 
 # Reentrant: a callback may call fit, and a result may be read inside ``Fitted.inside``.
 _turn = threading.RLock()
@@ -57,3 +64,27 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     """
     with own_random_numbers(seed), pyro.get_param_store().scope() as store:
         yield torch.Generator().manual_seed(seed), store
+
+
+@contextmanager
+def threads_for(data: CrowdData) -> Iterator[None]:
+    """One thread for small data, for the time of the block; for others as many as torch has.
+
+    Matrices of a few numbers are shared among threads, too, which then wait for each other: as long
+    as they work on free cores, and several times as long where a neighbour holds one.
+    """
+    with _turn:
+        before = torch.get_num_threads()
+        if _count_numbers(data) <= _FEW_NUMBERS:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def _count_numbers(data: CrowdData) -> int:
+    """Of features and answers."""
+    features = 0 if data.features is None else math.prod(data.features.shape)
+    labels = 0 if data.class_labels is None else len(data.class_labels)
+    return features + data.num_pairs + labels

@@ -11,6 +11,7 @@ import pyro
 import pytest
 import torch
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.training.isolation import isolated
@@ -53,6 +54,26 @@ def test_fits_in_threads_are_those_of_one_thread():
     assert not pyro.poutine.runtime.am_i_wrapped()
     again = trained(0)
     assert equal(parameters(again.guide), parameters(alone[0].guide))
+
+
+def test_small_data_have_one_thread_and_others_as_many_as_they_had():
+    asked: list[int] = []
+
+    def ask(_) -> None:
+        asked.append(torch.get_num_threads())
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for num_items in (1_000, 51_000):
+            data = CrowdData(torch.randn(num_items, 4))
+            result = quiet_fit(*plain_pair(), data, callbacks=[ask], epochs=1, batch_size=5_000)
+            with result.inside():
+                ask(None)
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert asked == [1, 1, 2, 2]
 
 
 def test_stores_of_plain_pyro_fits_in_threads_are_their_own():
