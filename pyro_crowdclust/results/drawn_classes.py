@@ -120,10 +120,14 @@ def draw_classes(
     Examples
     --------
     >>> from pyro_crowdclust.interface import infer_classes
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> said = {
+    ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
+    ...     "worker": list("abcabcabc"),
+    ...     "label": list("xxyyyyxxx"),
+    ... }
     >>> result = infer_classes(CrowdData(None, labels=said), num_communities=[1])
     >>> draw_classes(result, num_draws=50).class_probabilities.idxmax(axis=1).tolist()
-    ['x', 'y']
+    ['x', 'y', 'x']
     """
     if not isinstance(result.model.annotators, SupportsDraws):
         raise ValueError(

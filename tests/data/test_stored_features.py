@@ -149,7 +149,8 @@ def test_a_fit_of_all_data_is_that_of_the_array(kind, store):
     elsewhere = CrowdData(store(kind, data.features), data.pairs)
     options = {"batch_size": None, "step_size": 1.0, "initialize": None}
     found, expected = (quiet_fit(*plain_pair(), one, **options) for one in (elsewhere, data))
-    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+    # Sums over columns that lie elsewhere in memory are rounded in another order.
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-11)
     np.testing.assert_array_equal(full_batch(elsewhere).features, full_batch(data).features)
 
 
