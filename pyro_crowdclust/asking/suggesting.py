@@ -114,7 +114,8 @@ def suggest(
     Raises
     ------
     ValueError
-        For numbers out of range, unknown items, or a result without q(z).
+        For what is no kind or criterion, numbers out of range, unknown items, or a result without
+        q(z).
 
     Examples
     --------
@@ -130,7 +131,7 @@ def suggest(
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)
     """
-    _check(count, exploration)
+    _check(kind, count, criterion, exploration)
     generator = np.random.default_rng(seed)
     data = result.data
     asked = Asked(data)
@@ -174,7 +175,14 @@ def _first_new_page(page_ids: pd.Index) -> int:
     return max(numbers, default=-1) + 1
 
 
-def _check(count: int, exploration: float) -> None:
+def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> None:
+    if not callable(getattr(kind, "compose", None)):
+        raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
+    if not callable(getattr(criterion, "worth", None)):
+        raise ValueError(
+            f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "
+            "Margin() or Random()"
+        )
     if count < 1:
         raise ValueError(f"count is {count}, but at least 1 question must be asked for")
     if not 0 <= exploration <= 1:

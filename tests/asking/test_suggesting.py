@@ -18,6 +18,7 @@ from pyro_crowdclust.asking import (
     WorkerInformation,
     suggest,
 )
+from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -133,6 +134,8 @@ def test_only_what_is_allowed_is_asked(by_pairs):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"kind": 5}, r"kind is 5, but must be Pages\(size=12\), Pairs"),
+        ({"criterion": "margin"}, "criterion is 'margin', but must be InformationGain"),
         ({"count": 0}, "count is 0"),
         ({"exploration": 1.5}, "exploration is 1.5"),
         ({"prices": {0: 0.0}}, "prices of worker 0 is 0.0"),
@@ -147,3 +150,13 @@ def test_bad_arguments_are_named(by_pairs, options, message):
 def test_a_page_needs_two_items():
     with pytest.raises(ValueError, match="size is 1"):
         Pages(1)
+
+
+def test_features_may_lie_on_a_disk(tmp_path):
+    data, _ = problem()
+    np.save(tmp_path / "features.npy", data.features)
+    stored = MemmapFeatures(np.load(tmp_path / "features.npy", mmap_mode="r"))
+    elsewhere = CrowdData(stored, pairs=data.pairs, item_ids=NAMES)
+    frame = suggest(fitted(elsewhere), Pairs(), count=3).frame
+    assert len(frame) == 3
+    assert set(frame["left"]) <= set(NAMES)
