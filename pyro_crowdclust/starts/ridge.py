@@ -20,7 +20,7 @@ _SHARPNESSES = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 class RidgeTeaching:
     """Teach a ``PatchClassifier`` the clusters of some items in closed form.
 
-        min_(B, b)  sum_i |e(c_i) - b - B s(o_i)|^2 + l |B|^2,   logits h (B s(o) + b)
+    ``min_(B, b)  sum_i |e(c_i) - b - B s(o_i)|^2 + l |B|^2``,  logits ``h (B s(o) + b)``,
 
     with e(c) one-hot. Penalty l and sharpness h are where ``sum_i log p(c_i)`` is largest, every
     item predicted from the others alone: with ``M = S S^T + l I`` of centered features S and n
