@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import importlib.abc
-import importlib.machinery
 import json
 import math
 import os
@@ -26,11 +24,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
+from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType
 
 # Imported once, for all forks.
 import pyro.infer  # noqa: F401
@@ -185,33 +181,23 @@ def mutants_of(file: str, tests: list[str]) -> list[Mutant]:
     return made
 
 
-def module_of(file: str) -> str:
-    """The name under which a file is imported."""
-    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return name if name.startswith("pyro_crowdclust") else f"pyro_crowdclust.{name}"
+def reading(mutant: Mutant) -> Callable[[SourceFileLoader, str], bytes]:
+    """``SourceFileLoader.get_data`` with the mutant in place of its file.
 
+    Whatever finds modules, such as the hook that checks shapes, reads their files by it. Compiled
+    files of the original are hidden.
+    """
+    read, file = SourceFileLoader.get_data, ROOT / mutant.file
 
-class _Mutated(importlib.machinery.SourceFileLoader):
-    """Loads a text in place of a file."""
+    def get_data(loader: SourceFileLoader, path: str) -> bytes:
+        asked = Path(path)
+        if asked == file:
+            return mutant.source.encode()
+        if asked.parent == file.parent / "__pycache__" and asked.name.startswith(f"{file.stem}."):
+            raise FileNotFoundError(path)
+        return read(loader, path)
 
-    def __init__(self, mutant: Mutant) -> None:
-        super().__init__(module_of(mutant.file), str(ROOT / mutant.file))
-        self._source = mutant.source
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self._source, self.path, "exec", dont_inherit=True)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the mutant where its file is asked for."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._loader = _Mutated(mutant)
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        if fullname != self._loader.name:
-            return None
-        return spec_from_file_location(fullname, self._loader.path, loader=self._loader)
+    return get_data
 
 
 def run_fails(mutant: Mutant | None, tests: tuple[str, ...], limit: float = math.inf) -> bool:
@@ -227,7 +213,8 @@ def run_fails(mutant: Mutant | None, tests: tuple[str, ...], limit: float = math
         for stream in (0, 1, 2):
             os.dup2(silence, stream)
         if mutant is not None:
-            sys.meta_path.insert(0, _Finder(mutant))
+            sys.dont_write_bytecode = True
+            SourceFileLoader.get_data = reading(mutant)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
         os._exit(int(pytest.main([*options, *tests])))
     ends = time.perf_counter() + limit
@@ -266,6 +253,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
             if run_fails(None, mutant.tests):
                 raise RuntimeError(f"{mutant.tests} fail without any mutant")
             limits[mutant.tests] = 10 * (time.perf_counter() - started) + 10
+            if not run_fails(replace(mutant, source="raise RuntimeError"), mutant.tests):
+                raise RuntimeError(f"{mutant.tests} pass without {mutant.file}: nothing is mutated")
         survived = not run_fails(mutant, mutant.tests, limits[mutant.tests])
         if survived:
             survivors.append(str(mutant))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import py_compile
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -54,7 +56,19 @@ def test_files_and_their_tests_are_there(start, tests):
     assert all((mutants.ROOT / test).exists() for test in tests)
 
 
-def test_modules_are_called_as_they_are_imported():
-    assert mutants.module_of("guides/two_way.py") == "pyro_crowdclust.guides.two_way"
-    assert mutants.module_of("pyro_crowdclust/families/beta.py") == "pyro_crowdclust.families.beta"
-    assert mutants.module_of("models/__init__.py") == "pyro_crowdclust.models"
+def test_a_mutant_is_read_in_place_of_its_file_and_of_what_was_compiled(monkeypatch, tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("value = 1 + 1")
+    py_compile.compile(str(file))
+    (tmp_path / "other.py").write_text("value = 2")
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (mutant,) = (one for one in mutants.mutants_of("file.py", []) if one.after == "1 - 1")
+    monkeypatch.setattr(SourceFileLoader, "get_data", mutants.reading(mutant))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    values = {}
+    for name in ("file", "other"):
+        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        values[name] = module.value
+    assert values == {"file": 0, "other": 2}
