@@ -70,3 +70,19 @@ def test_the_objective_is_the_bound():
         log_p = gained(gain, torch.tensor(groups)) + sum(prior[k, c] for k, c in enumerate(groups))
         expected += float(log_q.exp() * (log_p - log_q))
     assert owners_objective(logits, gain, prior) == pytest.approx(expected)
+
+
+def test_the_diagonal_of_the_gains_is_not_read():
+    gain = torch.randn(6, 6)
+    gain = gain + gain.mT
+    other = gain + torch.diag(torch.linspace(-50.0, 50.0, 6))
+    prior = torch.randn(6, 6)
+    assert torch.equal(join(other), join(gain))
+    same = best_owners(other, prior, prior.softmax(-1)), best_owners(gain, prior, prior.softmax(-1))
+    assert torch.equal(*same)
+
+
+def test_gains_may_be_of_thousands_of_answers():
+    found = best_owners(5_000 * torch.ones(3, 3), torch.eye(3), torch.eye(3)).softmax(-1)
+    assert found.isfinite().all()
+    assert (found.max(1).values > 0.999).all()
