@@ -80,7 +80,6 @@ def make_vae() -> Callable[[Batch], None]:
 def peak_growth(whose: str, clusters: int) -> float:
     """Megabytes by which the peak memory grows in three steps of a decoder's kind, or the VAE."""
     data = features_of(2000)
-    torch.set_num_threads(1)
     before = peak_of_process()
     work = make_vae() if whose == "vae" else make_trainer(data, whose, clusters).step
     sampler = MinibatchSampler(data, generator=torch.Generator().manual_seed(0))

@@ -8,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 Found = TypeVar("Found")
 
 
@@ -18,8 +20,11 @@ def peak_of_process() -> float:
 
 
 def in_own_process(work: Callable[..., Found], *given: object) -> Found:
-    """What a function of a module returns in a new process, which has loaded the library alone."""
+    """What a function of a module returns in a new process, on one thread.
+
+    The process has loaded the library, and nothing else of ours.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pyro_crowdclust.models", "pyro_crowdclust.guides"])
-    with ProcessPoolExecutor(1, context) as pool:
+    with ProcessPoolExecutor(1, context, torch.set_num_threads, (1,)) as pool:
         return pool.submit(work, *given).result()

@@ -127,7 +127,6 @@ def slope(sizes: list[int], seconds: list[float]) -> float:
 def peak_growth(whose: str, num_items: int, clusters: int) -> float:
     """Megabytes by which the peak memory grows in three sweeps of ``ours`` or of the ``peer``."""
     features, _ = make_features(num_items)
-    torch.set_num_threads(1)
     before = peak_of_process()
     if whose == "ours":
         our_sweep(features, clusters, 3, torch.float64)

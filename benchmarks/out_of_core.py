@@ -50,7 +50,6 @@ def write_features(path: Path, num_items: int) -> None:
 
 def measure(path: Path, in_memory: bool) -> dict[str, float]:
     """Fit and write the items of one file; seconds of an epoch and of writing, and the peak."""
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     features = np.load(path) if in_memory else MemmapFeatures(np.load(path, mmap_mode="r"))
     model = SemiCrowdsourcedMixture(
