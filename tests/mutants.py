@@ -1,14 +1,19 @@
 """Small mistakes in the mathematical core, one at a time, and whether the tests notice.
 
-A mutant is the library with one change in one file: a sign, a factor, a comparison, a condition, a
-number, a call left out, or a function in place of a near one. The tests of that file run against
-it, and kill it if one fails. A survivor is a change that no test sees: a test that is wanting, or a
-change that changes nothing. Mutants are drawn at random from all there are, the same for a seed.
+A mutant is the library with one change in one function: a sign, a factor, a comparison, a
+condition, a number, a call left out, or a function in place of a near one. The tests of its file
+that call the function run against it, the quickest first, and kill it if one fails. A survivor is a
+change that no test sees: a test that is wanting, or a change that changes nothing. Mutants are
+drawn at random from all of each file, the same for a seed.
 
-    python tests/mutants.py --most 200
+    python tests/mutants.py --each 10
+
+Everything is imported and all tests are collected once. Each mutant is a fork, in which the
+function has the code of the mutant.
 
 Last line: one JSON object: ``mutants``, ``killed`` (by a failing test, an error, or by taking ten
-times as long), ``survived``, ``share_killed`` and ``survivors``, a line of text each.
+times as long), ``survived``, ``share_killed``, ``files`` (mutants and killed ones of each) and
+``survivors``, a line of text each.
 """
 
 from __future__ import annotations
@@ -16,51 +21,54 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import json
 import math
 import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from importlib.machinery import SourceFileLoader
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType, FrameType, FunctionType
 
-# Imported once, for all forks.
-import pyro.infer  # noqa: F401
 import pytest
-import scipy.stats  # noqa: F401
-import sklearn.cluster
-import sklearn.mixture  # noqa: F401
-import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files of the mathematical core, and the tests that are about them.
+_BOUNDS = "tests/training/test_bounds.py"
 CORE = {
     "pyro_crowdclust/families": ["tests/families"],
-    "pyro_crowdclust/distributions": ["tests/training/test_bounds.py", "tests/distributions"],
-    "pyro_crowdclust/inference": ["tests/training/test_bounds.py", "tests/inference"],
-    "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
-    "pyro_crowdclust/callbacks": ["tests/callbacks"],
-    "pyro_crowdclust/mixture": ["tests/mixture"],
-    "pyro_crowdclust/annotators": [
-        *("tests/training/test_bounds.py", "tests/annotators", "tests/models/test_dawid_skene.py"),
-    ],
-    "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
-    "pyro_crowdclust/mixture/softmax_regression.py": ["tests/models/test_logresp.py"],
+    "pyro_crowdclust/families/gaps.py": ["tests/families", "tests/mixture/test_gaps.py"],
+    "pyro_crowdclust/families/heavy_tailed.py": ["tests/families", "tests/mixture/test_tails.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
-    "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
-    "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
+    "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
+    "pyro_crowdclust/inference": [_BOUNDS, "tests/inference"],
+    "pyro_crowdclust/distributions": [_BOUNDS, "tests/distributions"],
+    "pyro_crowdclust/distributions/pages.py": ["tests/distributions", "tests/annotators"],
+    "pyro_crowdclust/callbacks": ["tests/callbacks"],
+    "pyro_crowdclust/partitions": ["tests/partitions", "tests/guides/test_partition.py"],
+    "pyro_crowdclust/annotators": [
+        *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py"),
+    ],
+    "guides/message_passing.py": [_BOUNDS, "tests/guides"],
     "guides/conjugate.py": ["tests/callbacks", "tests/test_combinations.py"],
-    "guides/message_passing.py": ["tests/training/test_bounds.py", "tests/guides"],
     "guides/amortized.py": ["tests/guides", "tests/callbacks"],
     "guides/structured.py": ["tests/models/test_deep_latent_mixture.py"],
     "guides/two_way.py": ["tests/models/test_two_way_mixture.py", "tests/test_combinations.py"],
     "guides/class_labels.py": ["tests/models/test_dawid_skene.py", "tests/models/test_momresp.py"],
-    "models": ["tests/training/test_bounds.py", "tests/models"],
+    "guides/partition.py": ["tests/guides/test_partition.py"],
+    "models": [_BOUNDS, "tests/models"],
+    "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
+    "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
+    "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
+    "pyro_crowdclust/mixture": ["tests/mixture"],
+    "pyro_crowdclust/mixture/softmax_regression.py": ["tests/models/test_logresp.py"],
 }
 
 _OTHER_OPERATOR = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
@@ -114,10 +122,11 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
 
 
 class _Spots(ast.NodeVisitor):
-    """Nodes that compute something: no annotations, defaults, decorators and errors."""
+    """What functions compute: no annotations, defaults, decorators and errors."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[ast.AST, str, int]] = []
+        self.found: list[tuple[ast.AST, int, ast.FunctionDef]] = []
+        self._function: ast.FunctionDef | None = None
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr):
@@ -125,15 +134,18 @@ class _Spots(ast.NodeVisitor):
         if isinstance(node, ast.FunctionDef):
             if node.name in ("check", "__repr__", "__init__", "__post_init__"):
                 return
+            outer, self._function = self._function, self._function or node
             for statement in node.body:
                 self.visit(statement)
+            self._function = outer
             return
         if isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 self.visit(node.value)
             return
-        for number, (kind, _) in enumerate(_changes(node)):
-            self.found.append((node, kind, number))
+        if self._function is not None:
+            for number, _ in enumerate(_changes(node)):
+                self.found.append((node, number, self._function))
         self.generic_visit(node)
 
 
@@ -149,20 +161,20 @@ class _Replace(ast.NodeTransformer):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change in one file."""
+    """One change in one function of a file, from its first line (or decorator) to its last."""
 
     file: str
     line: int
     before: str
     after: str
-    source: str
-    tests: tuple[str, ...]
+    tree: ast.Module
+    function: range
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.before} -> {self.after}"
 
 
-def mutants_of(file: str, tests: list[str]) -> list[Mutant]:
+def mutants_of(file: str) -> list[Mutant]:
     """All that a file may be by one mistake."""
     text = (ROOT / file).read_text(encoding="utf-8")
     spots = _Spots()
@@ -172,57 +184,135 @@ def mutants_of(file: str, tests: list[str]) -> list[Mutant]:
         tree = ast.parse(text)
         own = _Spots()
         own.visit(tree)
-        node, _, number = own.found[place]
-        before = ast.unparse(node)
-        change = list(_changes(node))[number][1]
+        node, number, function = own.found[place]
+        before, change = ast.unparse(node), list(_changes(node))[number][1]
         after = ast.unparse(ast.fix_missing_locations(ast.copy_location(change(node), node)))
-        source = ast.unparse(_Replace(node, change).visit(tree))
-        made.append(Mutant(file, node.lineno, before, after, source, tuple(tests)))
+        first = min(one.lineno for one in (function, *function.decorator_list))
+        lines = range(first, function.end_lineno + 1)
+        tree = _Replace(node, change).visit(tree)
+        made.append(Mutant(file, node.lineno, before, after, tree, lines))
     return made
 
 
-def reading(mutant: Mutant) -> Callable[[SourceFileLoader, str], bytes]:
-    """``SourceFileLoader.get_data`` with the mutant in place of its file.
-
-    Whatever finds modules, such as the hook that checks shapes, reads their files by it. Compiled
-    files of the original are hidden.
-    """
-    read, file = SourceFileLoader.get_data, ROOT / mutant.file
-
-    def get_data(loader: SourceFileLoader, path: str) -> bytes:
-        asked = Path(path)
-        if asked == file:
-            return mutant.source.encode()
-        if asked.parent == file.parent / "__pycache__" and asked.name.startswith(f"{file.stem}."):
-            raise FileNotFoundError(path)
-        return read(loader, path)
-
-    return get_data
+def functions_of(file: Path) -> list[FunctionType]:
+    """All functions whose code is in a file, those behind decorators too."""
+    everything = (one for one in gc.get_objects() if type(one) is FunctionType)
+    return [one for one in everything if one.__code__.co_filename == str(file)]
 
 
-def run_fails(mutant: Mutant | None, tests: tuple[str, ...], limit: float = math.inf) -> bool:
-    """Whether a test fails, or all of them take longer than the limit.
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
 
-    They run in a fork of this process, which has imported what takes long and nothing of ours.
-    """
-    assert "pyro_crowdclust" not in sys.modules, "a fork would have the library without the mutant"
+
+def put_in_place(mutant: Mutant, functions: list[FunctionType]) -> None:
+    """Give the changed function, which somebody may have imported already, the mutant's code."""
+    module = compile(mutant.tree, str(ROOT / mutant.file), "exec", dont_inherit=True)
+    codes = [code for code in _codes(module) if code.co_firstlineno in mutant.function]
+    code = min(codes, key=lambda code: code.co_qualname.count("."))
+    changed = [
+        function
+        for function in functions
+        if function.__code__.co_firstlineno in mutant.function
+        and function.__code__.co_qualname == code.co_qualname
+    ]
+    assert changed, f"nothing that was imported is {mutant}"
+    for function in changed:
+        function.__code__ = code
+
+
+class Session:
+    """The plugin of a pytest session that runs its tests against mutants, each in a fork."""
+
+    def __init__(self, drawn: dict[str, list[Mutant]], tests: dict[str, list[str]]) -> None:
+        self._drawn, self._tests = drawn, tests
+        self._calls: dict[str, set[str]] = {}
+        self._seconds: dict[str, float] = {}
+        self.killed = dict.fromkeys(drawn, 0)
+        self.survivors: list[str] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In place of pytest's own, which would run each test once."""
+        assert not session.testsfailed, "tests that cannot be collected"
+        items = {item.nodeid: item for item in session.items}
+        with tempfile.TemporaryDirectory() as folder:
+            seen = Path(folder) / "seen.json"
+            if _fails(lambda: self._watch(session.items, seen)):
+                raise RuntimeError("tests fail without any mutant")
+            self._calls, self._seconds = json.loads(seen.read_text())
+        print(f"{len(items)} tests in {sum(self._seconds.values()):.0f} s", flush=True)
+        for file, mutants in self._drawn.items():
+            functions = functions_of(ROOT / file)
+            for mutant in mutants:
+                own = [items[test] for test in self._tests_of(mutant)]
+                limit = 10 * sum(self._seconds[item.nodeid] for item in own) + 10
+                if _fails(lambda m=mutant, o=own, f=functions: _run_against(m, o, f), limit):
+                    self.killed[file] += 1
+                else:
+                    self.survivors.append(str(mutant))
+                    print(f"SURVIVED {len(own)} tests: {mutant}", flush=True)
+            print(f"{file}: {self.killed[file]} of {len(mutants)} killed", flush=True)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The first failure ends the fork that it is in."""
+        if report.failed:
+            os._exit(1)
+
+    def _watch(self, items: list[pytest.Item], seen: Path) -> None:
+        """Keep how long each test takes, and the tests that call each function of ours."""
+        calls: dict[str, dict[str, None]] = {}
+        seconds = {}
+        for item, following in pairwise([*items, None]):
+
+            def see(
+                frame: FrameType, event: str, argument: object, test: str = item.nodeid
+            ) -> None:
+                if frame.f_code.co_filename.startswith(str(ROOT)):
+                    place = f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}"
+                    calls.setdefault(place, {})[test] = None
+
+            started = time.perf_counter()
+            sys.settrace(see)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.settrace(None)
+            seconds[item.nodeid] = time.perf_counter() - started
+        seen.write_text(json.dumps([{place: [*own] for place, own in calls.items()}, seconds]))
+
+    def _tests_of(self, mutant: Mutant) -> list[str]:
+        places = (f"{ROOT / mutant.file}:{line}" for line in mutant.function)
+        calling = {test for place in places for test in self._calls.get(place, [])}
+        own = [test for test in calling if test.startswith(tuple(self._tests[mutant.file]))]
+        return sorted(own, key=self._seconds.__getitem__)
+
+
+def _run_against(mutant: Mutant, items: list[pytest.Item], functions: list[FunctionType]) -> None:
+    put_in_place(mutant, functions)
+    for item, following in pairwise([*items, None]):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def _fails(run: Callable[[], None], limit: float = math.inf) -> bool:
+    """Whether a fork of this process fails, or takes longer than the limit."""
     child = os.fork()
     if not child:
         os.setsid()
         silence = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silence, stream)
-        if mutant is not None:
-            sys.dont_write_bytecode = True
-            SourceFileLoader.get_data = reading(mutant)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
-        os._exit(int(pytest.main([*options, *tests])))
+        try:
+            run()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
     ends = time.perf_counter() + limit
     while time.perf_counter() < ends:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status != 0
-        time.sleep(0.1)
+        time.sleep(0.01)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return True
@@ -231,40 +321,35 @@ def run_fails(mutant: Mutant | None, tests: tuple[str, ...], limit: float = math
 def main(arguments: list[str] | None = None) -> dict[str, object]:
     """Draw mutants, run their tests, list the survivors."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--most", type=int, default=200, help="draw so many mutants")
+    parser.add_argument("--each", type=int, default=10, help="draw so many mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="only files whose path begins so")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    files = {}
+    files: dict[str, list[str]] = {}
     for start, tests in CORE.items():
         path = ROOT / start
         found = [path] if path.suffix else sorted(path.glob("*.py"))
         files |= {str(file.relative_to(ROOT)): tests for file in found}
-    chosen = {file: tests for file, tests in files.items() if file.startswith(options.only)}
-    every = [mutant for file, tests in chosen.items() for mutant in mutants_of(file, tests)]
-    drawn = random.Random(options.seed).sample(every, min(options.most, len(every)))
-    print(f"{len(every)} mutants in {len(chosen)} files, {len(drawn)} drawn", flush=True)
-    limits: dict[tuple[str, ...], float] = {}
-    survivors = []
-    for number, mutant in enumerate(drawn):
-        if mutant.tests not in limits:
-            started = time.perf_counter()
-            if run_fails(None, mutant.tests):
-                raise RuntimeError(f"{mutant.tests} fail without any mutant")
-            limits[mutant.tests] = 10 * (time.perf_counter() - started) + 10
-            if not run_fails(replace(mutant, source="raise RuntimeError"), mutant.tests):
-                raise RuntimeError(f"{mutant.tests} pass without {mutant.file}: nothing is mutated")
-        survived = not run_fails(mutant, mutant.tests, limits[mutant.tests])
-        if survived:
-            survivors.append(str(mutant))
-        print(f"{number + 1}: {'SURVIVED' if survived else 'killed'} {mutant}", flush=True)
+    drawn = {}
+    for file in files:
+        every = mutants_of(file) if file.startswith(options.only) else []
+        if every:
+            chosen = random.Random(options.seed).sample(every, min(options.each, len(every)))
+            drawn[file] = chosen
+            print(f"{file}: {len(every)} mutants, {len(chosen)} drawn", flush=True)
+    session = Session(drawn, files)
+    tests = sorted({test for file in drawn for test in files[file]})
+    quiet = ["-s", "-qq", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
+    if pytest.main([*quiet, *tests], plugins=[session]):
+        raise RuntimeError("the tests did not run")
+    count, killed = sum(map(len, drawn.values())), sum(session.killed.values())
     figures = {
-        "mutants": len(drawn),
-        "killed": len(drawn) - len(survivors),
-        "survived": len(survivors),
-        "share_killed": round(1 - len(survivors) / max(len(drawn), 1), 3),
-        "survivors": survivors,
+        "mutants": count,
+        "killed": killed,
+        "survived": len(session.survivors),
+        "share_killed": round(killed / max(count, 1), 3),
+        "files": {file: [len(drawn[file]), session.killed[file]] for file in drawn},
+        "survivors": session.survivors,
     }
     print(json.dumps(figures))
     return figures

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import py_compile
+import json
+import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def f(x: "a + b", y=1 + 1):
 def test_what_may_be_mistaken(monkeypatch, tmp_path):
     (tmp_path / "file.py").write_text(TEXT)
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    made = mutants.mutants_of("file.py", ["tests"])
+    made = mutants.mutants_of("file.py")
     assert {f"{one.before} -> {one.after}" for one in made} == {
         "x < 2 and y -> x < 2 or y",
         "x < 2 -> x >= 2",
@@ -45,8 +45,7 @@ def test_what_may_be_mistaken(monkeypatch, tmp_path):
     }
     original = ast.unparse(ast.parse(TEXT))
     for mutant in made:
-        ast.parse(mutant.source)
-        assert mutant.source != original
+        assert ast.unparse(mutant.tree) != original
     assert [one.line for one in made if one.after == "pass"] == [9]
 
 
@@ -56,19 +55,54 @@ def test_files_and_their_tests_are_there(start, tests):
     assert all((mutants.ROOT / test).exists() for test in tests)
 
 
-def test_a_mutant_is_read_in_place_of_its_file_and_of_what_was_compiled(monkeypatch, tmp_path):
+def test_a_mutant_is_in_place_of_a_function_wherever_it_was_imported(monkeypatch, tmp_path):
     file = tmp_path / "file.py"
-    file.write_text("value = 1 + 1")
-    py_compile.compile(str(file))
-    (tmp_path / "other.py").write_text("value = 2")
+    file.write_text(
+        "def decorated(function):\n    return lambda x: function(x) + 1\n\n"
+        "class Other:\n    def f(self, x):\n        return x\n\n"
+        "@decorated\ndef f(x):\n    return (lambda: 2 * x)()\n"
+    )
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    (mutant,) = (one for one in mutants.mutants_of("file.py", []) if one.after == "1 - 1")
-    monkeypatch.setattr(SourceFileLoader, "get_data", mutants.reading(mutant))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    values = {}
-    for name in ("file", "other"):
-        spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        values[name] = module.value
-    assert values == {"file": 0, "other": 2}
+    spec = importlib.util.spec_from_file_location("file", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    imported, other = module.f, module.Other().f
+    assert imported(3.0) == 7.0
+    (mutant,) = (one for one in mutants.mutants_of("file.py") if one.after == "2 / x")
+    mutants.put_in_place(mutant, mutants.functions_of(file))
+    assert imported(4.0) == 1.5
+    assert other(4.0) == 4.0
+
+
+def test_survivors_are_what_no_test_of_the_file_sees(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "code_of_it.py").write_text(
+        "def seen(x):\n    return x + 1\n\n"
+        "def unseen(x):\n    return -x\n\n"
+        "def never_called(x):\n    return x * 2\n"
+    )
+    (tmp_path / "tests" / "test_it.py").write_text(
+        "from code_of_it import seen, unseen\n\n"
+        "def test_seen():\n    assert seen(1) == 2\n\n"
+        "def test_unseen():\n    assert unseen(0) == 0\n"
+    )
+    program = (
+        f"import sys; sys.path[:0] = [{str(SCRIPT.parent)!r}, {str(tmp_path)!r}]\n"
+        "import mutants, pathlib\n"
+        f"mutants.ROOT = pathlib.Path({str(tmp_path)!r})\n"
+        "mutants.CORE = {'code_of_it.py': ['tests']}\n"
+        "mutants.main([])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    figures = json.loads(run.stdout.splitlines()[-1])
+    assert set(figures.pop("survivors")) == {
+        "code_of_it.py:5 -x -> x",
+        "code_of_it.py:8 x * 2 -> x / 2",
+        "code_of_it.py:8 x * 2 -> x * 3",
+    }
+    assert figures == {
+        **{"mutants": 5, "killed": 2, "survived": 3, "share_killed": 0.4},
+        "files": {"code_of_it.py": [5, 2]},
+    }
