@@ -17,6 +17,11 @@ trait through noise, its own leaning among it, and exaggerates in its own way. B
 ``combine_soft_answers`` the same trait from answers rounded to yes and no, the mean of the
 probabilities, and odds multiplied as if judges were independent.
 
+With ``--copies N`` also N simulated crowds of seven judges of whom three repeat one in most of
+their answers: the models of dependent and of independent judges, as they are, with the four
+answering once as one family (``one_answer_per_family``), and with the families that
+``find_families`` finds.
+
 DIR holds ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
 ../shared/data. Figures are F1 of "same", log loss, and expected calibration error in ten bins. Last
 line: one JSON object.
@@ -40,6 +45,8 @@ from scipy.special import expit, logit
 from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import one_answer_per_family
+from pyro_crowdclust.diagnostics import find_families
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.results import choose_positives, combine_soft_answers, match_records
 
@@ -163,10 +170,51 @@ def soft_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
             "independent_odds": expit(odds),
         }
         found.append({name: scores(same, p.to_numpy()) for name, p in methods.items()})
+    return means(found)
+
+
+def means(found: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Of every score of every method, over all crowds."""
     return {
         name: {kind: float(np.mean([one[name][kind] for one in found])) for kind in found[0][name]}
         for name in found[0]
     }
+
+
+def copying_crowd(
+    seed: int, num_pairs: int = 600, num_judges: int = 7, num_copies: int = 3
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Who is the same, and answers; the judges after the first repeat it in .8 of theirs."""
+    rng = np.random.default_rng(seed)
+    same = rng.random(num_pairs) < 0.3
+    right = rng.random((num_pairs, num_judges)) < rng.uniform(0.7, 0.9, num_judges)
+    says = np.where(right, same[:, None], ~same[:, None])
+    for copy in range(1, num_copies + 1):
+        says[:, copy] = np.where(rng.random(num_pairs) < 0.8, says[:, 0], says[:, copy])
+    item, judge = np.indices(says.shape)
+    columns = {"item": item.ravel(), "worker": judge.ravel(), "label": says.ravel().astype(int)}
+    return same, pd.DataFrame(columns)
+
+
+def copying_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
+    """Mean scores over simulated crowds in which four of seven judges say what one says."""
+    found = []
+    for seed in range(seeds):
+        same, answers = copying_crowd(seed)
+        tables = {
+            "": answers,
+            "_families": one_answer_per_family(answers, dict.fromkeys(range(4), "copies")),
+            "_found": one_answer_per_family(answers, find_families(answers)["family"]),
+        }
+        row = {"majority": scores(same, answers.groupby("item")["label"].mean().to_numpy())}
+        for name, table in tables.items():
+            data = CrowdData(None, labels=table, item_ids=range(len(same)), classes=[0, 1])
+            for kind in (True, False):
+                result = infer_classes(data, [1], dependent=kind, epochs=epochs)
+                probability = result.class_probabilities[1].to_numpy()
+                row[("ours" if kind else "independent") + name] = scores(same, probability)
+        found.append(row)
+    return means(found)
 
 
 def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float | None:
@@ -180,10 +228,7 @@ def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float | None:
 
 def figures(found: list[dict[str, dict[str, float]]], methods: list[str]) -> dict[str, object]:
     """Means over the panels, under the names of the JSON object."""
-    mean = {
-        name: {kind: float(np.mean([one[name][kind] for one in found])) for kind in found[0][name]}
-        for name in found[0]
-    }
+    mean = means(found)
     row: dict[str, object] = {name: mean[name]["f1"] for name in list(mean)[:3]}
     row["best_peer"] = max((mean[name]["f1"] for name in methods), default=None)
     row["peers"] = {name: mean[name]["f1"] for name in methods}
@@ -210,6 +255,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
     parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--soft", type=int, default=0, help="simulated crowds of soft judges")
+    parser.add_argument("--copies", type=int, default=0, help="simulated crowds with copies")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {
@@ -223,7 +269,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
         methods = []
 
     table: dict[str, dict[str, object]] = {}
-    for name in options.sets or files:
+    for name in files if options.sets is None else options.sets:
         answers, pairs, features = load(files[name])
         everybody, effective = judge(answers, pairs, features, methods, options.epochs)
         row = figures([everybody], methods)
@@ -256,6 +302,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
     if options.soft:
         table["soft"] = rounded(soft_judges(options.soft, options.epochs))
         print("soft judges:", table["soft"], flush=True)
+    if options.copies:
+        table["copies"] = rounded(copying_judges(options.copies, options.epochs))
+        print("judges who copy:", table["copies"], flush=True)
     print(json.dumps(table))
     return table
 

@@ -3,6 +3,7 @@
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.families import one_answer_per_family
 from pyro_crowdclust.data.stored_features import (
     DatasetFeatures,
     MemmapFeatures,
@@ -18,4 +19,5 @@ __all__ = [
     "MemmapFeatures",
     "ParquetFeatures",
     "StoredFeatures",
+    "one_answer_per_family",
 ]

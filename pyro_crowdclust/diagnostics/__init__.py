@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.export import to_arviz, weight_draws
+from pyro_crowdclust.diagnostics.families import find_families
 from pyro_crowdclust.diagnostics.pareto import ParetoDiagnostic, pareto_k
 from pyro_crowdclust.diagnostics.predictive import check_workers
 
@@ -9,6 +10,7 @@ __all__ = [
     "ParetoDiagnostic",
     "aligned_order",
     "check_workers",
+    "find_families",
     "pareto_k",
     "to_arviz",
     "weight_draws",
