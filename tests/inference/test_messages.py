@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -333,3 +334,28 @@ def test_damping_lets_one_of_two_items_win_that_were_called_different():
 def test_solver_refuses_no_rounds_and_no_motion(wrong):
     with pytest.raises(ValueError, match="at least one round of each kind and damping"):
         LocalSolver(**wrong)
+
+
+def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
+    conditionals, coupling = random_conditionals(), random_coupling()
+    of_items = replace(conditionals, log_weights=conditionals.log_weights.repeat(N, 1))
+    for ours, theirs in zip(
+        LocalSolver(message_iterations=2).solve(of_items, coupling),
+        LocalSolver(message_iterations=2).solve(conditionals, coupling),
+        strict=True,
+    ):
+        same(ours.logits, theirs.logits)
+        same(ours.latent.flat(), theirs.latent.flat())
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_no_gradient_flows_to_globals_that_are_fixed(observed):
+    conditionals = random_conditionals(observed)
+    names = ("own",) if observed else ("log_weights", "components")
+    for name in names:
+        getattr(conditionals, name).requires_grad_()
+    fixed, q = conditionals.with_fixed_globals(), torch.randn(N, K).softmax(-1)
+    logits = conditionals.logits(conditionals.latent(q))
+    assert logits.requires_grad
+    same(fixed.logits(fixed.latent(q)), logits.detach())
+    assert not any(getattr(fixed, name).requires_grad for name in names)

@@ -43,6 +43,43 @@ def test_no_component_gains_by_moving_alone(seed):
         assert gained(gain, moved) <= reached + 1e-9
 
 
+def greedy(gain: torch.Tensor) -> set[frozenset[int]]:
+    """The two groups that gain most are joined while they gain; then components move alone."""
+    groups = [{one} for one in range(len(gain))]
+
+    def between(left: set[int], right: set[int]) -> float:
+        return sum(float(gain[k, m]) for k in left for m in right if k != m)
+
+    while len(groups) > 1:
+        left, right = max(itertools.combinations(groups, 2), key=lambda two: between(*two))
+        if between(left, right) <= 0:
+            break
+        groups.remove(right)
+        left |= right
+    moved = True
+    while moved:
+        moved = False
+        for one in range(len(gain)):
+            here = next(group for group in groups if one in group)
+            best = max([*groups, set()], key=lambda group: between({one}, group))
+            if between({one}, best) > between({one}, here) + 1e-9:
+                here.remove(one)
+                if not best:
+                    groups.append(best)
+                best.add(one)
+                moved = True
+    return {frozenset(group) for group in groups if group}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_joins_and_moves_are_those_of_the_plain_algorithm(seed):
+    gain = random_gain(12, seed)
+    named = join(gain).tolist()
+    members = [{one for one in range(12) if named[one] == name} for name in set(named)]
+    assert {frozenset(group) for group in members} == greedy(gain)
+    assert all(named[name] == name for name in named)
+
+
 def test_a_clear_partition_is_found_and_named_by_its_own():
     kinds = torch.tensor([0, 1, 0, 2, 1, 0])
     gain = torch.where(kinds == kinds.unsqueeze(1), 2.0, -1.0)
