@@ -81,6 +81,15 @@ def test_expected_statistics_are_the_gradient_of_the_log_normalizer(family):
 
 
 @every_family
+def test_mean_and_log_normalizer_at_once_are_those_of_each(family):
+    eta = random_natural(family, 7)
+    mean, log_normalizer = family.mean_and_log_normalizer(eta)
+    same(mean, family.expected_statistics(eta))
+    same(log_normalizer, family.log_normalizer(eta))
+    same(family.log_normalizer_at_mean(eta, mean), log_normalizer)
+
+
+@every_family
 def test_standard_and_natural_are_inverse(family):
     standard = random_standard(family, 7)
     eta = family.natural(*standard)
@@ -123,7 +132,9 @@ def test_variance_of_a_direction_is_that_of_the_hessian(family):
     hessian = torch.autograd.functional.hessian(family.log_normalizer, eta)
     directions = torch.randn(5, family.size)
     expected = torch.einsum("di,ij,dj->d", directions, hessian, directions)
-    same(family.variance(eta.expand(5, -1), directions), expected, tolerance=1e-8)
+    rows = eta.repeat(5, 1)
+    same(family.variance(rows, directions), expected, tolerance=1e-8)
+    assert not rows.requires_grad
 
 
 @pytest.mark.parametrize("family", [Beta(), Dirichlet(4), Categorical(3)], ids=str)
@@ -143,6 +154,13 @@ def test_summary_is_that_of_draws(family):
 def test_a_family_without_a_summary_says_so():
     with pytest.raises(NotImplementedError, match="define summary"):
         REGISTRY["gaussian"].summary(torch.zeros(6), 0.9)
+
+
+def test_a_probability_that_is_nearly_one_has_a_logarithm_of_the_rest():
+    family = BetaBernoulli(2)
+    drawn = family.sample(family.natural(torch.tensor([1e20, 1.0]), torch.ones(2)))
+    assert drawn[0] > 1 - 1e-15
+    assert family.sufficient_statistics(drawn).isfinite().all()
 
 
 @every_family
@@ -270,9 +288,11 @@ def test_an_impossible_category_adds_nothing():
 
 
 def test_softmax_without_denormals():
-    logits = torch.tensor([[0.0, -1.0, -100.0], [0.0, -300.0, -740.0]], requires_grad=True)
+    logits = torch.tensor([[0.0, -1.0, -230.0], [0.0, -300.0, -740.0]], requires_grad=True)
     ours, exact = softmax_without_denormals(logits), logits.softmax(-1)
     same(ours, exact)
+    same(softmax_without_denormals(logits + 1_000), exact)
+    same(ours[0, 2].log(), exact[0, 2].log())
     assert exact[1, 1] > 0
     assert ours[1].tolist() == [1.0, 0.0, 0.0]
     slope = torch.randn(2, 3)
@@ -491,3 +511,10 @@ def test_the_shape_is_the_root_that_bisection_finds(dim, excess):
     low, high = (dim - 1) / 2 + excess / 2, (dim - 1) / 2 + 2 * excess
     root = scipy.optimize.brentq(lambda a: gap(a) - gap(shape), low, high, xtol=1e-12)
     assert found.item() == pytest.approx(root, rel=1e-6)
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_the_shape_of_nearly_a_point_is_that_of_the_first_term(dim):
+    gap = torch.tensor([3e-9, 1e-8], dtype=torch.float64)
+    expected = dim * (dim + 1) / (4 * gap)
+    torch.testing.assert_close(multivariate_shape(gap, dim), expected, rtol=1e-4, atol=0.0)

@@ -188,6 +188,15 @@ def test_words_that_were_not_counted():
     np.testing.assert_allclose(found[0], expected, rtol=1e-10)
 
 
+def test_words_whose_like_never_occur_where_others_were_not_counted():
+    """The words that were not counted have all the mass, but for rounding."""
+    family = DirichletMultinomial(3)
+    theta = torch.tensor([[1e-20, 1e-20, 1.0]])
+    found = log_density(family, theta, torch.tensor([[1.0, 1.0, NAN]]))
+    assert found.isfinite().all()
+    assert log_density(family, theta, torch.tensor([[0.0, 0.0, NAN]])).item() == 0.0
+
+
 def test_a_product_takes_the_gaps_of_its_factors():
     factors = BetaBernoulli(2), NormalInverseWishart(2)
     family = ProductFamily(factors)
