@@ -20,7 +20,10 @@ from pyro_crowdclust.families import (
     ExponentialFamily,
     GammaPoisson,
     Gaussian,
+    GaussianParameters,
+    IndependentMoments,
     MatrixNormalInverseWishart,
+    Moments,
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
@@ -376,6 +379,35 @@ def test_independent_normals_are_gaussian():
     assert full.sample_observation(embedded).shape == (4, full.observation_size)
 
 
+def test_components_of_a_regression_are_gaussians_around_its_lines():
+    family = MatrixNormalInverseWishart(2, num_regressors=3)
+    coefficients, covariance = theta = family.sample(random_natural(family))
+    regressors = torch.randn(5, 3)
+    gaussians = GaussianParameters(regressors @ coefficients, covariance.expand(5, 2, 2))
+    found = family.component(family.sufficient_statistics(theta), regressors)
+    same(found, NormalInverseWishart(2).sufficient_statistics(gaussians))
+
+
+def test_regressors_that_are_changed_change_their_sums():
+    family = MatrixNormalInverseWishart(2, num_regressors=3)
+    rows, regressors, change = torch.randn(6, 2), torch.randn(6, 3), torch.randn(3, 3)
+
+    def sums(regressors: Tensor) -> Tensor:
+        parts = regressors.mT @ rows, regressors.mT @ regressors, rows.mT @ rows
+        return torch.cat([*(part.flatten() for part in parts), torch.tensor([6.0])])
+
+    same(family.with_regressors(sums(regressors), change), sums(regressors @ change.mT))
+
+
+def test_numbers_at_the_atom_are_zero():
+    family = REGISTRY["hurdle_normal"]
+    theta = family.sample(random_natural(family))
+    statistics = family.sufficient_statistics(theta).expand(50, -1)
+    number, at_atom = family.sample_observation(statistics).chunk(2, -1)
+    assert torch.equal(number == 0, at_atom == 1)
+    assert 0 < at_atom.mean() < 1
+
+
 def test_a_categorical_column_is_a_dirichlet():
     family, columns = DirichletCategorical((2, 3)), (Dirichlet(2), Dirichlet(3))
     eta = random_natural(family, 4)
@@ -451,6 +483,24 @@ def test_gaussian_moments_are_those_of_the_natural_parameters():
     same(moments.root, moments.root.triu())
     assert (moments.root.diagonal(dim1=-2, dim2=-1) > 0).all()
     same(moments.second, covariance + mean[:, :, None] * mean[:, None, :])
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 24])
+def test_the_length_of_moments_gives_their_dimension(dim):
+    moments = Moments.with_root(torch.randn(3, dim), torch.randn(3, dim, dim))
+    for ours, theirs in zip(Moments.of(moments.flat()), moments, strict=True):
+        same(ours, theirs)
+
+
+def test_draws_of_moments_are_their_mean_and_noise_by_their_root():
+    mean, root, scale, noise = torch.randn(3, 4), torch.randn(3, 4, 4), *torch.rand(2, 3, 4)
+    drawn = Moments.with_root(mean, root).draw(noise)
+    same(drawn, mean + torch.einsum("nij,nj->ni", root, noise))
+    independent = IndependentMoments(mean, scale)
+    same(independent.draw(noise), mean + scale * noise)
+    full = independent.full()
+    same(full.draw(noise), mean + scale * noise)
+    same(full.second, torch.einsum("ni,nj->nij", mean, mean) + scale.square().diag_embed())
 
 
 def test_gaussian_moments_have_the_right_gradient():

@@ -18,6 +18,7 @@ from pyro_crowdclust.families import (
     GammaPoisson,
     Gaussian,
     GaussianParameters,
+    HurdleNormal,
     NormalGamma,
     NormalInverseWishart,
     PartlyObserved,
@@ -175,6 +176,20 @@ def test_independent_gaussians_leave_their_gaps_out():
     normal = scipy.stats.norm(theta.mean, theta.precision**-0.5)
     expected = normal.logpdf(np.array([0.5, 0.0, -1.0]))[:, [0, 2]].sum(1)
     np.testing.assert_allclose(found, [expected, [0.0, 0.0]], rtol=1e-12)
+
+
+def test_numbers_that_may_be_at_an_atom_leave_their_gaps_out():
+    """What is left is the family of the features that were seen."""
+    family, one = (HurdleNormal((NormalGamma(dim), BetaBernoulli(dim))) for dim in (3, 1))
+    eta = family.natural(*(tuple(torch.ones(3) for _ in range(n)) for n in (4, 2)))
+    theta = family.sample(eta.expand(2, -1))
+    row = torch.tensor([[0.5, NAN, 0.0, 0.0, NAN, 1.0]])
+    expected = 0.0
+    for feature in (0, 2):
+        own = tuple(type(p)(*(q[:, [feature]] for q in p)) for p in theta[:1])
+        own = (*own, theta[1][:, [feature]])
+        expected = expected + log_density(one, own, row[:, [feature, 3 + feature]])
+    torch.testing.assert_close(log_density(family, theta, row), expected)
 
 
 def test_words_that_were_not_counted():
