@@ -268,6 +268,24 @@ def test_domain(family):
         assert family.in_domain(mixed).tolist() == [True, False, True], reason
 
 
+@pytest.mark.parametrize(
+    ("family", "lowest"),
+    [
+        (NormalInverseWishart(3), 7.0),
+        (MatrixNormalInverseWishart(2, num_regressors=3), 7.0),
+        (NormalGamma(2), -1.0),
+        (Dirichlet(4), -1.0),
+        (GammaPoisson(2), 0.0),
+    ],
+    ids=str,
+)
+def test_the_domain_ends_where_the_density_has_no_integral(family, lowest):
+    eta = random_natural(family, 2)
+    eta[:, -1] = lowest + torch.tensor([1e-6, -1e-6])
+    assert family.in_domain(eta).tolist() == [True, False]
+    assert family.log_normalizer(eta[0]).isfinite()
+
+
 def test_an_impossible_category_is_legal():
     assert Categorical(3).in_domain(torch.tensor([0.0, -math.inf, 1.0]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -57,6 +59,26 @@ def test_the_last_round_is_that_of_autograd(paired):
         found.append((*parts, *torch.autograd.grad(loss, conditionals.potential)))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["log_weights", "components"])
+def test_globals_that_learn_have_the_right_gradient(name):
+    conditionals, arguments = problem(2)
+
+    def logits(learned: Tensor) -> Tensor:
+        rounds = replace(conditionals, **{name: learned}).last_round(*arguments)
+        return torch.cat([local.logits for local in rounds])
+
+    learned = getattr(conditionals, name).requires_grad_()
+    direction = torch.randn_like(learned)
+    slope = torch.randn(2 + N, K)
+    if name == "components":  # which have symmetric precisions
+        direction = FAMILY.expected_statistics(random_natural(FAMILY, K)) - learned.detach()
+    (gradient,) = torch.autograd.grad((slope * logits(learned)).sum(), learned)
+    step = 1e-6
+    ahead, behind = (logits(learned.detach() + s * step * direction) for s in (1, -1))
+    expected = (slope * (ahead - behind)).sum() / (2 * step)
+    torch.testing.assert_close((gradient * direction).sum(), expected, rtol=1e-6, atol=1e-6)
 
 
 OUTPUTS = {

@@ -13,6 +13,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm, exponential_annealing
+from pyro_crowdclust.inference.loss_terms import LabelTerm, LossTerms, add_loss_term
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition
@@ -63,6 +64,43 @@ every_guide = pytest.mark.parametrize(
     [(amortized_problem, {}), (normal_problem, {}), (normal_problem, {"full_gradient": True})],
     ids=["amortized", "message passing", "full gradient"],
 )
+
+
+def test_a_term_that_is_added_several_times_counts_as_its_mean():
+    with LossTerms() as terms:
+        for value in (1.0, 2.0, 6.0):
+            add_loss_term("one", torch.tensor(value))
+        add_loss_term("other", torch.tensor(-0.5))
+    assert {name: float(value) for name, value in terms.values().items()} == {
+        **{"one": 3.0, "other": -0.5}
+    }
+    assert float(terms.total()) == 2.5
+
+
+def test_the_recognition_term_is_what_answers_say_of_assignments_alone():
+    _, batch = normal_problem()
+    batch = weighted(batch)
+    assignments = torch.randn(len(batch.item_weight), 3).softmax(-1).requires_grad_()
+    ratio = torch.randn(len(batch.left)).requires_grad_()
+    loss = RecognitionTerm(2.5).loss(assignments, ratio, batch)
+    expected = 0.0
+    for pair, (i, j) in enumerate(zip(batch.left, batch.right, strict=True)):
+        said = batch.pair_weight[pair] * ratio[pair] * (assignments[i] @ assignments[j])
+        expected -= 2.5 * said.item()
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert assignments.grad.any()
+    assert ratio.grad is None
+
+
+def test_the_label_term_is_the_log_loss_of_labels():
+    alone, label = torch.randn(5, 4), torch.tensor([0, 1, 1, 0, 1])
+    table, weight = torch.rand(4, 2), torch.rand(5)
+    heard = alone + table[:, label].mT.log()
+    found = LabelTerm(0.7).loss(alone, heard, weight)
+    predicted = alone.softmax(-1) @ table
+    expected = -0.7 * (weight * predicted[torch.arange(5), label].log()).sum()
+    torch.testing.assert_close(found, expected)
 
 
 @every_guide

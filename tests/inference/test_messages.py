@@ -19,6 +19,7 @@ from pyro_crowdclust.inference import (
     ObservedConditionals,
     PairCoupling,
 )
+from pyro_crowdclust.inference.messages import SumCoupling
 
 from ..oracles import random_natural, random_potential
 
@@ -161,6 +162,15 @@ def test_dense_and_sparse_messages_agree(monkeypatch):
         assert (coupling._dense is not None) == (limit == PAIRED)
     for dense, sparse in zip(*found, strict=True):
         same(dense, sparse)
+
+
+def test_items_of_several_couplings_hear_the_sum():
+    """The first two items are in both."""
+    couplings = random_coupling(), PairCoupling(LEFT[:1], RIGHT[:1], torch.randn(1), 2)
+    q = torch.randn(N, K).softmax(-1)
+    expected = couplings[0].messages(q)
+    expected[:2] += couplings[1].messages(q[:2])
+    same(SumCoupling(*couplings).messages(q[:PAIRED]), expected)
 
 
 def test_logits_are_log_densities_of_every_cluster():

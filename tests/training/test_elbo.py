@@ -12,9 +12,12 @@ from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.distributions import FullPlate
+from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
+from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.training import PlainELBO
-from pyro_crowdclust.training.elbo import default_elbo, elbo_fields, elbo_of_fields
+from pyro_crowdclust.training.elbo import LostELBO, default_elbo, elbo_fields, elbo_of_fields
 
+from ..oracles import random_natural
 from ..test_gpu import PAIRS, loss_of, started
 
 
@@ -72,6 +75,52 @@ def test_scales_and_masks_are_those_of_pyro(scale, mask):
     pyro.clear_param_store()
 
 
+ROWS = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+SOME = torch.tensor([True, False, True, True])
+
+
+@pytest.mark.parametrize(
+    ("batch", "of_model", "of_guide", "mask"),
+    [
+        ((4,), 1.0, 1.0, True),
+        ((4,), 2.5, 1.0, True),
+        ((4,), 1.0, 2.5, True),
+        ((4,), 2.5, 2.5, True),
+        ((4,), ROWS, ROWS, True),
+        ((4,), 1.0, 1.0, SOME),
+        ((2, 4), ROWS, ROWS, True),
+        ((), ROWS[1], ROWS[1], True),
+    ],
+    ids=["plain", "model", "guide", "both", "rows", "masked", "matrix", "single"],
+)
+def test_divergences_of_conjugate_sites_are_those_of_pyro(batch, of_model, of_guide, mask):
+    """They are taken as a whole where neither side is scaled or masked, and there alone."""
+    family = Dirichlet(3)
+    eta = random_natural(family, *batch).requires_grad_()
+    q = ConjugateAtMean(family, eta, natural_gradient=True)
+    p = Conjugate(family, random_natural(family, *batch))
+
+    def site(fn, scale):
+        with poutine.scale(scale=scale), poutine.mask(mask=mask):
+            pyro.sample("theta", fn)
+
+    found = []
+    for elbo in (Trace_ELBO(), PlainELBO()):
+        with pyro.validation_enabled(False):
+            loss = elbo.differentiable_loss(lambda: site(p, of_model), lambda: site(q, of_guide))
+        found.append((loss, *torch.autograd.grad(loss, eta, retain_graph=True)))
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
+
+def test_many_particles_are_those_of_pyro():
+    model, guide = scaled_and_masked(1.0, True)
+    kinds = Trace_ELBO(num_particles=3), PlainELBO(num_particles=3), PlainELBO()
+    pyros, ours, one = (loss_and_gradients(elbo, model, guide, None) for elbo in kinds)
+    torch.testing.assert_close(ours, pyros, rtol=1e-12, atol=1e-12)
+    assert not torch.isclose(one[0], ours[0])
+    pyro.clear_param_store()
+
+
 def test_guides_that_draw_discrete_values_are_left_to_pyro():
     probability = torch.tensor(0.3, requires_grad=True)
 
@@ -117,6 +166,11 @@ def test_a_bound_can_be_kept_in_a_file(elbo):
     again = elbo_of_fields(elbo_fields(elbo))
     assert type(again) is type(elbo)
     assert vars(again) == vars(elbo)
+
+
+def test_a_bound_of_ones_own_is_not_taken_for_one_of_pyros_with_its_name():
+    own = type("Trace_ELBO", (PlainELBO,), {})()
+    assert type(elbo_of_fields(elbo_fields(own))) is LostELBO
 
 
 def test_a_full_plate_is_a_plate_of_pyro():
