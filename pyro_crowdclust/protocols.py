@@ -554,6 +554,9 @@ class FittedModel(Protocol):
     def assignments(self) -> Int[np.ndarray, " item"]:
         """The most probable cluster of every training item."""
 
+    def same_cluster_probability(self, left: Any, right: Any) -> Any:
+        """P(z_i = z_j) of pairs of training items, by the user's ids."""
+
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""

@@ -3,6 +3,7 @@
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.export import to_arviz, weight_draws
 from pyro_crowdclust.diagnostics.families import find_families
+from pyro_crowdclust.diagnostics.lapses import find_lapses
 from pyro_crowdclust.diagnostics.pareto import ParetoDiagnostic, pareto_k
 from pyro_crowdclust.diagnostics.predictive import check_workers
 
@@ -11,6 +12,7 @@ __all__ = [
     "aligned_order",
     "check_workers",
     "find_families",
+    "find_lapses",
     "pareto_k",
     "to_arviz",
     "weight_draws",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition
 from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
 _HEARD = 1.0
+# A page so likely careless is worth leaving out.
+_CARELESS = 0.9
 # Features show what the crowd sees if held-out answers gain so many nats each over their shares.
 _SHOWN = 0.01
 
@@ -20,6 +23,7 @@ def advice(result: Fitted) -> list[str]:
     - The crowd guesses: most answers come from workers who count for next to nothing.
     - The features do not show what the crowd sees: workers agree with each other, but their answers
       about items that the fit did not hear of are predicted no better than by their shares.
+    - Workers lapsed: pages of pairs look answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
     Examples
@@ -34,7 +38,7 @@ def advice(result: Fitted) -> list[str]:
     if isinstance(result.guide, SupportsMixture):
         found += _of_clusters(result)
     if result.data.has_answers and not found:
-        found += _of_answers(result)
+        found += _of_answers(result) or _of_lapses(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
@@ -71,6 +75,22 @@ def _of_answers(result: Fitted) -> list[str]:
     return [
         "the features do not show what the crowd sees: answers about items that it was not asked "
         "about before cannot be predicted; clusters of these items are guesses"
+    ]
+
+
+def _of_lapses(result: Fitted) -> list[str]:
+    """Whether pages of pairs look careless."""
+    data = result.data
+    if data.answers is None or not data.has_pages:
+        return []
+    careless = find_lapses(result)["careless"]
+    number = int((careless > _CARELESS).sum())
+    if not number:
+        return []
+    page, worker = careless.index[int(careless.argmax())]
+    return [
+        f"{number} of {len(careless)} pages of pairs look answered without looking, first of all "
+        f"page {page} of worker {worker}: see diagnostics.find_lapses, leave them out, fit again"
     ]
 
 

@@ -520,7 +520,9 @@ class Fitted:
             yield ids, self._of_clusters(assignments)
 
     def same_cluster_probability(
-        self, left: Hashable | Sequence[Hashable], right: Hashable | Sequence[Hashable]
+        self,
+        left: Hashable | Sequence[Hashable] | pd.Series,
+        right: Hashable | Sequence[Hashable] | pd.Series,
     ) -> float | Float[np.ndarray, " pair"]:
         """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
 
@@ -531,9 +533,10 @@ class Fitted:
         Parameters
         ----------
         left, right
-            An item's id each, or sequences of the same length.
+            An item's id each, or sequences of the same length, such as columns of a table.
         """
-        single = isinstance(left, str) or not isinstance(left, Sequence | np.ndarray | pd.Index)
+        several = Sequence | np.ndarray | pd.Index | pd.Series
+        single = isinstance(left, str) or not isinstance(left, several)
         ends: Any = ([left], [right]) if single else (left, right)
         lefts, rights = ends
         if len(lefts) != len(rights):

@@ -177,7 +177,7 @@ def test_same_cluster_probability_of_many_pairs(result):
     q, i, j = result.probabilities, [5, 2, 5], [9, 2, 7]
     lefts, rights = ([IDS[at] for at in ends] for ends in (i, j))
     expected = [q[5] @ q[9], 1.0, q[5] @ q[7]]
-    for convert in (list, tuple, np.array, pd.Index):
+    for convert in (list, tuple, np.array, pd.Index, pd.Series):
         values = result.same_cluster_probability(convert(lefts), convert(rights))
         assert isinstance(values, np.ndarray)
         assert values == pytest.approx(expected, rel=1e-12)

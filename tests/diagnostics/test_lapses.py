@@ -1,0 +1,129 @@
+"""Lapses found, against Bayes' rule written out with an integral, and in fits of whole crowds."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.integrate
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.mixture import GaussianComponents
+
+KINDS = np.arange(60) % 3
+PER_PAGE = 40
+
+
+def answers(seed: int, careless: dict[tuple[int, str], float], pages: int = 6) -> pd.DataFrame:
+    """Three workers right of 85 %; on careless pages "same" is said as often as it says."""
+    rng = np.random.default_rng(seed)
+    every = np.stack(np.triu_indices(len(KINDS), 1), axis=1)
+    parts = []
+    for worker in "abc":
+        ends = rng.permutation(every)[: pages * PER_PAGE]
+        same = KINDS[ends[:, 0]] == KINDS[ends[:, 1]]
+        page = np.arange(len(ends)) // PER_PAGE
+        says = np.where(same, 0.85, 0.15)
+        for (number, own), share in careless.items():
+            says[(page == number) & (own == worker)] = share
+        label = (rng.random(len(ends)) < says).astype(int)
+        columns = {"left": ends[:, 0], "right": ends[:, 1], "label": label, "page": page}
+        parts.append(pd.DataFrame(columns).assign(worker=worker))
+    return pd.concat(parts, ignore_index=True)
+
+
+def fit_that_knows(pairs: pd.DataFrame) -> SimpleNamespace:
+    """A result whose clusters are the kinds, for certain."""
+    return SimpleNamespace(
+        data=CrowdData(None, pairs=pairs),
+        same_cluster_probability=lambda left, right: (
+            KINDS[np.asarray(left)] == KINDS[np.asarray(right)]
+        ).astype(float),
+    )
+
+
+CARELESS = {(1, "a"): 0.5, (4, "a"): 0.95, (2, "c"): 0.1}
+
+
+def test_careless_pages_are_found_and_no_others():
+    for seed in range(3):
+        found = find_lapses(fit_that_knows(answers(seed, CARELESS)))
+        assert set(found.query("careless > 0.5").index) == set(CARELESS)
+        assert find_lapses(fit_that_knows(answers(seed, {})))["careless"].max() < 0.5
+
+
+def test_probabilities_are_those_of_bayes_rule():
+    pairs = answers(3, CARELESS)
+    found = find_lapses(fit_that_knows(pairs))
+    same = KINDS[pairs["left"]] == KINDS[pairs["right"]]
+    right = pairs["label"].to_numpy() == same
+    heard = 1 - found["careless"].loc[list(zip(pairs["page"], pairs["worker"], strict=True))]
+    pairs = pairs.assign(same=same, right=right, heard=heard.to_numpy())
+    for worker, own in pairs.groupby("worker"):
+        pages = found.xs(worker, level="worker")
+        rates = {}
+        for kind, part in own.groupby("same"):
+            rates[kind] = (part["heard"] @ part["right"] + 4) / (part["heard"].sum() + 5)
+        share = (pages["careless"].sum() + 1) / (len(pages) + 10)
+        for page, part in own.groupby("page"):
+            of_answer = part["same"].map(rates)
+            attentive = np.where(part["right"], of_answer, 1 - of_answer).prod()
+            yes, no = part["label"].sum(), (1 - part["label"]).sum()
+            careless = scipy.integrate.quad(lambda c, y=yes, n=no: c**y * (1 - c) ** n, 0, 1)[0]
+            wanted = share * careless / (share * careless + (1 - share) * attentive)
+            assert pages.loc[page, "careless"] == pytest.approx(wanted, abs=1e-6)
+            assert pages.loc[page, "said_same"] == pytest.approx(part["label"].mean())
+            says_same = np.where(part["same"], rates[True], 1 - rates[False]).mean()
+            assert pages.loc[page, "expected_same"] == pytest.approx(says_same)
+
+
+def test_a_worker_who_guesses_everywhere_does_not_lapse():
+    """The guesser's own rates say it; nothing is left for a lapse to explain."""
+    pairs = answers(4, {(page, "b"): 0.5 for page in range(6)})
+    assert find_lapses(fit_that_knows(pairs)).xs("b", level="worker")["careless"].max() < 0.5
+
+
+def test_a_fit_without_the_lapses_learns_the_rates_of_attention():
+    rng = np.random.default_rng(5)
+    features = 3.0 * np.eye(3)[KINDS] + rng.normal(size=(len(KINDS), 3))
+    pairs = answers(5, {(page, "a"): 0.9 for page in (0, 2)} | {(3, "b"): 0.5})
+    options = {"num_clusters": 5, "components": GaussianComponents, "progress": False}
+    first = cluster(features, pairs, **options)
+    lapses = find_lapses(first)
+    likely = lapses.index[lapses["careless"] > 0.5]
+    assert set(likely) == {(0, "a"), (2, "a"), (3, "b")}
+    (sentence,) = [one for one in advice(first) if "without looking" in one]
+    assert sentence.startswith("3 of 18 pages")
+    kept = ~pd.MultiIndex.from_frame(pairs[["page", "worker"]]).isin(likely)
+    second = cluster(features, pairs[kept], **options)
+    before, after = (
+        np.abs(result.workers.loc["a", ["sensitivity", "specificity"]] - 0.85).max()
+        for result in (first, second)
+    )
+    assert after < min(before - 0.05, 0.08)
+    assert not any("without looking" in one for one in advice(second))
+
+
+def test_grades_in_the_middle_and_missing_ones_are_no_harm():
+    pairs = answers(6, CARELESS)
+    unsure = pairs.assign(label=pairs["label"].astype(float))
+    unsure.loc[::15, "label"] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = fit_that_knows(pairs)
+        result.data = CrowdData(None, pairs=unsure, grades=2)
+    found = find_lapses(result)
+    assert found["answers"].sum() == unsure["label"].notna().sum()
+    assert set(found.query("careless > 0.5").index) == set(CARELESS)
+
+
+def test_answers_without_pages_are_an_error():
+    pairs = answers(7, {}).drop(columns="page")
+    with pytest.raises(ValueError, match="give the pairs a column 'page'"):
+        find_lapses(fit_that_knows(pairs))
