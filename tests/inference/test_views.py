@@ -60,6 +60,7 @@ def test_a_photo_is_moved_mirrored_lit_and_hidden_as_written():
     view = RandomPhoto(SHAPE, degrees=9.0, stretch=0.1, shift=1.0, light=0.4, hidden=3.0)
     amounts = 2 * torch.rand(COUNT, 12, dtype=torch.float64) - 1
     amounts[:, 6] = torch.tensor([0.5, -0.5, 0.1, -0.9])  # the first and the third are mirrored
+    amounts[:, 10:] = torch.tensor([[-0.8, 0.7], [0.8, -0.7], [0.1, 0.2], [0.9, 0.0]])
     viewed = view(images(), amounts).view(COUNT, *SHAPE).numpy()
     moved = RandomAffine(SHAPE, 9.0, 0.1, 0.0, 1.0)(images(), amounts[:, :6])
     for i, image in enumerate(moved.view(COUNT, *SHAPE).numpy()):
