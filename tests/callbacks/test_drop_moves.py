@@ -32,6 +32,7 @@ from ..crowds import quiet_fit
         (20.0, 100.0, True),
         (0.0, 16.0, False),  # four deviations below, which chance may do
         (0.0, 17.0, True),
+        (4.0, 20.0, False),
         (0.0, 0.0, False),
     ],
 )
@@ -75,6 +76,40 @@ def test_a_component_without_answered_items_is_proposed():
     # Answered items that only the messages carry away are no reason.
     assert proposals(everywhere, heard, data) == []
     assert proposals(everywhere, everywhere, data) == []
+
+
+def one_hot(clusters: torch.Tensor) -> torch.Tensor:
+    return torch.eye(4)[clusters]
+
+
+def test_answered_items_count_by_features_and_with_messages():
+    """Items that nobody was asked about are in two clusters of their own, 128 and 108 of 400."""
+    parity = torch.arange(400) % 2
+    pairs = simulate_pages(parity.numpy(), [1.0], [1.0], pages_per_worker=6, seed=0)
+    data = CrowdData(torch.zeros(400, 2), pairs)
+    answered = torch.zeros(400, dtype=torch.bool)
+    answered[torch.as_tensor(data.annotated_items)] = True
+    alone = parity.clone()
+    alone[~answered] += 2
+    expected = answered.sum() * (alone == 2).sum() / 400
+
+    def some(share: float) -> torch.Tensor:
+        count = round(share * float(expected))
+        return (answered & (parity == 0)).nonzero()[:count].squeeze(1)
+
+    heard = torch.where(answered, parity, alone)
+    assert proposals(one_hot(alone), one_hot(heard), data) == [(2,), (3,)]
+    # What it holds with messages makes its shortfall the smaller one, or none.
+    heard[some(0.23)] = 2
+    assert proposals(one_hot(alone), one_hot(heard), data) == [(3,), (2,)]
+    heard[some(0.5)] = 2
+    assert proposals(one_hot(alone), one_hot(heard), data) == [(3,)]
+    # By features it may hold up to half of what is expected.
+    heard = torch.where(answered, parity, alone)
+    alone[some(0.42)] = 2
+    assert (2,) in proposals(one_hot(alone), one_hot(heard), data)
+    alone[some(0.8)] = 2
+    assert (2,) not in proposals(one_hot(alone), one_hot(heard), data)
 
 
 @dataclass

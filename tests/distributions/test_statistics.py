@@ -166,6 +166,15 @@ def test_assignment_at_the_mean_is_the_expectation():
     same(distribution.log_prob(q), expected)
 
 
+@pytest.mark.parametrize("rows", [(), (1,), (5,)])
+def test_an_assignment_that_was_expanded_weighs_values_of_all_shapes(rows):
+    log_weights = torch.randn(*rows, 3)
+    expanded = Assignment(log_weights).expand([5])
+    q, repeated = torch.randn(5, 3).softmax(-1), log_weights.expand(5, 3)
+    same(expanded.log_prob(q), (repeated * q).sum(-1))
+    same(expanded.log_prob(expanded.enumerate_support(expand=False)), repeated.T)
+
+
 @pytest.mark.parametrize("expand", [True, False])
 def test_assignment_support(expand):
     support = Assignment(torch.randn(5, 3)).enumerate_support(expand=expand)
@@ -314,6 +323,8 @@ def test_same_cluster_of_real_assignments():
     z = torch.eye(3)[torch.tensor([0, 1, 1, 2])]
     pairs = SameCluster(z, torch.tensor([0, 1, 2]), torch.tensor([1, 2, 3]), 4)
     assert pairs.rsample().tolist() == [0.0, 1.0, 0.0]
+    codes = SameCluster(z.argmax(-1), torch.tensor([0, 1, 2]), torch.tensor([1, 2, 3]), 4)
+    assert codes.rsample().tolist() == [0.0, 1.0, 0.0]
 
 
 def test_same_cluster_refuses_an_enumerated_assignment():
