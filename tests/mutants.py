@@ -40,21 +40,28 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Files of the mathematical core, and the tests that are about them.
+# Files of the mathematical core, and the tests that are about them; of a file that is named twice
+# the later ones.
 _BOUNDS = "tests/training/test_bounds.py"
 CORE = {
-    "pyro_crowdclust/families": ["tests/families"],
-    "pyro_crowdclust/families/gaps.py": ["tests/families", "tests/mixture/test_gaps.py"],
+    "pyro_crowdclust/families": ["tests/families", "tests/distributions", _BOUNDS],
+    "pyro_crowdclust/families/gaps.py": [
+        "tests/families/test_gaps.py",
+        "tests/mixture/test_gaps.py",
+    ],
     "pyro_crowdclust/families/heavy_tailed.py": ["tests/families", "tests/mixture/test_tails.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
-    "pyro_crowdclust/inference": [_BOUNDS, "tests/inference"],
-    "pyro_crowdclust/distributions": [_BOUNDS, "tests/distributions"],
-    "pyro_crowdclust/distributions/pages.py": ["tests/distributions", "tests/annotators"],
-    "pyro_crowdclust/callbacks": ["tests/callbacks"],
+    "pyro_crowdclust/inference": [_BOUNDS, "tests/inference", "tests/guides"],
+    "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/distributions": [
+        *(_BOUNDS, "tests/distributions", "tests/annotators", "tests/models", "tests/guides"),
+        *("tests/training/test_elbo.py", "tests/diagnostics", "tests/callbacks"),
+    ],
+    "pyro_crowdclust/callbacks": ["tests/callbacks", "tests/guides/test_amortized.py"],
     "pyro_crowdclust/partitions": ["tests/partitions", "tests/guides/test_partition.py"],
     "pyro_crowdclust/annotators": [
-        *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py"),
+        *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py", "tests/inference"),
     ],
     "guides/message_passing.py": [_BOUNDS, "tests/guides"],
     "guides/conjugate.py": ["tests/callbacks", "tests/test_combinations.py"],

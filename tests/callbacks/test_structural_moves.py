@@ -127,6 +127,53 @@ def test_a_change_must_also_beat_natural_steps_without_it():
     assert float(judge.objective()) > before + 0.1
 
 
+class HalfWay:
+    """A training run whose natural steps go half of the way to the top of ``-(p - 3)^2``."""
+
+    def __init__(self) -> None:
+        self.guide = torch.zeros((), requires_grad=True)
+        self.model, self.natural, self.elbo = None, self, self
+        self.data, self.batches = CrowdData(torch.zeros(2, 1)), None
+        self.device, self.dtype = None, torch.float64
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {"p": self.guide}
+
+    @torch.no_grad()
+    def set_tensors(self, tensors: dict[str, torch.Tensor]) -> None:
+        self.guide.copy_(tensors["p"])
+
+    def differentiable_loss(self, model, guide, batch) -> torch.Tensor:
+        return (guide - 3).square()
+
+    def loss(self, *arguments) -> float:
+        return self.differentiable_loss(*arguments).item()
+
+    def set_step_size(self, rate: float) -> None:
+        self.rate = rate
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.guide -= self.rate * self.guide.grad / 4
+
+
+@pytest.mark.parametrize(
+    ("change", "refits", "gain", "after"),
+    [
+        (1.0, 0, 5.0, 1.0),
+        (1.0, 1, 8.0, 2.0),  # the change alone is lower than the step alone
+        (-0.5, 1, None, 0.0),  # higher than before, by the step alone
+        (1.0, 2, 8.75, 2.5),
+    ],
+)
+def test_natural_steps_follow_a_change_and_are_kept_with_it(change, refits, gain, after):
+    trainer = HalfWay()
+    found = Judge(trainer, 10).attempt(lambda: trainer.guide.add_(change), refits)
+    assert found == (None if gain is None else pytest.approx(gain))
+    assert trainer.guide.item() == pytest.approx(after)
+    assert trainer.guide.grad is None
+
+
 def test_loss_terms_are_part_of_the_objective():
     """The recognition term of the guide, as training adds it."""
     model, guide = message_passing_pair()
