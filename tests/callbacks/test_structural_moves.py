@@ -135,6 +135,7 @@ class HalfWay:
         self.model, self.natural, self.elbo = None, self, self
         self.data, self.batches = CrowdData(torch.zeros(2, 1)), None
         self.device, self.dtype = None, torch.float64
+        self.draws: set[float] = set()
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {"p": self.guide}
@@ -144,6 +145,7 @@ class HalfWay:
         self.guide.copy_(tensors["p"])
 
     def differentiable_loss(self, model, guide, batch) -> torch.Tensor:
+        self.draws.add(torch.rand(()).item())
         return (guide - 3).square()
 
     def loss(self, *arguments) -> float:
@@ -172,6 +174,8 @@ def test_natural_steps_follow_a_change_and_are_kept_with_it(change, refits, gain
     assert found == (None if gain is None else pytest.approx(gain))
     assert trainer.guide.item() == pytest.approx(after)
     assert trainer.guide.grad is None
+    # Whatever is drawn is the same in all of it.
+    assert len(trainer.draws) == 1
 
 
 def test_loss_terms_are_part_of_the_objective():
