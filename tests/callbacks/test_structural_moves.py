@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -106,7 +106,7 @@ def test_a_gain_must_be_over_two_standard_errors():
     trainer = trainer_at(*three_clouds(), batch_size=20)
     judge = Judge(trainer, sample_size=239)
     noise = torch.tensor([1.0, -1.0] * 6)
-    for gain, spread, kept in ((1.0, 1.0, True), (1.0, 2.0, False), (-1.0, 0.1, False)):
+    for gain, spread, kept in ((1.0, 1.4, True), (1.0, 2.0, False), (-1.0, 0.1, False)):
         values = iter([torch.zeros(12), gain + spread * noise])
         judge.objective = lambda values=values: next(values)
         found = judge.attempt(lambda: None)
@@ -170,12 +170,14 @@ class HalfWay:
 )
 def test_natural_steps_follow_a_change_and_are_kept_with_it(change, refits, gain, after):
     trainer = HalfWay()
-    found = Judge(trainer, 10).attempt(lambda: trainer.guide.add_(change), refits)
+    judge = Judge(trainer, 10)
+    judge._batches *= 2  # which say the same
+    found = judge.attempt(lambda: trainer.guide.add_(change), refits)
     assert found == (None if gain is None else pytest.approx(gain))
     assert trainer.guide.item() == pytest.approx(after)
     assert trainer.guide.grad is None
-    # Whatever is drawn is the same in all of it.
-    assert len(trainer.draws) == 1
+    # Whatever is drawn for a batch is the same in all of it.
+    assert len(trainer.draws) == 2
 
 
 def test_loss_terms_are_part_of_the_objective():
@@ -198,6 +200,7 @@ class Merges(StructuralMoves):
 
     told: tuple[tuple[int, ...], ...] = ()
     asked: int = 0
+    tried: list[tuple[int, ...]] = field(default_factory=list)
 
     column = "merges"
 
@@ -206,6 +209,7 @@ class Merges(StructuralMoves):
         return list(self.told)
 
     def change(self, guide, proposal):
+        self.tried.append(proposal)
         emptied = guide.merge(*proposal)
         return sum(proposal) - emptied, emptied
 
@@ -226,3 +230,4 @@ def test_a_cluster_is_emptied_once_an_epoch():
     kept = made[1][1]
     assert kept not in emptied
     assert result.callbacks[0].asked == 3
+    assert not any(emptied[0] in proposal for proposal in result.callbacks[0].tried[1:])
