@@ -91,6 +91,15 @@ def test_finds_what_few_answers_tell():
     assert found.labels.max(1).values.tolist()[:2] == [0, 1]
 
 
+def test_what_answers_leave_no_doubt_of_is_so_in_all_of_the_last_sweeps():
+    truth = torch.tensor([0, 0, 1, 1, 1])
+    evidence = torch.where(FIVE.together(truth), 50.0, -50.0).repeat(4, 1)
+    numbers, generator = torch.full((4,), 3), torch.Generator().manual_seed(0)
+    found = anneal(evidence, FIVE, numbers, 1.0, generator)
+    expected = FIVE.together(truth).double().expand(4, -1)
+    torch.testing.assert_close(found.together, expected)
+
+
 def test_bad_parameters_are_named():
     with pytest.raises(ValueError, match="number is 0"):
         FewClusters(0)
