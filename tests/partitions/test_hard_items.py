@@ -45,3 +45,14 @@ def test_who_was_not_asked_about_is_not_hard():
     assert sweep_hard(torch.zeros(3, dtype=torch.int64), pairs, sure).tolist() == [1, 1, 0]
     torch.manual_seed(0)
     assert all(int(HardItems(pairs).sample()[2]) == 0 for _ in range(50))
+
+
+@pytest.mark.parametrize(("side", "expected"), [(1 - 1e-9, [1, 1]), (1 + 1e-9, [0, 0])])
+def test_an_item_is_hard_where_chance_is_below_its_probability(side, expected, monkeypatch):
+    """Of the first of two; that of the second is higher if the first is hard, and else the same."""
+    pairs = AskedPairs.of(torch.tensor([[0, 1]]), num_items=2)
+    joint = [HardItems(pairs).log_prob(torch.tensor(h)).exp() for h in ([1, 0], [0, 0])]
+    chance = side * joint[0] / sum(joint)
+    monkeypatch.setattr(torch, "rand", lambda *shape, **options: chance.repeat(2))
+    found = sweep_hard(torch.zeros(2, dtype=torch.int64), pairs, torch.zeros(1, 3))
+    assert found.tolist() == expected

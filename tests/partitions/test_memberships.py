@@ -58,3 +58,8 @@ def test_a_table_that_is_too_large_is_refused_and_its_rows_are_not():
         drawn.probabilities()
     assert drawn.probabilities(np.array([7])).shape == (1, 20_000)
     assert (drawn.own_shares == 1).all()
+
+
+def test_clusters_are_numbered_from_the_largest():
+    draws = torch.tensor([[0, 1, 1, 1, 2, 2]]).repeat(3, 1)
+    assert consensus(draws).tolist() == [2, 0, 0, 0, 1, 1]
