@@ -198,7 +198,7 @@ class ManySmall(nn.Module):
     asked because the items look alike, two items of one cluster are rarely among the others. The
     odds are learned by Besag's (1975) pseudo-likelihood, ``sum_i log p(z_i | rest)``, which also
     stands for the constant of ``log_prob``. rho is one number for all sizes of a range, which grow
-    like 1, 2, 3, 4, 5 .. 6, 7 .. 8, 9 .. 11, ...
+    like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
 
     Parameters
     ----------

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats
 import torch
 
-from pyro_crowdclust.partitions import AskedPairs, Choices, FewClusters, ManySmall, PitmanYor, sweep
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    Choices,
+    FewClusters,
+    ManySmall,
+    PitmanYor,
+    priors,
+    sweep,
+)
 
 from .partitions import complete_pairs, every_partition
 
@@ -76,6 +89,80 @@ def test_learning_raises_what_it_maximizes():
             assert torch.equal(pairs.together(again), pairs.together(labels))
             prior.learn(pairs.sizes(again), choices)
         assert float(prior.log_prob(labels, pairs)) > before + 1
+
+
+def test_discount_and_concentration_are_learned_under_their_priors():
+    """Beta(1, 4) and Gamma(1.1, rate 0.1): the mode, in unconstrained coordinates, as scipy's."""
+    labels = torch.tensor([0] * 9 + [1] * 5 + [2, 2, 3, 3, 4, 5, 6])
+    pairs, prior = complete_pairs(len(labels)), PitmanYor(0.3, 2.0)
+    for _ in range(10):
+        prior.learn(pairs.sizes(labels), Choices())
+
+    def loss(point: np.ndarray) -> float:
+        discount, concentration = scipy.special.expit(point[0]), np.exp(point[1])
+        log_prior = scipy.stats.beta(1, 4).logpdf(discount) + np.log(discount * (1 - discount))
+        log_prior += scipy.stats.gamma(1.1, scale=10).logpdf(concentration) + point[1]
+        there = PitmanYor(float(discount), float(concentration))
+        return -float(there.log_prob(labels, pairs)) - log_prior
+
+    best = scipy.optimize.minimize(loss, [0.0, 0.0], method="Nelder-Mead", tol=1e-9).x
+    learned = [float(prior.discount.logit()), float(prior.concentration.log())]
+    assert learned == pytest.approx(best.tolist(), abs=1e-4)
+
+
+def test_the_number_of_clusters_is_drawn_given_the_partition():
+    labels, draws = torch.tensor([0, 0, 1, 1, 1]), 3000
+    numbers = torch.arange(2, 32)
+    log_prob = [
+        FewClusters(int(k), 0.7).log_prob(labels, FIVE) - math.log(k * (k + 1)) for k in numbers
+    ]
+    expected = torch.stack(log_prob).softmax(0)
+    prior, counts = FewClusters(2, 0.7), torch.zeros(30)
+    for _ in range(draws):
+        prior.learn(FIVE.sizes(labels), Choices())
+        counts[int(prior.number) - 2] += 1
+    deviation = (draws * expected * (1 - expected)).sqrt()
+    assert ((counts - draws * expected).abs() <= 5 * deviation + 1).all()
+    assert expected[0] < 0.8
+
+
+def test_ranges_of_sizes_grow_as_written():
+    written = [[1], [2], [3], [4, 5], [6, 7], range(8, 12), range(12, 16), range(16, 23)]
+    for number, sizes in enumerate(written):
+        assert set(ManySmall()._range(torch.tensor([*sizes])).tolist()) == {number}
+    assert ManySmall()._range(torch.tensor([23, 10**6])).tolist() == [8, 23]
+
+
+def test_odds_are_learned_under_their_smoothness():
+    """The slope of ``sum_i log p(z_i | rest)`` less its penalties is zero where it was learned."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = [
+        torch.randint(1, 12, (n,), generator=generator).tolist() for n in (1, 2, 3, 4, 2, 1, 3)
+    ]
+    chosen = [sizes[0][0], sizes[1][1], 0, sizes[3][2], 0, sizes[5][0], sizes[6][1]]
+    prior = ManySmall(-1.5)
+    prior.learn(torch.ones(3), Choices(sizes, chosen))
+    odds = prior.log_odds.clone().requires_grad_()
+
+    def of_size(size: int) -> torch.Tensor:
+        return odds[int(prior._range(torch.tensor(size)))]
+
+    total = -odds.diff().square().sum() / 4 - (odds + 1.5).square().sum() / 20
+    for own, joined in zip(sizes, chosen, strict=True):
+        offered = torch.stack([torch.zeros(()), *(of_size(size) for size in own)])
+        total = total + (of_size(joined) if joined else 0.0) - offered.logsumexp(0)
+    (slope,) = torch.autograd.grad(total, odds)
+    torch.testing.assert_close(slope, torch.zeros(24), atol=1e-6, rtol=0.0)
+    assert odds.std() > 0.1
+
+
+@pytest.mark.parametrize(("same", "expected"), [(0.2, math.log(0.25)), (0.0, -1.5)])
+def test_odds_start_at_those_of_an_asked_pair(same, expected, monkeypatch):
+    monkeypatch.setattr(priors, "settled", lambda *arguments: "settled")
+    prior = ManySmall(-1.5)
+    prior.log_odds.zero_()
+    assert prior.start(SimpleNamespace(same=same), FIVE, torch.Generator()) == "settled"
+    torch.testing.assert_close(prior.log_odds, torch.full((24,), expected))
 
 
 @pytest.mark.parametrize(("discount", "concentration"), [(1.0, 1.0), (-0.1, 1.0), (0.2, 0.0)])
