@@ -1,0 +1,91 @@
+"""Which partition training begins with: the one of the best bound, each written out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pyro_crowdclust.partitions import AskedPairs, FewClusters, settling
+from pyro_crowdclust.partitions.annealing import Annealed
+from pyro_crowdclust.partitions.protocols import Heard
+
+from .partitions import complete_pairs
+
+FIVE = complete_pairs(5)
+CANDIDATES = torch.tensor([[0, 0, 0, 1, 1], [0, 1, 0, 1, 2], [0, 0, 1, 2, 2], [0, 1, 1, 1, 1]])
+
+
+class Workers:
+    """Workers who learn at random, but the same from the same partition."""
+
+    def __init__(self, seed: int, divergence: float = 5.0) -> None:
+        self.seed, self.divergence = seed, divergence
+        self.shares, self.same = torch.rand(FIVE.num_pairs), 0.3
+
+    def evidence(self) -> torch.Tensor:
+        return torch.randn(2, FIVE.num_pairs, generator=torch.Generator().manual_seed(self.seed))
+
+    def learn(self, together: torch.Tensor, rounds: int = 1) -> Heard:
+        place = int((together * 2 ** torch.arange(len(together))).sum()) + self.seed
+        generator = torch.Generator().manual_seed(place)
+        different, same = 3 * torch.randn(2, FIVE.num_pairs, generator=generator).double() - 4
+        divergence = self.divergence * float(torch.rand((), generator=generator))
+        return Heard(different, same, divergence, {"seed": torch.tensor(place)})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_candidate_with_the_best_bound_is_taken(seed, monkeypatch):
+    heard_in_sweeps = []
+
+    def sweep(labels, pairs, evidence, prior):
+        heard_in_sweeps.append(evidence)
+        return labels, None
+
+    monkeypatch.setattr(settling, "sweep", sweep)
+    prior, workers = FewClusters(4), Workers(seed, divergence=20.0)
+    start = settling.settled(prior, CANDIDATES, workers, FIVE)
+    bounds, expected = [], []
+    for labels in CANDIDATES:
+        together = FIVE.together(labels)
+        heard = workers.learn(together.double())
+        said = sum(heard.same[k] if t else heard.different[k] for k, t in enumerate(together))
+        bounds.append(float(said + prior.log_prob(labels, FIVE)) - heard.divergence)
+        expected.append(heard.same - heard.different)
+    best = max(range(len(bounds)), key=bounds.__getitem__)
+    assert torch.equal(start.labels, CANDIDATES[best])
+    assert start.workers == workers.learn(FIVE.together(CANDIDATES[best]).double()).state
+    rounds = len(heard_in_sweeps) // len(CANDIDATES)
+    for k, evidence in enumerate(heard_in_sweeps):
+        assert torch.equal(evidence, expected[k // rounds])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_chain_with_the_best_bound_is_taken(seed, monkeypatch):
+    """Its labels are apart where no pairs connect them, which makes more clusters."""
+    pairs, workers, given = AskedPairs.of(torch.tensor([[0, 1], [2, 3]]), 4), Workers(seed), []
+    monkeypatch.setattr(settling, "_NUMBERS", [2, 3])
+    generator = torch.Generator().manual_seed(seed)
+
+    def anneal(evidence, asked, numbers, concentration, chance):
+        given.append(evidence)
+        count = len(numbers)
+        together = torch.rand(count, FIVE.num_pairs, generator=generator).round().double()
+        labels = torch.tensor([0, 0, 0, 0]).repeat(count, 1)
+        given.append(Annealed(labels, together, torch.randn(count, generator=generator)))
+        return given[-1]
+
+    monkeypatch.setattr(settling, "anneal", anneal)
+    start, number = settling.annealed(1.0, workers, pairs, torch.Generator())
+    _, first, evidence, second = given
+    heard = [workers.learn(together) for together in first.together]
+    for one, own in zip(heard, evidence, strict=True):
+        assert torch.equal(own, one.same - one.different)
+    bounds = [
+        float(one.different.sum()) - one.divergence + float(chain)
+        for one, chain in zip(heard, second.log_evidence, strict=True)
+    ]
+    best = max(range(len(bounds)), key=bounds.__getitem__)
+    assert start.workers == heard[best].state
+    # All in one cluster, of two parts.
+    assert start.labels.tolist() == [0, 0, 1, 1]
+    assert number == [2, 3][best % 2] + 1
