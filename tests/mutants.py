@@ -62,6 +62,7 @@ CORE = {
     "pyro_crowdclust/partitions": ["tests/partitions", "tests/guides/test_partition.py"],
     "pyro_crowdclust/annotators": [
         *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py", "tests/inference"),
+        "tests/results/test_drawn_classes.py",
     ],
     "guides/message_passing.py": [_BOUNDS, "tests/guides"],
     "guides/conjugate.py": ["tests/callbacks", "tests/test_combinations.py"],

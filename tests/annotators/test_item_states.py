@@ -171,3 +171,16 @@ def test_all_answers_about_an_item_are_drawn_in_the_same_state():
 def test_accuracies_that_are_none(accuracies):
     with pytest.raises(ValueError, match="give one or more between 0 and 1"):
         ClassStates(WORKERS, CLASSES, accuracies)
+
+
+def test_states_are_drawn_with_the_shares_of_their_class():
+    guide, draws = random_guide(), 4000
+    values = {name: posterior.mean() for name, posterior in guide.posteriors.items()}
+    shares = values["states"].softmax(-1)
+    classes = torch.eye(CLASSES, dtype=torch.float64)
+    for k in range(CLASSES):
+        drawn = guide.model.annotators.draw_states(values, classes[[k] * draws]).mean(0)
+        expected = torch.zeros(CLASSES, STATES, dtype=torch.float64)
+        expected[k] = shares[k]
+        error = (expected * (1 - expected) / draws).sqrt()
+        assert ((drawn.unflatten(0, (CLASSES, -1)) - expected).abs() <= 5 * error + 1e-9).all()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from pyro.infer import Trace_ELBO
 from scipy.special import expit
+from scipy.stats import beta
 from torch.distributions import Dirichlet, MultivariateNormal, kl_divergence
 
 from pyro_crowdclust import CrowdData, fit
@@ -95,6 +96,28 @@ def test_elbo_is_that_of_a_sum_over_the_trait():
     q = np.exp(logits - logits.max(1, keepdims=True))
     q /= q.sum(1, keepdims=True)
     np.testing.assert_allclose(guide.infer(batch).assignments[:, 1], q @ upper, atol=1e-4)
+
+
+def test_answers_to_come_are_told_by_a_sum_over_the_trait():
+    """Of an item of either class, given what others said of it."""
+    guide, data = random_guide(), crowd()
+    logits, upper = looped(guide, data)
+    mean, covariance = (part.numpy() for part in guide.posteriors["curves"].standard())
+    design = guide.model.annotators.design.numpy()
+    z, weight = np.polynomial.hermite_e.hermegauss(60)
+    item, worker, label = np.array([0, 3, 3, 5]), np.array([1, 0, 2, 2]), np.array([0, 1, 0, 1])
+    expected = np.empty((4, 2))
+    for row, (i, j, said) in enumerate(zip(item, worker, label, strict=True)):
+        spread = np.sqrt(np.einsum("gf,fh,gh->g", design, covariance[j], design))
+        right = expit((design @ mean[j])[:, None] + spread[:, None] * z) @ weight / weight.sum()
+        for k, of_class in enumerate((1 - upper, upper)):
+            q = np.exp(logits[i] - logits[i].max()) * of_class
+            expected[row, k] = (q / q.sum()) @ (right if said else 1 - right)
+    labels = full_batch(data).class_labels
+    asked = (torch.from_numpy(part) for part in (item, worker, label))
+    found = guide.model.annotators.answer_probabilities(guide.posteriors, labels, *asked)
+    # Fifteen nodes against sixty.
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_a_natural_step_is_a_newton_step_averaged_over_q():
@@ -202,8 +225,10 @@ def test_confusion_is_that_of_drawn_curves():
     np.testing.assert_allclose(summary.mean[..., 1], right.mean(0), atol=0.01)
     np.testing.assert_allclose(summary.sd[..., 1], right.std(0), atol=0.01)
     np.testing.assert_allclose(summary.mean.sum(-1), 1.0)
-    assert (summary.lower <= summary.mean).all()
-    assert (summary.mean <= summary.upper).all()
+    size = summary.mean * (1 - summary.mean) / summary.sd**2 - 1
+    of_side = beta(summary.mean * size, (1 - summary.mean) * size)
+    np.testing.assert_allclose(summary.lower, of_side.ppf(0.05), atol=1e-6)
+    np.testing.assert_allclose(summary.upper, of_side.ppf(0.95), atol=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
