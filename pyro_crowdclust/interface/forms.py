@@ -53,13 +53,16 @@ from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
 from pyro_crowdclust.transforms import WithAtoms
 
+# Candidates run on at most so many items.
+MOST_ITEMS = 2000
 # Full covariances of more features than this have more numbers than tables have items.
 MOST_FULL = MOST_COLUMNS
 # Degrees of freedom of heavy tails: right or nearly for 1.5 to 5, as 2 and 4 find the same clusters
 # on most tables.
 TAILS = 3.0
-# Of more columns than this those with heavy tails take too long beside the others.
-MOST_HEAVY = 20
+# Of more second moments than this, in the items that candidates see, full covariances with heavy
+# tails take too long beside the others: 20 columns of 2,000 items, 37 of 569.
+MOST_HEAVY = 800_000
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
 FIRST_SCALE = 0.2
@@ -73,6 +76,7 @@ HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
 INDEPENDENT = "independent columns"
 # What makes coordinates of data, and coordinates by what they are in words.
 Place = Callable[[CrowdData], Identity]
+ToCompare = Callable[[Identity, Tensor], float]
 STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_transformed)
 PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
 
@@ -127,6 +131,9 @@ class Form:
     to_compare
         What to add to the ELBO of the coordinates, in nats an item, so that it can be compared:
         from the coordinates and the features.
+    heavier_than
+        The kind that this one is with heavy tails. It is tried if that does best: whether columns
+        depend on each other inside a cluster is no matter of tails. None of those without.
     """
 
     features: str
@@ -134,7 +141,8 @@ class Form:
     emission: Place
     make: Callable[[CrowdData, int, Identity], Recipe]
     of_features: bool = True
-    to_compare: Callable[[Identity, Tensor], float] = in_units_of_features
+    to_compare: ToCompare = in_units_of_features
+    heavier_than: str | None = None
 
     def recipe(
         self, data: CrowdData, num_components: int, emission: Identity | None = None
@@ -239,11 +247,22 @@ def _on_columns(
     ]
     # Heavy tails are of real numbers alone.
     if bool(real.all()) and bool(atoms.isnan().all()):
-        place = partial(varying, in_central_units)
-        tails = {DIAGONAL_HEAVY: partial(mixture_recipe, partial(diagonal, tails=TAILS))}
-        if FULL in kinds and len(real) <= MOST_HEAVY:
-            tails[HEAVY] = partial(mixture_recipe, partial(full, tails=TAILS))
-        forms += [Form("columns", kind, place, make) for kind, make in tails.items()]
+        heavy_diagonal = partial(mixture_recipe, partial(diagonal, tails=TAILS))
+        tails = {DIAGONAL: (DIAGONAL_HEAVY, heavy_diagonal)}
+        # Powers draw outliers in; columns get units that these do not widen.
+        central: dict[str, Place] = {"columns": partial(varying, in_central_units)}
+        num_items = MOST_ITEMS
+        if data.answers is None and not is_supervised(data):
+            # With answers a cluster may own several components, which are heavy tails as well.
+            central["powers"] = places["powers"]
+            num_items = min(data.num_items, MOST_ITEMS)
+        if FULL in kinds and num_items * len(real) ** 2 <= MOST_HEAVY:
+            tails[FULL] = HEAVY, partial(mixture_recipe, partial(full, tails=TAILS))
+        forms += [
+            Form(place, kind, emission, make, heavier_than=without)
+            for place, emission in central.items()
+            for without, (kind, make) in tails.items()
+        ]
     return tuple(forms)
 
 

@@ -9,12 +9,13 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.forms import Form
+from pyro_crowdclust.interface.forms import Form, Place, ToCompare
 from pyro_crowdclust.interface.held_out import (
     HeldOut,
     connected_items,
@@ -24,6 +25,7 @@ from pyro_crowdclust.interface.held_out import (
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.interface.rereading import weighted
+from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.training import Stopping
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
@@ -75,6 +77,9 @@ class Trial:
         In use.
     seconds
         Of its fits.
+    by_item
+        Log-density of every item but for what is the same for all numbers of components; None
+        where something is said of the items.
     """
 
     form: Form
@@ -83,6 +88,7 @@ class Trial:
     by_weight: np.ndarray | None
     clusters: int
     seconds: float
+    by_item: np.ndarray | None = None
 
     @property
     def feature_weight(self) -> float:
@@ -120,8 +126,8 @@ class Search:
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
-        # What a form makes of the data, and what makes its ELBO comparable.
-        self.coordinates: dict[Form, tuple[Identity, float]] = {}
+        # What forms make of the data, and what makes their ELBO comparable.
+        self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
         self.interrupted = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -138,11 +144,7 @@ class Search:
         """Try the candidates."""
         choice = self.choice
         with self.bar:
-            first = [
-                self.try_out(form, choice.first_size)
-                for form in choice.forms
-                if form.of_features or self.splits
-            ]
+            first = self.first_trials()
             for of_features in (True, False):
                 alike = [trial for trial in first if trial.form.of_features == of_features]
                 for trial in self.in_order(alike)[: choice.best_forms]:
@@ -150,13 +152,30 @@ class Search:
                         self.climb(trial, 1)
                     if of_features:
                         self.climb(trial, -1)
-            if not self.splits:
-                best = max(self.trials, key=lambda trial: trial.elbo)
-                return best, f"largest ELBO of {len(self.trials)} candidates; nothing held out"
-            return self.by_answers()
+            return self.by_answers() if self.splits else self.by_elbo()
+
+    def first_trials(self) -> list[Trial]:
+        """Every form with as many components, heavy tails of the kind that does best without."""
+        forms = [form for form in self.choice.forms if form.of_features or self.splits]
+        tried = [
+            self.try_out(form, self.choice.first_size)
+            for form in forms
+            if form.heavier_than is None
+        ]
+        best = self.in_order([trial for trial in tried if trial.form.of_features])
+        kind = best[0].form.kind if best else None
+        heavy = [form for form in forms if form.heavier_than is not None]
+        return tried + [
+            self.try_out(form, self.choice.first_size)
+            for form in heavy
+            if kind in (form.heavier_than, None)
+        ]
 
     def climb(self, trial: Trial, direction: int) -> None:
-        """Try ever more, or fewer, components until it has not paid twice in a row."""
+        """Try ever more, or fewer, components until it has not paid twice in a row, or clearly not.
+
+        Fewer that do as well are no loss.
+        """
         sizes = list(self.choice.sizes)
         place, best, losses = sizes.index(trial.num_components), trial, 0
         stride = 2 if self.splits else 1
@@ -165,20 +184,25 @@ class Search:
             if not 0 <= place < len(sizes):
                 return
             found = self.try_out(trial.form, sizes[place])
-            is_better = self.in_order([best, found])[0] is found
-            losses = 0 if is_better else losses + 1
-            best = found if is_better else best
+            if self.in_order([best, found])[0] is found:
+                best, losses = found, 0
+                continue
+            loss, error = best.elbo - found.elbo, elbo_error(best, found)
+            if loss > 2 * error > 0:
+                return
+            losses = 0 if direction < 0 and loss <= error else losses + 1
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate without the answers of a split, and predict these."""
         started = time.perf_counter()
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
-        if form not in self.coordinates:
+        place = form.emission, form.to_compare
+        if place not in self.coordinates:
             made = form.emission(self.data)
             features = self.data.rows(torch.arange(self.data.num_items))
-            self.coordinates[form] = made, form.to_compare(made, features)
-        emission, to_compare = self.coordinates[form]
+            self.coordinates[place] = made, form.to_compare(made, features)
+        emission, to_compare = self.coordinates[place]
         recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
         # Other numbers of components are candidates of their own: merges would only cost time.
         moves = recipe.options.get("callbacks", [])
@@ -199,11 +223,31 @@ class Search:
             None if one is None else self.at_weights(form, one, result),
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,
+            self.by_item(result),
         )
         if number == 0:
             self.trials.append(trial)
         self.bar.update()
         return trial
+
+    @staticmethod
+    def by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
+        """``log sum_k pi_k p(x_i | k)``, but for constants, of items of which nothing is said."""
+        data = result.data
+        if data.has_answers or is_supervised(data):
+            return None
+        return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
+
+    def by_elbo(self) -> tuple[Trial, str]:
+        """The largest ELBO, or, of its form, the fewest components that do as well."""
+        first = max(self.trials, key=lambda trial: trial.elbo)
+        of_form = [trial for trial in self.trials if trial.form == first.form]
+        alike = [one for one in of_form if first.elbo - one.elbo <= elbo_error(first, one)]
+        best = min(alike, key=lambda trial: trial.num_components)
+        said = f"of {len(self.trials)} candidates; nothing held out"
+        if best is first:
+            return best, f"largest ELBO {said}"
+        return best, f"fewest components within a standard error of the largest ELBO {said}"
 
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
@@ -265,6 +309,16 @@ class Search:
         difference = best.answers - trial.answers
         sums = np.bincount(blocks, difference - difference.mean())
         return float(np.sqrt(np.square(sums).sum()) / len(difference))
+
+
+def elbo_error(one: Trial, other: Trial) -> float:
+    """Standard error of the difference of two ELBOs, as of other items of the same kind.
+
+    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
+    """
+    if one.by_item is None or other.by_item is None:
+        return 0.0
+    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:

@@ -42,10 +42,21 @@ def test_heavy_tails_are_of_real_columns():
     features[0] = 1e6
     choice = choice_for(CrowdData(features))
     tails = [form for form in choice.forms if "Student" in form.kind]
-    assert [form.kind for form in tails] == ["diagonal Student's t", "full Student's t"]
+    kinds = ["diagonal Student's t", "full Student's t"]
+    assert [form.kind for form in tails] == 2 * kinds
+    assert [form.features for form in tails] == 2 * ["columns"] + 2 * ["powers"]
     points = tails[0].emission(choice.data).latent(torch.as_tensor(features))
     # Units are those of the other items.
     assert 0.5 < points[1:].std(0).min() < points[1:].std(0).max() < 2
     counted = pd.DataFrame(features).assign(smokes=[True, False] * 30)
     kinds = [form.kind for form in choice_for(CrowdData(counted)).forms]
     assert not any("Student" in kind for kind in kinds)
+
+
+def test_many_columns_of_many_items_have_no_full_covariances_with_heavy_tails():
+    rng = np.random.default_rng(0)
+    few, many = (
+        {form.kind for form in choice_for(CrowdData(rng.normal(size=(number, 25)))).forms}
+        for number in (100, 2000)
+    )
+    assert few - many == {"full Student's t"}

@@ -43,6 +43,49 @@ def test_answers_that_cannot_tell_leave_it_to_the_elbo():
     assert [one.elbo for one in worth_another_split(many)] == [0, 8, 7, 6]
 
 
+def of_features(monkeypatch, elbos, error: float = 0.1) -> Search:
+    """A search whose candidates' ELBOs are given, with so large an error of their differences."""
+
+    def try_out(self, form, number, split=0):
+        rng = np.random.default_rng([number, len(self.trials)])
+        values = rng.normal(size=400)
+        values = (values - values.mean()) / values.std() * error * 20 / np.sqrt(2)
+        found = Trial(form, number, elbos(form, number), None, number, 0.0, values)
+        self.trials.append(found)
+        return found
+
+    monkeypatch.setattr(Search, "try_out", try_out)
+    choice = choice_for(CrowdData(np.random.default_rng(0).normal(size=(100, 3))))
+    return Search(choice, 0, False)
+
+
+def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
+    found = {2: -9.0, 3: -1.05, 4: -1.15, 5: -1.02, 6: -1.03, 8: -1.0}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0))
+    best, reason = search.best()
+    assert best.num_components == 3
+    assert reason.startswith("fewest components within a standard error of the largest ELBO of")
+    # More components are clearly worse at once; fewer end with the last.
+    assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10}
+
+
+def test_without_a_difference_by_items_the_larger_elbo_is_chosen(monkeypatch):
+    found = {6: -1.03, 8: -1.0}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0), error=0.0)
+    best, reason = search.best()
+    assert best.num_components == 8
+    assert reason.startswith("largest ELBO of")
+
+
+def test_heavy_tails_are_tried_of_the_kind_that_does_best_without(monkeypatch):
+    best = {"diagonal Gaussians": -1.0, "diagonal Student's t": -0.5}
+    search = of_features(monkeypatch, lambda form, number: best.get(form.kind, -2.0) - number)
+    winner, _ = search.best()
+    assert winner.form.kind == "diagonal Student's t"
+    kinds = [trial.form.kind for trial in search.trials if trial.num_components == 8]
+    assert kinds == 2 * ["full Gaussians", "diagonal Gaussians"] + 2 * ["diagonal Student's t"]
+
+
 def test_data_that_are_too_many_are_tried_in_part():
     features, ring = two_rings(240)
     data = answered(features, ring, 20)
