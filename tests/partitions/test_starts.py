@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,25 @@ def test_finds_clusters_and_their_number(num_clusters):
     found = spectral_partitions(shares, pairs, generator)[0]
     assert clustering_accuracy(truth.numpy(), found.numpy()) > 0.97
     assert int(found.max()) + 1 == num_clusters
+
+
+def test_numbers_are_those_of_the_largest_gaps_and_the_small_ones():
+    """By all eigenvalues of the dense matrix, of items of which more or less is known."""
+    generator = torch.Generator().manual_seed(5)
+    truth = torch.arange(60) % 7
+    items = (60 * torch.rand(500, 2, generator=generator, dtype=torch.float32) ** 1.5).long()
+    pairs = AskedPairs.of(items[items[:, 0] != items[:, 1]], 60)
+    noise = torch.rand(pairs.num_pairs, generator=generator, dtype=torch.float64)
+    shares = 0.3 * noise + 0.7 * pairs.together(truth)
+    affinity = np.zeros((60, 60))
+    affinity[pairs.left, pairs.right] = affinity[pairs.right, pairs.left] = shares
+    degrees = affinity.sum(1) + 0.1 * affinity.sum(1).mean()
+    values = np.linalg.eigvalsh(affinity / np.sqrt(np.outer(degrees, degrees)))[::-1][:21]
+    gaps = values[1:-1] - values[2:]
+    numbers = dict.fromkeys([*(2 + np.argsort(-gaps)[:3]).tolist(), *range(2, 7)])
+    found = spectral_partitions(shares, pairs, generator)
+    assert [*numbers] == [3, 6, 20, 2, 4, 5]
+    assert [len(labels.unique()) for labels in found] == [*numbers]
 
 
 def test_what_no_pairs_connect_is_apart():
