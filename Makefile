@@ -71,7 +71,7 @@ docs: $(DOCS_INSTALLED)
 accuracy: setup
 	$(PYTHON) benchmarks/accuracy.py
 
-# Small mistakes in the mathematical core, and whether the tests notice; about an hour.
+# Small mistakes in the mathematical core, and whether the tests notice; about half an hour.
 mutants: setup
 	OMP_NUM_THREADS=1 $(PYTHON) tests/mutants.py
 
