@@ -1,0 +1,73 @@
+"""Rates of workers over draws of a partition: moments against draws of all that is random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, summarize_draws
+
+DRAWS, WORKERS, COUNT = 3, 2, 60_000
+
+
+def random_eta(*shape: int) -> torch.Tensor:
+    return 6 * torch.rand(*shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+def sampled(eta: torch.Tensor) -> torch.Tensor:
+    return torch.distributions.Dirichlet(eta + 1).sample((COUNT,))
+
+
+def assert_moments(shares: DrawnShares, samples: torch.Tensor) -> None:
+    """Mean and variance of every share given every draw, within six standard errors."""
+    away = samples - samples.mean(0)
+    error = samples.std(0) / COUNT**0.5
+    assert ((shares.mean - samples.mean(0)).abs() <= 6 * error).all()
+    error = away.square().std(0) / COUNT**0.5
+    assert ((shares.variance - samples.var(0)).abs() <= 6 * error).all()
+
+
+def test_shares_averages_and_mixtures_have_their_moments():
+    eta, counts = random_eta(DRAWS, 2, 2, 2), torch.rand(DRAWS, 2, 2, 1) + 0.1
+    shares, looks = DrawnShares.of(eta), sampled(eta)
+    assert_moments(shares, looks)
+    pooled = shares.pooled(counts)
+    averages = (looks * counts).sum(2) / counts.sum(1)
+    assert_moments(pooled, averages)
+    right, other = random_eta(2, DRAWS, WORKERS, 2)
+    rates = [DrawnShares.of(one).at(0) for one in (right, other)]
+    share, a, b = averages[..., 0, 1:], sampled(right)[..., 0], sampled(other)[..., 0]
+    assert_moments(pooled.at(1).at(0).mixed(*rates), share * a + (1 - share) * (1 - b))
+
+
+@pytest.mark.parametrize("names", [("sensitivity", "specificity"), ("habit", "accuracy")])
+def test_summaries_are_of_all_draws_together(names):
+    """Looks are of two kinds of pairs, each that are different, then that are the same."""
+    given = dict(zip(names, random_eta(2, DRAWS, WORKERS, 2), strict=True))
+    looks, counts = random_eta(DRAWS, 4, 2), torch.rand(DRAWS, 4, 2) * 20
+    found = summarize_draws(given, looks, counts, 0.8)
+    first, second = (sampled(eta) for eta in given.values())
+    expected = {names[0]: first, names[1]: second}
+    if "sensitivity" in names:
+        drawn, number = sampled(looks), counts.sum(-1)
+        differ, same = (
+            (drawn[:, :, place::2] * number[:, place::2, None]).sum(2)
+            / number[:, place::2].sum(1)[:, None]
+            for place in (0, 1)
+        )
+        alpha, beta = first[..., 0], second[..., 0]
+        as_same, as_different = same[..., 1:], differ[..., :1]
+        expected = {
+            "sensitivity": as_same * alpha + (1 - as_same) * (1 - beta),
+            "specificity": as_different * beta + (1 - as_different) * (1 - alpha),
+        }
+    for name, samples in expected.items():
+        rates, summary = samples.flatten(0, 1), found[name]
+        np.testing.assert_allclose(summary.mean, rates.mean(0), atol=0.005)
+        np.testing.assert_allclose(summary.sd, rates.std(0), rtol=0.02)
+        size = summary.mean * (1 - summary.mean) / summary.sd**2 - 1
+        of_rate = scipy.stats.beta(summary.mean * size, (1 - summary.mean) * size)
+        np.testing.assert_allclose(summary.lower, of_rate.ppf(0.1), atol=1e-9)
+        np.testing.assert_allclose(summary.upper, of_rate.ppf(0.9), atol=1e-9)
