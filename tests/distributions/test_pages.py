@@ -61,7 +61,13 @@ def test_homes_are_drawn_with_their_probabilities():
     every = list(itertools.product(range(3), repeat=3))
     for state, overlap in enumerate((OVERLAP, 1.0)):
         expected = torch.tensor([weight(own, overlap) for own in every], dtype=torch.float64)
-        assert_shares(code[:, state].bincount(minlength=27), expected / expected.sum())
+        counts = code[:, state].bincount(minlength=27)
+        assert_shares(counts, expected / expected.sum())
+        # Overlapping pairs, whichever they are, are less scattered.
+        pairs = torch.tensor([round(math.log(weight(own, OVERLAP), OVERLAP)) for own in every])
+        of_pairs = torch.zeros(2, 4, dtype=torch.float64)
+        of_pairs.index_add_(1, pairs, torch.stack([counts.double(), expected]))
+        assert_shares(of_pairs[0], of_pairs[1] / of_pairs[1].sum())
 
 
 @pytest.mark.parametrize("state", ["sorted", "lumped", "careless"])

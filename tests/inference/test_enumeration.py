@@ -1,0 +1,47 @@
+"""What is read from runs of a model with enumerated sites: densities of items, means of draws."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyro
+import pyro.distributions as dist
+import torch
+from pyro import poutine
+
+from pyro_crowdclust.inference.enumeration import averaged, item_log_density
+
+
+def test_densities_of_an_item_are_of_all_that_is_in_its_plate():
+    """Features are in a further plate, and one number belongs to no item."""
+    means, x = torch.randn(3, 4, 1), torch.randn(4, 5)
+    weights = torch.randn(5, 3).log_softmax(-1)
+
+    def model() -> None:
+        pyro.sample("of nobody", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", 5, dim=-1):
+            z = pyro.sample("z", dist.Categorical(logits=weights), infer={"enumerate": "parallel"})
+            with pyro.plate("features", 4, dim=-2):
+                own = means.squeeze(-1)[z, torch.arange(4).unsqueeze(-1)]
+                pyro.sample("x", dist.Normal(own, 1.0), obs=x)
+
+    trace = poutine.trace(poutine.enum(model, first_available_dim=-3)).get_trace()
+    found = {names: item_log_density(trace, {"items"}, names) for names in (None, ("x",))}
+    for k, i in itertools.product(range(3), range(5)):
+        of_x = sum(dist.Normal(means[k, f, 0], 1.0).log_prob(x[f, i]) for f in range(4))
+        torch.testing.assert_close(found["x",][k, i], of_x)
+        torch.testing.assert_close(found[None][k, i], of_x + weights[i, k])
+
+
+def test_probabilities_are_averaged_over_thirty_draws():
+    draws = torch.randn(40, 6, 3).log_softmax(-1)
+    left = iter(draws)
+    found = averaged(lambda: next(left)).logits.softmax(-1)
+    torch.testing.assert_close(found, draws[:30].exp().mean(0))
+    assert len(list(left)) == 10
+
+
+def test_draws_that_are_alike_are_one():
+    left = iter(torch.zeros(40, 6, 3))
+    averaged(lambda: next(left))
+    assert len(list(left)) == 38
