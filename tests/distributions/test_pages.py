@@ -15,7 +15,7 @@ from pyro_crowdclust.distributions.pages import (
     log_home_normalizers,
 )
 
-OVERLAP = 0.3
+OVERLAP = 0.05
 
 
 def weight(homes: tuple[int, ...], overlap: float) -> float:
