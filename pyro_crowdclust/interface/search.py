@@ -147,11 +147,11 @@ class Search:
             first = self.first_trials()
             for of_features in (True, False):
                 alike = [trial for trial in first if trial.form.of_features == of_features]
-                for trial in self.in_order(alike)[: choice.best_forms]:
+                for rank, trial in enumerate(self.in_order(alike)[: choice.best_forms]):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     if of_features:
-                        self.climb(trial, -1)
+                        self.climb(trial, -1, to_end=rank == 0 and not self.splits)
             return self.by_answers() if self.splits else self.by_elbo()
 
     def first_trials(self) -> list[Trial]:
@@ -171,15 +171,16 @@ class Search:
             if kind in (form.heavier_than, None)
         ]
 
-    def climb(self, trial: Trial, direction: int) -> None:
+    def climb(self, trial: Trial, direction: int, to_end: bool = False) -> None:
         """Try ever more, or fewer, components until it has not paid twice in a row, or clearly not.
 
-        Fewer that do as well are no loss.
+        Fewer that do as well are no loss. Or try them ``to_end``, as ELBOs of single starts go up
+        and down where columns are many.
         """
         sizes = list(self.choice.sizes)
         place, best, losses = sizes.index(trial.num_components), trial, 0
         stride = 2 if self.splits else 1
-        while losses < (1 if self.splits else 2):
+        while to_end or losses < (1 if self.splits else 2):
             place += direction * stride
             if not 0 <= place < len(sizes):
                 return
@@ -188,7 +189,7 @@ class Search:
                 best, losses = found, 0
                 continue
             loss, error = best.elbo - found.elbo, elbo_error(best, found)
-            if loss > 2 * error > 0:
+            if loss > 2 * error > 0 and not to_end:
                 return
             losses = 0 if direction < 0 and loss <= error else losses + 1
 

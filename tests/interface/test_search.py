@@ -69,6 +69,18 @@ def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
     assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10}
 
 
+def test_fewer_components_of_the_best_kind_are_all_tried(monkeypatch):
+    found = {3: -0.5, 8: -1.0}
+    search = of_features(
+        monkeypatch,
+        lambda form, number: found.get(number, -9.0) - (form.kind == "diagonal Gaussians"),
+    )
+    best, _ = search.best()
+    assert best.num_components == 3
+    kinds = {trial.form.kind for trial in search.trials if trial.num_components == 2}
+    assert kinds == {best.form.kind}
+
+
 def test_without_a_difference_by_items_the_larger_elbo_is_chosen(monkeypatch):
     found = {6: -1.03, 8: -1.0}
     search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0), error=0.0)
