@@ -56,12 +56,19 @@ CORE = {
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/distributions": [
         *(_BOUNDS, "tests/distributions", "tests/annotators", "tests/models", "tests/guides"),
-        *("tests/training/test_elbo.py", "tests/diagnostics", "tests/callbacks"),
+    ],
+    "pyro_crowdclust/distributions/plates.py": ["tests/training/test_elbo.py"],
+    "pyro_crowdclust/distributions/priors.py": ["tests/callbacks/test_learned_prior.py"],
+    "pyro_crowdclust/distributions/row_sites.py": ["tests/models/test_deep_latent_mixture.py"],
+    "pyro_crowdclust/distributions/rows.py": ["tests/models/test_deep_latent_mixture.py"],
+    "pyro_crowdclust/distributions/draws.py": ["tests/diagnostics"],
+    "pyro_crowdclust/distributions/statistics.py": [
+        *(_BOUNDS, "tests/distributions", "tests/training/test_elbo.py"),
     ],
     "pyro_crowdclust/callbacks": ["tests/callbacks", "tests/guides/test_amortized.py"],
     "pyro_crowdclust/partitions": ["tests/partitions", "tests/guides/test_partition.py"],
     "pyro_crowdclust/annotators": [
-        *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py", "tests/inference"),
+        *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py"),
         "tests/results/test_drawn_classes.py",
     ],
     "guides/message_passing.py": [_BOUNDS, "tests/guides"],

@@ -1,0 +1,24 @@
+"""A prior that is changed, as one that is learned is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pyro_crowdclust.distributions import ConjugatePrior
+from pyro_crowdclust.families import Beta
+
+from ..oracles import random_natural
+
+
+def test_a_prior_that_was_changed_has_the_density_of_the_new_one():
+    family = Beta()
+    prior = ConjugatePrior(family, random_natural(family), plate_size=3)
+    eta = random_natural(family)
+    prior.set_natural_parameters(eta)
+    value = family.sufficient_statistics(family.sample(random_natural(family, 3)))
+    found = prior.distribution().log_prob(value)
+    torch.testing.assert_close(found, value @ eta - family.log_normalizer(eta))
+    with pytest.raises(ValueError, match="outside the domain"):
+        prior.set_natural_parameters(-2 * torch.ones(2))
+    torch.testing.assert_close(prior.distribution().log_prob(value), found)
