@@ -71,6 +71,7 @@ CORE = {
         *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py"),
         "tests/results/test_drawn_classes.py",
     ],
+    "pyro_crowdclust/annotators/pair_messages.py": ["tests/inference"],
     "guides/message_passing.py": [_BOUNDS, "tests/guides"],
     "guides/conjugate.py": ["tests/callbacks", "tests/test_combinations.py"],
     "guides/amortized.py": ["tests/guides", "tests/callbacks"],

@@ -63,7 +63,8 @@ def field_score(prior, labels, pairs):
 
 def test_pseudo_likelihood_is_that_of_every_item_by_hand():
     prior = ManySmall(0.5, -1.5)
-    pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3], [0, 3]]), 5)
+    prior.log_odds.copy_(torch.randn(24))
+    pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3], [0, 3], [0, 2]]), 5)
     labels = torch.tensor([0, 0, 1, 1, 2])
     joins, total = prior.log_join(5), 0.0
     for i in range(4):  # item 4 was compared with nobody
