@@ -29,9 +29,10 @@ from pyro_crowdclust.distributions import (
     NamedDraws,
     SiteDraws,
 )
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of
 from pyro_crowdclust.protocols import ClassAnnotators
 
 
@@ -45,6 +46,8 @@ class LogResp(nn.Module):
         ``p(y | x)``: a ``SoftmaxRegression``.
     annotators
         Model of the workers, e.g. ``ConfusionMatrices``.
+    emission
+        The coordinates x of the features, e.g. ``Standardized``; by default the features.
 
     Raises
     ------
@@ -52,7 +55,12 @@ class LogResp(nn.Module):
         If the parts disagree about the number of classes.
     """
 
-    def __init__(self, regression: SoftmaxRegression, annotators: ClassAnnotators) -> None:
+    def __init__(
+        self,
+        regression: SoftmaxRegression,
+        annotators: ClassAnnotators,
+        emission: Identity | None = None,
+    ) -> None:
         super().__init__()
         if regression.num_classes != annotators.num_classes:
             raise ValueError(
@@ -61,6 +69,7 @@ class LogResp(nn.Module):
             )
         self.regression = regression
         self.annotators = annotators
+        self.emission = Identity() if emission is None else emission
 
     @property
     def num_clusters(self) -> int:
@@ -86,14 +95,14 @@ class LogResp(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
-        check_features(data, self.regression.num_features)
+        check_features(data, self.regression.num_features, self.emission.latent)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself."""
-        assert batch.features is not None  # as the model has checked
+        x = coordinates_of(self.emission, batch)
         labels = batch.class_labels
         is_labelled = None if labels is None else labels.counts > 0
-        return self.regression.log_joint(values["coefficients"], batch.features, is_labelled)
+        return self.regression.log_joint(values["coefficients"], x, is_labelled)
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""

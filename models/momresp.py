@@ -32,6 +32,7 @@ from pyro_crowdclust.distributions import (
     SiteDraws,
     sample_sites,
 )
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
@@ -40,6 +41,8 @@ from pyro_crowdclust.mixture import (
     Weights,
     check_support,
     describe_mixture,
+    in_feature_units,
+    observed_latent,
 )
 from pyro_crowdclust.protocols import ClassAnnotators
 
@@ -60,6 +63,8 @@ class MomResp(nn.Module):
         w, above 0: what the features of an item count, against an answer about it. Bounds of
         different weights cannot be compared; answers about items that were held out can
         (``results.held_out_log_probability``).
+    emission
+        The coordinates x of the features, e.g. ``Standardized``; by default the features.
 
     Raises
     ------
@@ -74,6 +79,7 @@ class MomResp(nn.Module):
         annotators: ClassAnnotators,
         weights: Weights | None = None,
         feature_weight: float = 1.0,
+        emission: Identity | None = None,
     ) -> None:
         super().__init__()
         if not feature_weight > 0:
@@ -89,6 +95,7 @@ class MomResp(nn.Module):
         self.feature_weight = feature_weight
         self.components = components
         self.annotators = annotators
+        self.emission = Identity() if emission is None else emission
         self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
         for name, part in (("components", components), ("weights", self.weights)):
             if part.num_clusters != annotators.num_classes:
@@ -111,23 +118,24 @@ class MomResp(nn.Module):
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
+        draws = in_feature_units(self.components, self.emission, draws)
         mixture = describe_mixture(self.weights, draws, "class")
         return mixture | describe_annotators(self.annotators, draws)
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item feature"]:
         """Features among the values of a simulation's sites."""
-        return self.components.features(values["x"])
+        return self.emission.features(self.components.features(values["x"]))
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
-        check_features(data, self.components.num_features)
+        check_features(data, self.components.num_features, self.emission.latent)
         check_support(self.components, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant of the item."""
-        assert batch.features is not None  # as the model has checked
-        observed = self.components.observe(batch.features)
+        observed = observed_latent(self.components, self.emission, batch)
+        assert observed is not None  # as the model has checked
         features = self.components.family.observation_statistics(observed)
         of_features = self.feature_weight * (features @ values["components"].mT)
         return self.weights.log_weights(values["weights"]) + of_features
@@ -137,7 +145,7 @@ class MomResp(nn.Module):
         values = sample_sites(self._of_classes()) | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
-            observed = None if batch.features is None else self.components.observe(batch.features)
+            observed = observed_latent(self.components, self.emission, batch)
             with pyro.poutine.scale(scale=self.feature_weight):
                 pyro.sample("x", self.components.given(values["components"], y), obs=observed)
             sample_labels(self.annotators, values, y, batch)

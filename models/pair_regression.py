@@ -29,7 +29,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of
 from pyro_crowdclust.protocols import PairAnnotators
 
 
@@ -99,9 +99,7 @@ class PairRegression(nn.Module):
 
     def coordinates(self, batch: Batch) -> Float[Tensor, "item coordinate"]:
         """x of all items."""
-        features = batch.features
-        assert features is not None  # as check has seen
-        return batch.once("coordinates", lambda: self.emission.latent(features).double())
+        return coordinates_of(self.emission, batch)
 
     def log_classes(
         self, statistics: Float[Tensor, "cluster size"], batch: Batch

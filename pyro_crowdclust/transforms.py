@@ -126,7 +126,7 @@ class Projected(Identity):
     """``x = (W (f(o) - m)) / s`` with orthonormal rows of W: the components are on r directions.
 
     What the directions leave out is noise, the same for all components, so that the features have
-    a density: ``log p(o) = log p(x) - r log s + log N(rest; 0, v I) + log|df / do|``, where the
+    a density: ``log p(o) = log p(x) - sum log s + log N(rest; 0, v I) + log|df / do|``, where the
     rest has D - r dimensions. With the principal directions of f(o) this is a mixture of
     probabilistic principal components (Tipping and Bishop 1999) that share their directions.
 
@@ -139,7 +139,8 @@ class Projected(Identity):
     directions
         W, one row for each.
     scale
-        s: what the projections are divided by, so that priors for standardized features suit them.
+        s: what the projections are divided by, so that priors for standardized features suit them;
+        one number, or one for each direction.
     residual
         v, variance of every dimension that is left out.
 
@@ -154,19 +155,22 @@ class Projected(Identity):
     inner: Identity
     mean: Tensor
     directions: Tensor
+    scale: Tensor
 
     def __init__(
         self,
         inner: Identity,
         mean: Float[Tensor, " feature"],
         directions: Float[Tensor, "direction feature"],
-        scale: float,
+        scale: float | Float[Tensor, " direction"],
         residual: float,
     ) -> None:
         super().__init__()
-        if not (scale > 0 and residual > 0):
+        scales = torch.as_tensor(scale, dtype=torch.float64).expand(len(directions)).clone()
+        if not (bool((scales > 0).all()) and residual > 0):
             raise ValueError(f"scale {scale} and residual {residual} must be above zero")
-        self.inner, self.scale, self.residual = inner, scale, residual
+        self.inner, self.residual = inner, residual
+        self.register_buffer("scale", scales)
         self.register_buffer("mean", mean.double())
         self.register_buffer("directions", directions.double())
 
@@ -178,7 +182,7 @@ class Projected(Identity):
 
     def features(self, latent: Float[Tensor, "item direction"]) -> Float[Tensor, "item feature"]:
         """The features on the plane of the directions."""
-        return self.inner.features(self.mean + self.scale * latent @ self.directions)
+        return self.inner.features(self.mean + (self.scale * latent) @ self.directions)
 
     def units(self, num_features: int) -> None:
         return None
@@ -190,10 +194,10 @@ class Projected(Identity):
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         centered = self.inner.latent(features) - self.mean
-        directions, left = self.directions.shape[0], centered.shape[1] - self.directions.shape[0]
+        left = centered.shape[1] - self.directions.shape[0]
         rest = centered.square().sum(1) - (centered @ self.directions.mT).square().sum(1)
         normal = -(rest / self.residual + left * math.log(2 * math.pi * self.residual)) / 2
-        volume = self.inner.log_volume(features) - directions * math.log(self.scale)
+        volume = self.inner.log_volume(features) - self.scale.log().sum()
         return volume + normal
 
 

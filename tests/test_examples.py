@@ -157,6 +157,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"wdc", "soft", "copies"},
     ),
+    "examples/classify.py": (
+        ["--tables", "wine", "--seeds", "1", "--epochs", "12", "--folds", "2"],
+        {"wine"},
+    ),
     "examples/lapses.py": (["--lapses", "0.35", "--seeds", "1", "--clusters", "8"], {"0.35"}),
     "examples/pairs_as_classes.py": (
         ["--data", str(DATA), "--epochs", "3", "--draws", "3"],
@@ -299,6 +303,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
         *(("soft/ours/log_loss", 0.0, 0.2), ("copies/independent_families/f1", 0.8, 1.0)),
     ],
     "examples/ask_next.py": [("accuracy_ours", 0.6, 1.0)],
+    "examples/classify.py": [("wine/labelled", 0.85, 1.0), ("wine/others", 0.8, 1.0)],
     "examples/lapses.py": [
         *(("0.35/without_found/nmi", 0.85, 1.0), ("0.35/without_found/rate_error", 0.0, 0.05)),
     ],

@@ -81,20 +81,22 @@ def test_features_come_back(make):
     torch.testing.assert_close(emission.features(emission.latent(features)), features)
 
 
-def test_a_projection_has_the_density_of_probabilistic_principal_components():
+@pytest.mark.parametrize("scale", [1.7, tensor(1.7, 0.6)], ids=["common", "each"])
+def test_a_projection_has_the_density_of_probabilistic_principal_components(scale):
     """A Gaussian on the directions and noise on the rest is one Gaussian of all features."""
     generator = torch.Generator().manual_seed(0)
     directions = torch.linalg.qr(torch.randn(5, 2, generator=generator).double()).Q.mT
-    mean, scale, residual = torch.randn(5, generator=generator).double(), 1.7, 0.3
+    mean, residual = torch.randn(5, generator=generator).double(), 0.3
     projected = Projected(Identity(), mean, directions, scale, residual)
     location, covariance = tensor(0.4, -0.2), torch.tensor([[1.0, 0.3], [0.3, 0.5]]).double()
     features = torch.randn(4, 5, generator=generator).double()
     latent = torch.distributions.MultivariateNormal(location, covariance)
     ours = latent.log_prob(projected.latent(features)) + projected.log_volume(features)
     rest = torch.eye(5).double() - directions.mT @ directions
+    units = torch.diag(scale * torch.ones(2).double())
     whole = torch.distributions.MultivariateNormal(
-        mean + scale * location @ directions,
-        scale**2 * directions.mT @ covariance @ directions + residual * rest,
+        mean + (scale * location) @ directions,
+        directions.mT @ units @ covariance @ units @ directions + residual * rest,
     )
     torch.testing.assert_close(ours, whole.log_prob(features))
     assert projected.latent_size(5) == 2

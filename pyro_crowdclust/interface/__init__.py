@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_alone import AnswersAlone
     from pyro_crowdclust.interface.choice import Choice, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
+    from pyro_crowdclust.interface.classification import classify
     from pyro_crowdclust.interface.estimator import CrowdClusterer
     from pyro_crowdclust.interface.forms import Form
     from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
@@ -33,6 +34,7 @@ __all__ = [
     "Recipe",
     "average_annotator_models",
     "choice_for",
+    "classify",
     "cluster",
     "infer_classes",
     "mixture_for",
@@ -51,6 +53,7 @@ _HOMES = {
     "Recipe": "recipe",
     "average_annotator_models": "class_labels",
     "choice_for": "choice",
+    "classify": "classification",
     "cluster": "mixtures",
     "infer_classes": "class_labels",
     "mixture_for": "mixtures",

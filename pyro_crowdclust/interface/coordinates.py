@@ -90,8 +90,13 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
     return PowerTransformed(powers, torch.where(real, bent.nanmean(0), zero), scale, origin, unit)
 
 
-def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projected:
-    """The first principal directions of features in other coordinates, as many as vary."""
+def projected(
+    data: CrowdData, inner: Identity, num_directions: int, whiten: bool = False
+) -> Projected:
+    """The first principal directions of features in other coordinates, as many as vary.
+
+    In units of the deviation along the first, or, to ``whiten``, each in units of its own.
+    """
     points = inner.latent(sample_of(data))
     mean = points.mean(0)
     _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
@@ -102,7 +107,8 @@ def projected(data: CrowdData, inner: Identity, num_directions: int) -> Projecte
     residual = float(variances[num_directions:].sum()) / max(left, 1)
     first = float(variances[0].sqrt()) or 1.0
     smallest = _SMALLEST_RESIDUAL * first**2
-    return Projected(inner, mean, directions[:num_directions], first, max(residual, smallest))
+    units = variances[:num_directions].sqrt() if whiten and first != 1.0 else first
+    return Projected(inner, mean, directions[:num_directions], units, max(residual, smallest))
 
 
 def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]) -> float:

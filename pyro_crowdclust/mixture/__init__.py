@@ -20,6 +20,7 @@ from pyro_crowdclust.mixture.hurdle import HurdleGaussianComponents
 from pyro_crowdclust.mixture.mixed import MixedComponents
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
+    coordinates_of,
     describe_mixture,
     emitted,
     in_feature_units,
@@ -57,6 +58,7 @@ __all__ = [
     "check_features_of_clusters",
     "check_parts",
     "check_support",
+    "coordinates_of",
     "describe_mixture",
     "in_feature_units",
     "emitted",

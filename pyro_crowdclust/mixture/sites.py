@@ -60,6 +60,13 @@ def observed_latent(
     return batch.once(key, observed)
 
 
+def coordinates_of(emission: Emission, batch: Batch) -> Float[Tensor, "item coordinate"]:
+    """x of all items, where features are the latents; the full data keep theirs."""
+    features = batch.features
+    assert features is not None  # as check has seen
+    return batch.once(emission, lambda: emission.latent(features).double())
+
+
 def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDistribution:
     """``p(o | x)`` of the items of a batch, by one draw from the moments of every latent.
 

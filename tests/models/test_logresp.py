@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, SoftmaxRegression
@@ -194,6 +195,27 @@ def test_items_without_labels_teach_nothing(learn_scale):
     assert (scales[0] != 1.0) == learn_scale
     assert (many.assignments[30:] == truth[30:]).mean() > 0.6
     np.testing.assert_allclose(many.probabilities[:30], few.probabilities, atol=1e-5)
+
+
+def test_an_emission_gives_the_coordinates():
+    x, _, labels = classification(60, 3)
+    location, scale = torch.tensor([0.5, -1.0]).double(), torch.tensor([2.0, 0.5]).double()
+    x = x[:, :2]
+    coordinates = (torch.from_numpy(x) - location) / scale
+    found = []
+    for features, emission in ((x, Standardized(location, scale)), (coordinates.numpy(), None)):
+        workers = ConfusionMatrices(labels["worker"].nunique(), labels["label"].nunique())
+        model = LogResp(SoftmaxRegression(workers.num_classes, 2), workers, emission)
+        result = fit(
+            model,
+            ClassLabelGuide(model),
+            CrowdData(features, labels=labels),
+            **{"batch_size": None, "step_size": 0.5, "epochs": 5, "progress": False},
+            dtype=torch.float64,
+        )
+        found.append((result.probabilities, result.predict_proba(features[:7]), result.elbo))
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
 
 
 def test_minibatches_reach_the_elbo_of_the_full_batch():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from pyro.infer import Trace_ELBO
 from scipy.special import gammaln, logsumexp
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import GaussianComponents, MultinomialComponents
@@ -129,6 +131,26 @@ def test_any_components_serve():
     data = CrowdData(points, labels=labels_of(truth, range(30), 5))
     result = train(data, GaussianComponents(3, 3))
     assert (result.assignments == truth).mean() > 0.9
+
+
+def test_an_emission_gives_the_coordinates():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(2, size=40)
+    x = rng.normal(size=(40, 2)) + 3 * truth[:, None]
+    labels = labels_of(truth, range(15), seed=6)
+    location, scale = torch.tensor([0.5, -1.0]).double(), torch.tensor([2.0, 0.5]).double()
+    coordinates = ((torch.from_numpy(x) - location) / scale).numpy()
+    found = []
+    for features, emission in ((x, Standardized(location, scale)), (coordinates, None)):
+        data = CrowdData(features, labels=labels)
+        workers = ConfusionMatrices(data.num_workers, data.num_classes)
+        components = GaussianComponents(data.num_classes, 2)
+        model = MomResp(components, workers, emission=emission)
+        options = {"batch_size": None, "step_size": 1.0, "epochs": 5, "dtype": torch.float64}
+        result = fit(model, ClassLabelGuide(model), data, progress=False, **options)
+        found.append((result.probabilities, result.predict_proba(features[:7]), result.elbo))
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
 
 
 def test_parts_and_features_that_do_not_fit():

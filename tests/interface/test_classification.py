@@ -1,0 +1,142 @@
+"""Labels and features in one call: what is chosen, what it predicts, what it refuses."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import classify, infer_classes
+from pyro_crowdclust.results import held_out_log_probability
+
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+QUICK = {"folds": 2, "epochs": 12, "progress": False}
+
+
+def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
+    """Four workers of unlike accuracy about some of the items each."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for worker, accuracy in zip("abcd", (0.9, 0.8, 0.7, 0.6), strict=True):
+        for item in np.flatnonzero(rng.random(len(kind)) < share):
+            right = rng.random() < accuracy
+            rows.append((item, worker, kind[item] if right else rng.choice(np.unique(kind))))
+    return pd.DataFrame(rows, columns=["item", "worker", "label"])
+
+
+@pytest.fixture(scope="module")
+def iris():
+    features, species = load_iris(return_X_y=True, as_frame=True)
+    kind = NAMES[species]
+    asked = np.random.default_rng(0).permutation(150)[:90]
+    labels = crowd(kind, 1)
+    labels = labels[labels["item"].isin(asked)].reset_index(drop=True)
+    return features, kind, labels, classify(features, labels, **QUICK)
+
+
+def test_features_help_items_with_labels_and_without(iris):
+    features, kind, labels, result = iris
+    data = CrowdData(None, labels=labels, item_ids=range(150))
+    alone = infer_classes(data, [1]).class_probabilities.idxmax(axis=1).to_numpy()
+    found = result.class_probabilities.idxmax(axis=1).to_numpy()
+    labelled = np.isin(np.arange(150), labels["item"])
+    right, right_alone = (np.mean(one[labelled] == kind[labelled]) for one in (found, alone))
+    assert right > 0.94 > right_alone + 0.02
+    assert np.mean(found[~labelled] == kind[~labelled]) > 0.92
+    assert result.confusion["mean"].groupby("worker").max().idxmax() == "a"
+
+
+def test_the_chosen_candidate_predicts_held_out_labels_best(iris):
+    result = iris[3]
+    table = result.chosen.table
+    assert set(table["kind"]) == {
+        *("Gaussians of one covariance", "full Gaussians", "regression", "labels alone")
+    }
+    assert set(table["features"]) == {"columns", "powers", "none"}
+    assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
+    assert result.chosen.held_out > result.chosen.chance + 0.3
+    assert result.chosen.winner.endswith("3 components")
+
+
+def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
+    features, _, labels, result = iris
+    data = CrowdData(features, labels=labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = held_out_log_probability(
+            data, lambda part: infer_classes(part, [1], progress=False), folds=2
+        )
+    assert result.chosen.chance == pytest.approx(wanted, abs=1e-9)
+
+
+def test_new_items_by_the_names_of_their_columns(iris, tmp_path):
+    features, _, _, result = iris
+    wanted = result.class_probabilities.to_numpy()
+    unlabelled = ~np.isin(np.arange(150), iris[2]["item"])
+    new = features.iloc[::-1, ::-1]
+    predicted = result.predict_class_probabilities(new).to_numpy()[::-1]
+    assert predicted[unlabelled] == pytest.approx(wanted[unlabelled], abs=1e-6)
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors")
+    assert loaded.predict_class_probabilities(new).to_numpy()[::-1] == pytest.approx(predicted)
+    assert loaded.chosen.winner == result.chosen.winner
+
+
+def test_features_that_tell_nothing_do_no_harm():
+    rng = np.random.default_rng(2)
+    kind = NAMES[rng.integers(3, size=60)]
+    labels = crowd(kind, 3)
+    result = classify(rng.normal(size=(60, 3)), labels, item_ids=range(60), **QUICK)
+    alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [1])
+    asked = labels["item"].unique()
+    assert result.chosen.winner.startswith("labels alone")
+    assert result.probabilities[asked] == pytest.approx(alone.probabilities[asked], abs=1e-6)
+    new = result.predict_class_probabilities(rng.normal(size=(4, 3))).to_numpy()
+    assert new == pytest.approx(np.tile(new[:1], (4, 1)))
+
+
+def test_many_columns_are_taken_as_directions():
+    rng = np.random.default_rng(4)
+    kind = rng.integers(2, size=80)
+    # All that tells the classes apart is in one direction of many, with little spread in units.
+    features = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 60)) + 0.01 * rng.normal(
+        size=(80, 60)
+    )
+    features += np.outer(kind - 0.5, 8.0 * np.eye(60)[7])
+    result = classify(features, crowd(kind, 5), item_ids=range(80), **QUICK)
+    assert set(result.chosen.table["features"]) == {"20 directions", "40 directions", "none"}
+    assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.95
+    assert result.predict_proba(features[:5]).shape == (5, 2)
+
+
+def test_counts_and_yes_or_no_are_numbers():
+    rng = np.random.default_rng(6)
+    kind = rng.integers(2, size=80)
+    table = pd.DataFrame(
+        {
+            "visits": rng.poisson(2 + 6 * kind),
+            "member": rng.random(80) < 0.2 + 0.6 * kind,
+            "age": rng.normal(30 + 5 * kind),
+        }
+    )
+    result = classify(table, crowd(kind, 7), item_ids=range(80), **QUICK)
+    assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.9
+
+
+def test_what_is_refused_says_what_to_do(iris):
+    features, _, labels, _ = iris
+    gaps = features.mask(np.random.default_rng(8).random(features.shape) < 0.1)
+    with pytest.raises(ValueError, match="features are missing, which a classification"):
+        classify(gaps, labels, **QUICK)
+    with pytest.raises(ValueError, match="folds is 500"):
+        classify(features, labels, folds=500, progress=False)
+    with pytest.raises(ValueError, match="'site' holds categories"):
+        classify(
+            features.assign(site=list("xyz") * 50),
+            labels,
+            **QUICK,
+        )
