@@ -67,11 +67,10 @@ def classify(
     """The classes of all items, by features and by what workers said the classes of some are.
 
     Candidates are Gaussians of each class, with one covariance or with their own, and a softmax
-    regression, on the columns; the best of these on columns made symmetric; and the labels alone,
-    where features tell nothing. More than 50 columns are taken as the first 20, then 40 principal
-    directions. The candidate under which held-out labels are likeliest is fitted to all data, the
-    labels alone unless that is clear.
-    Workers have confusion matrices around a common one, which is learned.
+    regression, on the columns as they are and made symmetric, or, of more than 50 columns, on the
+    first 20 and 40 principal directions; and the labels alone, where features tell nothing. The
+    one under which held-out labels are likeliest is fitted to all data, if it is clearly better
+    than the labels alone. Workers have confusion matrices around a common one, which is learned.
 
     Parameters
     ----------
@@ -130,14 +129,11 @@ def classify(
             "them in, or drop their rows or columns"
         )
     options = _OPTIONS | {"seed": seed, "progress": False} | options
-    (name, emission), *others = _coordinates(data).items()
     search = _Search(data, options, folds)
     search.add("none", "labels alone", _alone)
-    for kind, make in _KINDS.items():
-        search.add(name, kind, partial(make, emission))
-    kind = search.best().kind
-    for name, emission in others:
-        search.add(name, kind, partial(_KINDS[kind], emission))
+    for name, emission in _coordinates(data).items():
+        for kind, make in _KINDS.items():
+            search.add(name, kind, partial(make, emission))
     winner, reason = search.winner()
     result = winner.fit(data, options | {"progress": progress})
     return replace(result, chosen=search.chosen(winner, reason))
@@ -237,16 +233,12 @@ class _Search:
         seconds = time.perf_counter() - start
         self._trials.append(_Trial(features, kind, fit_some, held_out, seconds))
 
-    def best(self) -> _Trial:
-        """Of those with features the one that predicts held-out labels best."""
-        return max(self._trials[1:], key=lambda trial: trial.held_out)
-
     def winner(self) -> tuple[_Trial, str]:
-        """That one, if it predicts them clearly better than the labels alone, and why.
+        """The one that predicts held-out labels best, if clearly better than labels alone, and why.
 
         By more than the standard error of a mean of so many numbers that deviate by a nat.
         """
-        alone, best = self._trials[0], self.best()
+        alone, best = self._trials[0], max(self._trials, key=lambda trial: trial.held_out)
         if best.held_out > alone.held_out + self._data.num_labels**-0.5:
             return best, "it predicts held-out labels best"
         return alone, "with features held-out labels are not predicted clearly better"

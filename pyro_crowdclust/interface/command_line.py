@@ -164,7 +164,7 @@ def _add_fit(parsers: Any) -> None:
         "--labels",
         type=Path,
         metavar="FILE",
-        help="class labels by workers, for dawid-skene: columns item, worker, label",
+        help="class labels by workers, with or without features: columns item, worker, label",
     )
     parser.add_argument(
         "--answers",
@@ -194,7 +194,8 @@ def _add_fit(parsers: Any) -> None:
         "--model",
         choices=MODELS,
         default="choose",
-        help="choose: clusters of the kind that suits the table best; gaussian: on the features "
+        help="choose: clusters of the kind that suits the table best, or classes, where there are "
+        "--labels; gaussian: on the features "
         "themselves, for tables (what columns hold is recognized); diagonal-gaussian: the same for "
         "hundreds of columns; binary: all columns are 0 or 1; counts: all are counts; words: "
         "counts of words in texts; "

@@ -17,6 +17,7 @@ from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.ask import ask
 from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.classification import classify
 from pyro_crowdclust.interface.columns import components_for
 from pyro_crowdclust.interface.fit_folder import (
     FILES,
@@ -81,13 +82,11 @@ def _fit(options: Namespace) -> int:
         "answers_format": files["answers_format"],
         "ignore": options.ignore,
     }
-    if options.model == "dawid-skene":
-        result = _fit_labels(options)
+    if options.features is not None:
+        table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
+    if _of_labels(options):
+        result = _fit_labels(options, table)
     else:
-        if options.features is not None:
-            table = read_features(
-                options.features, id_column=options.id_column, ignore=options.ignore
-            )
         settings["kinds"] = {} if table is None else _kinds(options, table)
         data = read_data(files, table, settings["kinds"])
         result = _fit_clusters(data, options)
@@ -110,13 +109,23 @@ def _fit(options: Namespace) -> int:
     return 3 if result.stop_reason.startswith("not finite") else 0
 
 
+def _of_labels(options: Namespace) -> bool:
+    """Whether workers named classes."""
+    chooses = options.model == "choose" and options.labels is not None
+    return chooses or options.model == "dawid-skene"
+
+
 def _check_files(options: Namespace) -> None:
     """Refuse files that the model does not take, before anything is read."""
-    of_labels = options.model == "dawid-skene"
-    takes = ("labels",) if of_labels else FILES
+    of_labels = _of_labels(options)
+    takes: tuple[str, ...] = ("labels",) if of_labels else FILES
+    if of_labels and options.model == "choose":
+        takes = ("labels", "features")
     for name in (*FILES, "labels"):
         if getattr(options, name) is not None and name not in takes:
-            remedy = "choose another --model" if of_labels else "--model dawid-skene does"
+            remedy = "choose another --model" if of_labels else "leave out --model"
+            if of_labels and options.model == "choose":
+                remedy = "beside --labels there are --features at most"
             word = name.replace("_", "-")
             raise ValueError(f"--model {options.model} does not use --{word}: {remedy}")
     if options.answers is not None:
@@ -172,12 +181,16 @@ def _fit_clusters(data: CrowdData, options: Namespace) -> Fitted:
     return recipe.fit(num_starts=options.starts, **_training(options))
 
 
-def _fit_labels(options: Namespace) -> Fitted:
+def _fit_labels(options: Namespace, table: FeatureTable | None) -> Fitted:
     if options.answers is None:
         labels = read_answers(options.labels, _LABEL_IDS)
     else:
         labels = read_exported(vars(options), (), ("labels",))["labels"]
-    return infer_classes(CrowdData(None, labels=labels), **_training(options))
+    if table is None:
+        return infer_classes(CrowdData(None, labels=labels), **_training(options))
+    if _kinds(options, table):
+        raise ValueError("beside --labels all columns are numbers: leave out what they hold")
+    return classify(table.values, labels, item_ids=table.ids, **_training(options))
 
 
 def _training(options: Namespace) -> dict:
@@ -192,17 +205,17 @@ def _absolute(path: Path | None) -> str | None:
 def predict(options: Namespace) -> int:
     """Cluster new items by their features, with what 'fit' learned."""
     result, settings = read_result(options.folder)
-    if not has_clusters(result):
+    if settings["features"] is None and not has_clusters(result):
         raise ValueError(
             f"{options.folder} is of labels without features, which say nothing of new items: "
             "collect labels of the new items and fit all of them"
         )
     table = read_features(options.features, id_column=options.id_column or settings["id_column"])
     probabilities = _naming(options.features, result.predict_proba, table.values)
-    found = pd.DataFrame(
-        {"cluster": probabilities.argmax(1), "probability": probabilities.max(1)},
-        index=table.ids.rename("item"),
-    )
+    best = probabilities.argmax(1)
+    named = {"cluster": best} if has_clusters(result) else {"class": result.data.class_ids[best]}
+    columns = named | {"probability": probabilities.max(1)}
+    found = pd.DataFrame(columns, index=table.ids.rename("item"))
     write_csv(found, sys.stdout if options.out is None else options.out)
     return 0
 

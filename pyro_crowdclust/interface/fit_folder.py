@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.reading import (
     read_answers,
     read_features,
 )
+from pyro_crowdclust.interface.summary import has_clusters
 
 # Files that tell of clusters, the features first.
 FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
@@ -118,7 +119,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
             f"{SETTINGS}"
         ) from None
     result = load(folder / RESULT)
-    if with_features and files["features"] is not None:
+    if with_features and files["features"] is not None and has_clusters(result):
         try:
             table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
             data = read_data(files, table, kinds)

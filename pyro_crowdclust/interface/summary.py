@@ -18,8 +18,9 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
     Of clusters: ``items``, ``clusters``, ``columns`` of a table with what they hold, ``workers``
-    where there are answers, ``pages`` where these are sorted and ``choice`` where the model was
-    chosen. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of both ``history``.
+    where there are answers and ``pages`` where these are sorted. Of classes: ``items``,
+    ``classes``, ``workers`` and ``confusion``. Of both ``history``, and ``choice`` where the model
+    was chosen.
 
     Examples
     --------
@@ -38,10 +39,10 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
             found["workers"] = result.workers
         if result.data.placements is not None:
             found["pages"] = result.pages
-        if result.chosen is not None:
-            found["choice"] = result.chosen.table
     else:
         found = _tables_of_classes(result)
+    if result.chosen is not None:
+        found["choice"] = result.chosen.table
     return found | {"history": result.history.set_index("epoch")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import json
 import os
 import re
@@ -231,6 +232,31 @@ def test_networks_and_arrays(tmp_path):
     assert not (tmp_path / "out" / "workers.csv").exists()
 
 
+def test_class_labels_with_features(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=60)
+    features = pd.DataFrame(rng.normal(size=(60, 2)) + 5 * kind[:, None], columns=["a", "b"])
+    features.index = pd.Index([f"item {i}" for i in range(60)], name="item")
+    said = np.array(["fly", "bee"])[np.where(rng.random((30, 2)) < 0.9, kind[:30, None], 0)]
+    labels = pd.DataFrame({"item": np.repeat(features.index[:30], 2), "worker": ["x", "y"] * 30})
+    labels.assign(label=said.ravel()).to_csv(tmp_path / "labels.csv", index=False)
+    features.to_csv(tmp_path / "features.csv")
+    files = ["--features", str(tmp_path / "features.csv"), "--labels", str(tmp_path / "labels.csv")]
+    out = str(tmp_path / "fit")
+    assert main(["fit", *files, "--out", out, "--epochs", "10", "--quiet"]) == 0
+    found = pd.read_csv(tmp_path / "fit" / "items.csv", index_col="item")
+    assert (found["class"].to_numpy() == np.array(["fly", "bee"])[kind]).mean() > 0.95
+    assert "labels alone" in set(pd.read_csv(tmp_path / "fit" / "choice.csv")["kind"])
+    assert main(["predict", out, *files[:2]]) == 0
+    predicted = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="item")
+    assert (predicted["class"].iloc[30:] == found["class"].iloc[30:]).all()
+    assert main(["report", out]) == 0
+    assert "Classes of features.csv" in (tmp_path / "fit" / "report.html").read_text("utf-8")
+    capsys.readouterr()
+    assert main(["fit", *files, "--real", "a", "--out", str(tmp_path / "other")]) == 1
+    assert "beside --labels all columns are numbers" in only_error(capsys)
+
+
 def test_class_labels(tmp_path, capsys):
     rng = np.random.default_rng(0)
     truth = rng.choice(["cat", "dog"], 40)
@@ -319,8 +345,12 @@ def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
         ),
         (["fit", "--out", "new"], "--model choose needs --features FILE"),
         (
-            ["fit", "--features", "full/x.csv", "--labels", "l.csv", "--out", "new"],
-            "--model choose does not use --labels: --model dawid-skene does",
+            ["fit", "--model", "words", "--features", "x.csv", "--labels", "l.csv", "--out", "new"],
+            "--model words does not use --labels: leave out --model",
+        ),
+        (
+            ["fit", "--pairs", "full/x.csv", "--labels", "l.csv", "--out", "new"],
+            "--model choose does not use --pairs: beside --labels there are --features at most",
         ),
         (
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
