@@ -53,6 +53,7 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     Examples
     --------
     >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> rng = np.random.default_rng(0)
     >>> kind = np.arange(40) % 2
     >>> ends = rng.permutation(np.stack(np.triu_indices(40, 1), axis=1))[:200]
@@ -61,7 +62,8 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     >>> pairs = pairs.assign(worker="ann", page=np.arange(200) // 20, label=same.astype(int))
     >>> pairs.loc[pairs["page"] == 3, "label"] = 1  # all the same, in a hurry
     >>> features = kind[:, None] * 9.0 + rng.normal(size=(40, 2))
-    >>> lapses = find_lapses(cluster(features, pairs, num_clusters=4, progress=False))
+    >>> result = cluster(features, pairs, components=GaussianComponents, progress=False)
+    >>> lapses = find_lapses(result)
     >>> lapses.query("careless > 0.9").index.tolist()
     [(3, 'ann')]
     """
