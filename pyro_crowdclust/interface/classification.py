@@ -10,6 +10,7 @@ well labels of items are predicted whose labels were kept out of the fit. No tru
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +39,8 @@ from pyro_crowdclust.results import held_out_log_probability
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.training import Stopping
 
+# Candidates are tried on at most so many items, those with labels first.
+_MOST_TRIED = 2000
 # More columns are taken as directions.
 _MOST_COLUMNS = 50
 _DIRECTIONS = (20, 40)
@@ -70,7 +73,8 @@ def classify(
     regression, on the columns as they are and made symmetric, or, of more than 50 columns, on the
     first 20 and 40 principal directions; and the labels alone, where features tell nothing. The
     one under which held-out labels are likeliest is fitted to all data, if it is clearly better
-    than the labels alone. Workers have confusion matrices around a common one, which is learned.
+    than the labels alone; candidates are tried on 2,000 items at most. Workers have confusion
+    matrices around a common one, which is learned.
 
     Parameters
     ----------
@@ -129,7 +133,7 @@ def classify(
             "them in, or drop their rows or columns"
         )
     options = _OPTIONS | {"seed": seed, "progress": False} | options
-    search = _Search(data, options, folds)
+    search = _Search(_some_items(data, seed), options, folds)
     search.add("none", "labels alone", _alone)
     for name, emission in _coordinates(data).items():
         for kind, make in _KINDS.items():
@@ -137,6 +141,28 @@ def classify(
     winner, reason = search.winner()
     result = winner.fit(data, options | {"progress": progress})
     return replace(result, chosen=search.chosen(winner, reason))
+
+
+def _some_items(data: CrowdData, seed: int) -> CrowdData:
+    """Those with labels, and others as far as there is room, all drawn at random."""
+    if data.num_items <= _MOST_TRIED:
+        return data
+    assert data.class_labels is not None  # as classify was given
+    rng = np.random.default_rng(seed)
+    labelled = rng.permutation(data.class_labels.labelled_items.numpy())
+    others = rng.permutation(np.setdiff1d(np.arange(data.num_items), labelled))
+    kept = np.concatenate([labelled, others])[:_MOST_TRIED]
+    ids, labels = data.item_ids[kept], data.labels
+    assert labels is not None  # which are those of the class labels
+    with warnings.catch_warnings():
+        # What there is to say of the labels was said of all of them.
+        warnings.simplefilter("ignore", UserWarning)
+        return CrowdData(
+            data.rows(torch.from_numpy(kept)),
+            labels=labels[labels["item"].isin(ids)],
+            item_ids=ids,
+            classes=data.class_ids,
+        )
 
 
 def _as_numbers(features: Any) -> dict[Hashable, str] | None:

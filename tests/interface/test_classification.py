@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import classify, infer_classes
+from pyro_crowdclust.interface import classification, classify, infer_classes
 from pyro_crowdclust.results import held_out_log_probability
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -111,6 +111,26 @@ def test_many_columns_are_taken_as_directions():
     assert set(result.chosen.table["features"]) == {"20 directions", "40 directions", "none"}
     assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.95
     assert result.predict_proba(features[:5]).shape == (5, 2)
+
+
+def test_candidates_are_tried_on_some_items_with_labels_first(monkeypatch):
+    rng = np.random.default_rng(9)
+    kind = rng.integers(2, size=90)
+    features = pd.DataFrame(rng.normal(size=(90, 2)) + 4 * kind[:, None], columns=["a", "b"])
+    features.index = [f"item {number}" for number in range(90)]
+    labels = crowd(kind[:30], 10)
+    labels["item"] = "item " + labels["item"].astype(str)
+    monkeypatch.setattr(classification, "_MOST_TRIED", 50)
+    some = classification._some_items(CrowdData(features, labels=labels), 0)
+    assert some.num_items == 50
+    assert {*labels["item"]} <= {*some.item_ids}
+    assert len(some.labels) == len(labels)
+    rows = [features.index.get_loc(name) for name in some.item_ids]
+    assert np.asarray(some.features) == pytest.approx(features.to_numpy()[rows])
+    monkeypatch.setattr(classification, "_MOST_TRIED", 20)
+    fewer = classification._some_items(CrowdData(features, labels=labels), 0)
+    assert fewer.num_items == 20
+    assert {*fewer.item_ids} == {*fewer.labels["item"]} <= {*labels["item"]}
 
 
 def test_counts_and_yes_or_no_are_numbers():
