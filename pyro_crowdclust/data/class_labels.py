@@ -46,6 +46,13 @@ class ClassLabels:
     def __len__(self) -> int:
         return len(self.item)
 
+    def among(self, place: Int[Tensor, " item"]) -> ClassLabels:
+        """Those about items that have a place, at this place; negative for none."""
+        item = place[self.item]
+        kept = item >= 0
+        parts = item[kept], self.worker[kept], self.label[kept]
+        return ClassLabels(*parts, self.num_workers, self.num_classes)
+
     @cached_property
     def cell(self) -> Int[Tensor, " answer"]:
         """``worker * num_classes + label``, the column of every answer in S."""

@@ -10,7 +10,6 @@ well labels of items are predicted whose labels were kept out of the fit. No tru
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,16 +32,15 @@ from pyro_crowdclust.interface.coordinates import (
     standardized,
     varying,
 )
+from pyro_crowdclust.interface.forms import MOST_FULL, MOST_ITEMS
+from pyro_crowdclust.interface.held_out import some_items
 from pyro_crowdclust.mixture import GaussianComponents, SoftmaxRegression
 from pyro_crowdclust.models import LogResp, MomResp
 from pyro_crowdclust.results import held_out_log_probability
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.training import Stopping
 
-# Candidates are tried on at most so many items, those with labels first.
-_MOST_TRIED = 2000
-# More columns are taken as directions.
-_MOST_COLUMNS = 50
+# Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
 # More pseudo-items than there are items: all classes share one covariance, which is learned.
 _SHARED = 1000.0
@@ -145,24 +143,14 @@ def classify(
 
 def _some_items(data: CrowdData, seed: int) -> CrowdData:
     """Those with labels, and others as far as there is room, all drawn at random."""
-    if data.num_items <= _MOST_TRIED:
+    if data.num_items <= MOST_ITEMS:
         return data
     assert data.class_labels is not None  # as classify was given
     rng = np.random.default_rng(seed)
     labelled = rng.permutation(data.class_labels.labelled_items.numpy())
     others = rng.permutation(np.setdiff1d(np.arange(data.num_items), labelled))
-    kept = np.concatenate([labelled, others])[:_MOST_TRIED]
-    ids, labels = data.item_ids[kept], data.labels
-    assert labels is not None  # which are those of the class labels
-    with warnings.catch_warnings():
-        # What there is to say of the labels was said of all of them.
-        warnings.simplefilter("ignore", UserWarning)
-        return CrowdData(
-            data.rows(torch.from_numpy(kept)),
-            labels=labels[labels["item"].isin(ids)],
-            item_ids=ids,
-            classes=data.class_ids,
-        )
+    kept = np.concatenate([labelled, others])[:MOST_ITEMS]
+    return some_items(data, torch.from_numpy(np.sort(kept)))
 
 
 def _as_numbers(features: Any) -> dict[Hashable, str] | None:
@@ -176,7 +164,7 @@ def _as_numbers(features: Any) -> dict[Hashable, str] | None:
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
     assert data.features is not None  # as classify was given
     num_features = int(np.prod(data.features.shape[1:]))
-    if num_features <= _MOST_COLUMNS:
+    if num_features <= MOST_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: varying(place, data) for name, place in places.items()}
     inner = in_common_units(data)

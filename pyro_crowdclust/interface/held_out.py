@@ -47,6 +47,9 @@ def some_items(
         part = part.with_parts(links=data.links.among(place))
     if data.placements is not None:
         part = part.with_parts(placements=data.placements.among(place))
+    if data.class_labels is not None:
+        labels = data.class_labels.among(place)
+        part = part.with_parts(class_labels=labels, _labels_index=None)
     if data.answers is not None:
         left, right = place[data.answers.left], place[data.answers.right]
         kept = (left >= 0) & (right >= 0)

@@ -127,14 +127,14 @@ def test_candidates_are_tried_on_some_items_with_labels_first(monkeypatch):
     features.index = [f"item {number}" for number in range(90)]
     labels = crowd(kind[:30], 10)
     labels["item"] = "item " + labels["item"].astype(str)
-    monkeypatch.setattr(classification, "_MOST_TRIED", 50)
+    monkeypatch.setattr(classification, "MOST_ITEMS", 50)
     some = classification._some_items(CrowdData(features, labels=labels), 0)
     assert some.num_items == 50
     assert {*labels["item"]} <= {*some.item_ids}
     assert len(some.labels) == len(labels)
     rows = [features.index.get_loc(name) for name in some.item_ids]
     assert np.asarray(some.features) == pytest.approx(features.to_numpy()[rows])
-    monkeypatch.setattr(classification, "_MOST_TRIED", 20)
+    monkeypatch.setattr(classification, "MOST_ITEMS", 20)
     fewer = classification._some_items(CrowdData(features, labels=labels), 0)
     assert fewer.num_items == 20
     assert {*fewer.item_ids} == {*fewer.labels["item"]} <= {*labels["item"]}
