@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import classify, infer_classes
+from pyro_crowdclust.metrics import expected_calibration_error
 
 ACCURACIES = (0.9, 0.8, 0.7, 0.6)
 
@@ -78,14 +79,12 @@ def compare(
     found, sure = result.probabilities.argmax(1), result.probabilities.max(1)
     scaled, named = StandardScaler().fit_transform(features), alone.probabilities.argmax(1)
     regression = LogisticRegression(max_iter=3000).fit(scaled[asked], named[asked])
-    bins = np.minimum((10 * sure).astype(int), 9)
-    gaps = [abs(((found == kind) - sure)[bins == one].sum()) for one in range(10)]
     figures = {
         "labelled": float(np.mean(found[asked] == kind[asked])),
         "labelled_dawid_skene": float(np.mean(named[asked] == kind[asked])),
         "others": float(np.mean(found[others] == kind[others])),
         "others_regression": float(np.mean(regression.predict(scaled[others]) == kind[others])),
-        "calibration_error": float(sum(gaps) / len(kind)),
+        "calibration_error": expected_calibration_error(sure.clip(0, 1), found == kind),
     }
     return figures, result.chosen.winner
 

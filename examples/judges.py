@@ -48,6 +48,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import one_answer_per_family
 from pyro_crowdclust.diagnostics import find_families
 from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.metrics import expected_calibration_error
 from pyro_crowdclust.results import choose_positives, combine_soft_answers, match_records
 
 SHARE = 0.15
@@ -82,13 +83,6 @@ def text_similarities(texts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     return np.array(rows)
 
 
-def calibration_error(same: np.ndarray, probability: np.ndarray) -> float:
-    """``sum_b n_b / n |mean of same - mean of probability|`` over ten bins."""
-    groups = np.minimum((10 * probability).astype(int), 9)
-    gaps = [abs((same - probability)[groups == one].sum()) for one in range(10)]
-    return float(sum(gaps) / len(same))
-
-
 def scores(
     same: np.ndarray, probability: np.ndarray, chosen: np.ndarray | None = None
 ) -> dict[str, float]:
@@ -96,7 +90,7 @@ def scores(
     return {
         "f1": float(f1_score(same, probability > 0.5 if chosen is None else chosen)),
         "log_loss": float(log_loss(same, np.clip(probability, 1e-15, 1 - 1e-15))),
-        "calibration_error": calibration_error(same, probability),
+        "calibration_error": expected_calibration_error(np.clip(probability, 0, 1), same),
     }
 
 
