@@ -16,7 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of, summarize_workers, told_of_items
+from pyro_crowdclust.annotators import (
+    expected_counts,
+    sites_of,
+    summarize_workers,
+    told_of_items,
+)
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     FullPlate,
@@ -243,20 +248,11 @@ class AmortizedGuide(nn.Module):
         batch
             All answers.
         """
-        annotators = self.model.annotators
+        annotators = told_of_items(self.model.annotators, batch)
         assert batch.label is not None  # only a simulation has none
-        statistics = {
-            name: torch.zeros_like(prior.natural_parameters).requires_grad_()
-            for name, prior in annotators.priors().items()
-        }
-        # The likelihood is linear in the statistics of the rates: its slopes are expected counts.
-        with torch.enable_grad():
-            asked = told_of_items(annotators, batch)
-            answer = asked.answer(same, statistics, batch.worker)
-            likelihood = answer.log_prob(batch.label).sum()
-            counts = torch.autograd.grad(likelihood, list(statistics.values()))
-        for (name, prior), count in zip(annotators.priors().items(), counts, strict=True):
-            eta = prior.natural_parameters + count
+        counts = expected_counts(annotators, same, batch.worker, batch.label)
+        for name, prior in annotators.priors().items():
+            eta = prior.natural_parameters + counts[name]
             mean = torch.from_numpy(prior.family.summary(eta, interval=0.9).mean).to(eta)
             self.points[name].set_value(mean)
 

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of, summarize_workers
+from pyro_crowdclust.annotators import SortedPages, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -32,6 +32,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
+from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
 from pyro_crowdclust.training import NaturalGradient
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class TwoWayGuide(nn.Module):
         super().__init__()
         self.model = model
         self.solver = solver
-        self.trusting_epochs = trusting_epochs
+        self.trusting_epochs, self.trusted_rate = trusting_epochs, trusted_rate
         workers = {} if model.annotators is None else model.annotators.priors()
         priors = {**model.priors(), **workers}
         self.posteriors: Any = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
@@ -114,11 +115,7 @@ class TwoWayGuide(nn.Module):
         assert annotators is not None  # there are answers
         rates = {name: values[name] for name in annotators.priors()}
         if self.epoch < self.trusting_epochs:
-            of_rates = {name: self.posteriors[name].family for name in rates}
-            rates = {
-                name: self.trusted.expand_as(rate) if of_rates[name] == Beta() else rate
-                for name, rate in rates.items()
-            }
+            rates = self._trusted_rates(annotators, rates)
         paired = batch.num_paired
         coupling = sites_of(annotators).coupling(rates, batch, alone.dtype)
         alone = alone[:paired]
@@ -126,6 +123,23 @@ class TwoWayGuide(nn.Module):
         _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
         heard = coupling.messages(assignments, last=True)
         return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
+
+    def _trusted_rates(
+        self, annotators: PairAnnotators | SortedPages, rates: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """E[t] of the workers' rates if all of them are rather right."""
+        if isinstance(annotators, SupportsTrust):
+            priors = annotators.with_trust(self.trusted_rate).priors()
+            etas = {
+                name: prior.natural_parameters.to(rates[name]) for name, prior in priors.items()
+            }
+            return {
+                name: priors[name].family.expected_statistics(eta) for name, eta in etas.items()
+            }
+        return {
+            name: self.trusted.expand_as(rate) if self.posteriors[name].family == Beta() else rate
+            for name, rate in rates.items()
+        }
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

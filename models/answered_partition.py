@@ -143,7 +143,8 @@ class AnsweredPartition(nn.Module):
         """What each pair looks like as one answer says."""
         if isinstance(self.annotators, GradedAnswers):
             return self.annotators.first_looks(label)
-        return torch.stack([1 - label, label], 1)
+        like = label.nan_to_num(nan=0.5)
+        return torch.stack([1 - like, like], 1)
 
     def relations(
         self, labels: Int[Tensor, " item"], hard: Int[Tensor, " item"], pairs: AskedPairs

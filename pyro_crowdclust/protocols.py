@@ -281,6 +281,14 @@ class SupportsItems(Protocol):
         """The annotators of answers about these pairs of items, by their positions in the data."""
 
 
+@runtime_checkable
+class SupportsTrust(Protocol):
+    """Annotators of pairs who can begin as reliable: for starts."""
+
+    def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
+        """The same workers with these pseudo-counts of right and wrong answers."""
+
+
 class ClassAnnotators(Protocol):
     """Which label a worker gives to an item of which class."""
 

@@ -19,6 +19,7 @@ from pyro_crowdclust.annotators import (
     ClassStates,
     CommunityConfusion,
     ConfusionMatrices,
+    GradedPairs,
     Habit,
     ItemTrait,
     SortedPages,
@@ -132,6 +133,7 @@ PAIR_ANNOTATORS: dict[str, Callable[[int], Any]] = {
     "two coins": lambda workers: TwoCoin(workers, (2.0, 1.0), (3.0, 1.5)),
     "one accuracy": OneAccuracy,
     "kinds of workers": WorkerKinds,
+    "two grades": lambda workers: GradedPairs(workers, 2, unsure=False),
 }
 
 CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {

@@ -7,6 +7,7 @@ from pyro_crowdclust.annotators.confusion import (
     TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.graded import GradedAnswers
+from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
@@ -32,6 +33,7 @@ from pyro_crowdclust.annotators.sorted_pages import (
     pair_rates,
 )
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
+from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 
 __all__ = [
     "PAGE_STATES",
@@ -41,6 +43,7 @@ __all__ = [
     "CommunityConfusion",
     "ConfusionMatrices",
     "GradedAnswers",
+    "GradedPairs",
     "Habit",
     "ItemTrait",
     "LabelLikelihood",
@@ -50,10 +53,12 @@ __all__ = [
     "Truth",
     "TwoCoin",
     "TwoCoinClasses",
+    "annotators_for",
     "check_class_labels",
     "check_features",
     "check_workers",
     "describe_annotators",
+    "expected_counts",
     "pair_rates",
     "sample_answers",
     "sample_evidence",

@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.distributions.looks import GradedAnswer, grade_places
+from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.distributions.looks import GradedAnswer
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Dirichlet
@@ -70,7 +71,7 @@ class GradedAnswers(nn.Module):
     ) -> GradedAnswer:
         """Likelihood of the answers; linear in the looks and in every site."""
         rows = torch.stack([rates[name] for name in self.priors()])
-        return GradedAnswer(look, rows, worker)
+        return GradedAnswer(look, rows, worker, self.num_grades)
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
         """The grades themselves, one-hot; of "can't tell" all are as likely."""

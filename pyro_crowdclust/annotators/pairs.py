@@ -89,6 +89,10 @@ class TwoCoin(nn.Module):
         self.sensitivity = ConjugatePrior(family, eta[0], num_workers, dims=("worker",))
         self.specificity = ConjugatePrior(family, eta[1], num_workers, dims=("worker",))
 
+    def with_trust(self, trust: tuple[float, float]) -> TwoCoin:
+        """The same workers with these pseudo-counts of right and wrong answers."""
+        return TwoCoin(self.num_workers, trust, trust)
+
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""
         return {"sensitivity": self.sensitivity, "specificity": self.specificity}

@@ -28,10 +28,10 @@ from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.families import Categorical, PosteriorSummary
+from pyro_crowdclust.families import Beta, Categorical, PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.pages import BatchPages
-from pyro_crowdclust.protocols import PairAnnotators, SupportsItems
+from pyro_crowdclust.protocols import PairAnnotators, SupportsCheck, SupportsItems
 
 Rates = Mapping[str, Float[Tensor, "worker size"]]
 WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
@@ -120,16 +120,23 @@ class PairSites:
         self._together = together
 
     def check(self, data: CrowdData) -> None:
-        if len(data.grade_ids) or isinstance(self._annotators, GradedAnswers):
+        if isinstance(self._annotators, GradedAnswers):
             raise ValueError(
-                "graded answers are for AnsweredPartition, with GradedAnswers(data.num_workers, "
-                "len(data.grade_ids)): leave the features out, or pass labels of 0 and 1"
+                "GradedAnswers grade what a pair looks like, which AnsweredPartition knows: build "
+                "this model with GradedPairs(data.num_workers, len(data.grade_ids))"
             )
         if data.placements is not None:
             raise ValueError(
                 f"the data are pages sorted into groups, but {type(self._annotators).__name__} is "
                 "of answers about pairs: build the model with SortedPages(data.num_workers), or "
                 "pass data.as_pairs()"
+            )
+        if isinstance(self._annotators, SupportsCheck):
+            self._annotators.check(data)
+        elif len(data.grade_ids):
+            raise ValueError(
+                f"the labels are grades, but {type(self._annotators).__name__} is of answers yes "
+                "and no: build the model with GradedPairs(data.num_workers, len(data.grade_ids))"
             )
 
     def in_batch(self, batch: Batch) -> bool:
@@ -170,6 +177,8 @@ class PairSites:
     def first_points(self, rate: float) -> dict[str, Tensor]:
         return {
             name: torch.full_like(prior.natural_parameters[:, 0], rate)
+            if isinstance(prior.family, Beta)
+            else torch.from_numpy(prior.family.summary(prior.natural_parameters, 0.9).mean)
             for name, prior in self._annotators.priors().items()
         }
 

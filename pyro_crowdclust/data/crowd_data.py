@@ -326,6 +326,8 @@ class CrowdData:
             return self.placements
         if self.answers is None:
             return "there are no answers"
+        if len(self.grade_ids):
+            return "the answers are grades"
         return sort_pairs(self.answers, self.page_ids)
 
     @property

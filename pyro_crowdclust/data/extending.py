@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import show
 
@@ -51,6 +52,11 @@ def extended(
     """
     if data.answers is not None and placements is not None:
         placements, pairs = None, CrowdData(None, placements=placements).as_pairs().pairs
+        if len(data.grade_ids):
+            raise ValueError(
+                "the answers of the fit are grades, and pages say same or different alone: pass "
+                "pairs with grades"
+            )
     elif data.placements is not None and pairs is not None:
         placements, pairs = CrowdData(None, pairs).as_placements().pages, None
     ids = data.item_ids
@@ -61,6 +67,7 @@ def extended(
         _together(data.pairs, pairs, "pairs"),
         placements=_together(data.pages, placements, "placements"),
         labels=_together(data.labels, labels, "labels"),
+        grades=_grades(data),
         classes=data.class_ids if len(data.class_ids) else None,
         item_ids=ids,
     )
@@ -81,6 +88,13 @@ def extended(
         links=data.links,
         num_contradictions=data.num_contradictions,
     )
+
+
+def _grades(data: CrowdData) -> pd.Index | int | None:
+    """What says how the labels of the data are read."""
+    if not len(data.grade_ids):
+        return None
+    return len(data.grade_ids) if are_levels(data.grade_ids) else data.grade_ids
 
 
 def _together(before: pd.DataFrame | None, after: Any | None, name: str) -> pd.DataFrame | None:

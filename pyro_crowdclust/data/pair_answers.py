@@ -111,16 +111,46 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     return found
 
 
+def are_levels(grades: pd.Index) -> bool:
+    """Whether labels are probabilities, to be rounded to these levels."""
+    return grades.name == _LEVELS
+
+
 def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"]:
     """Where labels stand among the grades, from 0 to 1; NaN for all others."""
     most = len(grades) - 1
-    if grades.name == _LEVELS:
+    if are_levels(grades):
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         outside = (numbers < 0) | (numbers > 1)
         reject("pairs", column, outside, "no probability; write a number from 0 to 1")
         return np.round(numbers * most) / most
     place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
     return np.where(place < 0, np.nan, place / most)
+
+
+def grade_places(label: Float[Tensor, " answer"], num_grades: int) -> Int[Tensor, " answer"]:
+    """Which grade a label is, from 0 on; the number of grades where it is NaN.
+
+    Answers yes and no are two grades.
+    """
+    place = (label.nan_to_num() * (num_grades - 1)).round().long()
+    return torch.where(label.isnan(), num_grades, place)
+
+
+def outcome_names(grades: pd.Index) -> list[str]:
+    """What can be said of a pair: the grades, and "unsure" for who cannot tell.
+
+    Grades whose names are not told apart by that are numbered.
+
+    Examples
+    --------
+    >>> outcome_names(pd.Index([0.0, 0.5, 1.0])), outcome_names(pd.Index(["no", "unsure", "yes"]))
+    (['0', '0.5', '1', 'unsure'], ['0', '1', '2', 'unsure'])
+    """
+    names = [f"{one:g}" if isinstance(one, float) else str(one) for one in grades]
+    if len({*names, "unsure"}) <= len(names):
+        names = [str(number) for number in range(len(names))]
+    return [*names, "unsure"]
 
 
 def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.pair_answers import grade_places
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 
@@ -22,36 +23,36 @@ class GradedAnswer(StatisticValued):
     look
         One-hot look of each answer's pair, or probabilities.
     rows
-        ``log gamma`` of every look: shares of the G grades, and last of "can't tell".
+        ``log gamma`` of every look: shares of the G grades, and last, where workers may be unsure,
+        of "can't tell".
     worker
         Who answers.
+    num_grades
+        G.
     """
 
     has_rsample = False
 
     def __init__(
         self,
-        look: Float[Tensor, "answer look"],
+        look: Float[Tensor, "*enumerated answer look"],
         rows: Float[Tensor, "look worker grade"],
         worker: Int[Tensor, " answer"],
+        num_grades: int,
     ) -> None:
         self.look, self.rows, self.worker = look, rows, worker
-        super().__init__(worker.shape, torch.Size())
+        self.num_grades = num_grades
+        super().__init__(look.shape[:-1], torch.Size())
 
     def sample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
         self._one_draw(sample_shape)
-        number = self.rows.shape[-1]
-        shares = torch.einsum("as,sag->ag", self.look, self.rows[:, self.worker].exp())
-        place = Dirichlet(number).sample_observation(shares.log()).argmax(-1)
-        return torch.where(place == number - 1, torch.nan, place.double() / (number - 2))
+        rows = self.rows[:, self.worker].exp()
+        shares = torch.einsum("as,sag->ag", self.look.to(rows.dtype), rows)
+        place = Dirichlet(rows.shape[-1]).sample_observation(shares.log()).argmax(-1)
+        grade = place.double() / (self.num_grades - 1)
+        return torch.where(place == self.num_grades, torch.nan, grade)
 
-    def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, " answer"]:
-        place = grade_places(value, self.rows.shape[-1] - 1)
+    def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, "*enumerated answer"]:
+        place = grade_places(value, self.num_grades)
         said = self.rows[:, self.worker, place].mT
         return (self.look.to(said.dtype) * said).sum(-1)
-
-
-def grade_places(label: Float[Tensor, " answer"], num_grades: int) -> Int[Tensor, " answer"]:
-    """Which grade a label is, from 0 on; the number of grades where it is NaN."""
-    place = (label.nan_to_num() * (num_grades - 1)).round().long()
-    return torch.where(label.isnan(), num_grades, place)

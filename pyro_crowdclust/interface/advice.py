@@ -47,7 +47,7 @@ def advice(result: Fitted) -> list[str]:
 def _of_clusters(result: Fitted) -> list[str]:
     """Whether there are too few."""
     assigned, answers = result.clusters["assigned_items"], result.data.answers
-    if (assigned > 0).sum() == 1 and answers is not None and answers.label.mean() < 0.8:
+    if (assigned > 0).sum() == 1 and answers is not None and answers.label.nanmean() < 0.8:
         return [
             'all items are in one cluster, though the crowd often said "different": clusters '
             "collapsed; try more starts, or other features"

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust.annotators import GradedPairs, SortedPages, TwoCoin, annotators_for
 from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
@@ -207,11 +207,11 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     return Recipe(model, PairRegressionGuide(model), data, options)
 
 
-def _annotators(data: CrowdData) -> TwoCoin | SortedPages:
+def _annotators(data: CrowdData) -> TwoCoin | GradedPairs | SortedPages:
     """Better than chance before the first answer is compared with another."""
     if data.placements is not None:
         return SortedPages(data.num_workers)
-    return TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+    return annotators_for(data)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

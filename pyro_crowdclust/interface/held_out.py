@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.pair_answers import Answers, grade_places
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.rounding import has_fine
 from pyro_crowdclust.results import class_probabilities
 
-# The rates of a worker, as the table of workers names them.
-RATES = "sensitivity", "specificity"
 # Nothing that happened was less probable.
 _LEAST = 1e-6
 
@@ -137,25 +136,40 @@ class Split:
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows the share of "same" among the answers of the fit."""
+        """Mean log-probability of who knows the shares of the labels of the fit's answers."""
         answers = self.data.answers
         assert answers is not None  # some are kept in
-        return _by_share(answers.label == 1, self.held_out.label == 1)
+        kept, held_out = (
+            grade_places(one.label, self.num_grades) for one in (answers, self.held_out)
+        )
+        counts = torch.bincount(kept, minlength=self.num_outcomes) + 1.0
+        return float((counts / counts.sum())[held_out].log().mean())
+
+    @property
+    def num_grades(self) -> int:
+        """How many grades the answers have; two where they are yes and no."""
+        return len(self.data.grade_ids) or 2
+
+    @property
+    def num_outcomes(self) -> int:
+        """The grades, and "can't tell" where these are there."""
+        return self.num_grades + bool(len(self.data.grade_ids))
 
     def log_probability(
-        self, result: Fitted, workers: pd.DataFrame | None = None
+        self, result: Fitted, workers: WorkerSummary | None = None
     ) -> Float[np.ndarray, " pair"]:
         """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
 
-        With s the probability that both items share a cluster, ``p(L = 1) = s E[alpha_m] + (1 - s)
-        (1 - E[beta_m])``. ``workers`` is the result's table, where it is known.
+        With s the probability that both items share a cluster, ``p(L) = s E[p_m(L | same)] + (1 -
+        s) E[p_m(L | different)]``. ``workers`` is what the guide says of them, where it is known.
         """
         same = np.clip(_together(result, self.held_out), 0, 1)
-        workers = result.workers if workers is None else workers
-        rates = workers.iloc[self.held_out.worker.numpy()]
-        sensitivity, specificity = (rates[name].to_numpy() for name in RATES)
-        yes = same * sensitivity + (1 - same) * (1 - specificity)
-        return np.log(np.where(self.held_out.label.numpy() == 1, yes, 1 - yes))
+        summary = result.guide.workers() if workers is None else workers
+        channels = channels_of(summary)
+        assert channels is not None  # answers are of pairs
+        outcome = grade_places(self.held_out.label, self.num_grades).numpy()
+        said = channels.mean[self.held_out.worker.numpy(), :, outcome]
+        return np.log((1 - same) * said[:, 0] + same * said[:, 1])
 
 
 @dataclass(frozen=True)
@@ -189,7 +203,7 @@ class KnownSplit:
         return float((counts / counts.sum())[self.classes].log().mean())
 
     def log_probability(
-        self, result: Fitted, workers: pd.DataFrame | None = None
+        self, result: Fitted, workers: WorkerSummary | None = None
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
         probabilities = class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
@@ -228,7 +242,7 @@ class LinkSplit:
         return _by_share(links.must, self.held_out.must)
 
     def log_probability(
-        self, result: Fitted, workers: pd.DataFrame | None = None
+        self, result: Fitted, workers: WorkerSummary | None = None
     ) -> Float[np.ndarray, " link"]:
         """``log s`` of every held-out must-link and ``log (1 - s)`` of every cannot-link.
 

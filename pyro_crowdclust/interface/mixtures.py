@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust.annotators import SortedPages, annotators_for
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
@@ -95,7 +95,10 @@ def mixture_for(
     data = as_answered(data)
     annotators = None
     if data.has_answers:
-        annotators = (TwoCoin if data.placements is None else SortedPages)(data.num_workers)
+        # That higher grades mean "same" is said, who is right is not.
+        trust = (2.0, 1.0) if len(data.grade_ids) else (1.0, 1.0)
+        of_pages = data.placements is not None
+        annotators = SortedPages(data.num_workers) if of_pages else annotators_for(data, trust)
     if networks is None:
         made = (components or components_for(data))(num_clusters, math.prod(shape))
         model = SemiCrowdsourcedMixture(

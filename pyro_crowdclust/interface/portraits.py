@@ -109,14 +109,17 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
     if answers is None:
         return None
     ends = torch.stack([answers.left, answers.right]).sort(0).values.numpy()
-    frame = pd.DataFrame(
-        {"left": ends[0], "right": ends[1], "same": answers.label.numpy().astype(bool)}
-    )
-    counts = frame.groupby(["left", "right"])["same"].agg(["sum", "size"]).reset_index()
+    frame = pd.DataFrame({"left": ends[0], "right": ends[1], "same": answers.label.numpy()})
+    # A grade says as much of either as it is near to it; who cannot tell disagrees with nobody.
+    counts = frame.groupby(["left", "right"])["same"].agg(["sum", "count"]).reset_index()
     left, right = counts["left"].to_numpy(), counts["right"].to_numpy()
     ends_of_pairs = (result.data.item_ids[end].tolist() for end in (left, right))
     probability = np.asarray(result.same_cluster_probability(*ends_of_pairs))
-    same, different = counts["sum"].to_numpy(), counts["size"].to_numpy() - counts["sum"].to_numpy()
+    is_graded = len(result.data.grade_ids) > 0
+    same, different = (
+        counts["sum"].to_numpy(),
+        counts["count"].to_numpy() - counts["sum"].to_numpy(),
+    )
     # How many answers one expects to be wrong if the pair is as the result says.
     against = probability * different + (1 - probability) * same
     most = np.argsort(-against, kind="stable")[:count]
@@ -127,8 +130,8 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
         {
             "left": result.data.item_ids[left[most]],
             "right": result.data.item_ids[right[most]],
-            "say same": same[most],
-            "say different": different[most],
+            "say same": same[most] if is_graded else same[most].astype(np.int64),
+            "say different": different[most] if is_graded else different[most].astype(np.int64),
             "probability of same": probability[most],
         }
     )

@@ -256,7 +256,7 @@ class Search:
         # Of rows with gaps every weight would need their densities anew, which take most time.
         weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
-        workers = result.workers if one.data.has_answers else None
+        workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
 
     def by_answers(self) -> tuple[Trial, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import outcome_names
 from pyro_crowdclust.distributions.pages import overlap_of
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
@@ -21,8 +22,9 @@ from pyro_crowdclust.minibatches.pages import BatchPages
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
     """``Fitted.workers``, from what the guide says of the rates and weights of all workers."""
     columns: dict[str, np.ndarray] = {}
+    said = outcome_names(data.grade_ids)
     for site, rate in summary.rates.items():
-        for name, entry in _entries(site, rate):
+        for name, entry in _entries(site, rate, said):
             columns |= {
                 name: entry.mean,
                 f"{name}_sd": entry.sd,
@@ -34,14 +36,18 @@ def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
     return pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
 
 
-def _entries(site: str, rate: PosteriorSummary) -> Iterator[tuple[str, PosteriorSummary]]:
-    """The columns of a site: its own name, or a number after it for each entry of a vector."""
+def _entries(
+    site: str, rate: PosteriorSummary, said: Sequence[str]
+) -> Iterator[tuple[str, PosteriorSummary]]:
+    """The columns of a site: its own name, and after it the grade or number of a vector's entry."""
     if rate.mean.ndim == 1:
         yield site, rate
         return
     entries = [part.reshape(len(part), -1).T for part in rate]
-    for number, entry in enumerate(zip(*entries, strict=True)):
-        yield f"{site}_{number}", PosteriorSummary(*entry)
+    is_graded = len(said) > 1 and len(entries[0]) in (len(said) - 1, len(said))
+    names = said if is_graded else range(len(entries[0]))
+    for name, entry in zip(names, zip(*entries, strict=True), strict=False):
+        yield f"{site}_{name}", PosteriorSummary(*entry)
 
 
 def pages_table(

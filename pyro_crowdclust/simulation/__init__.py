@@ -2,9 +2,11 @@
 
 Every crowd comes as a frame with one answer per row: `left` and `right` are positions of two
 different items (`left < right`), `worker` a number from 0, `label` 1 for "same" and 0 for
-"different", and `page`, where there is one, the number of the task in which the answer was given.
+"different", or a grade, and `page`, where there is one, the number of the task in which the answer
+was given.
 """
 
+from pyro_crowdclust.simulation.grades import simulate_grades
 from pyro_crowdclust.simulation.pages import (
     simulate_pages,
     simulate_partitions,
@@ -16,6 +18,7 @@ from pyro_crowdclust.simulation.rates import two_coin_rates
 
 __all__ = [
     "pinwheel",
+    "simulate_grades",
     "simulate_pages",
     "simulate_pairs",
     "simulate_partitions",

@@ -10,17 +10,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.pairs import TwoCoin
+from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
 
 def groups_by_answers(
-    answers: Answers, num_workers: int, *, trust: tuple[float, float] = (3.0, 1.0), rounds: int = 5
+    answers: Answers, annotators: PairAnnotators, *, rounds: int = 5
 ) -> tuple[Int[Tensor, " answered"], Int[Tensor, " answered"]]:
     """What the answers alone say of the items that they are about: who is with whom.
 
@@ -31,10 +32,8 @@ def groups_by_answers(
     ----------
     answers
         The answers. All pairs of items that they are about form a matrix.
-    num_workers
-        M.
-    trust
-        Pseudo-counts of right and wrong answers that every worker begins with.
+    annotators
+        The workers, of whom their priors are known.
     rounds
         How often both are computed.
 
@@ -46,14 +45,14 @@ def groups_by_answers(
     Examples
     --------
     >>> import torch
+    >>> from pyro_crowdclust.annotators import TwoCoin
     >>> label, worker = torch.tensor([1.0, 0.0, 0.0]), torch.zeros(3).long()
     >>> left, right = torch.tensor([4, 4, 5]), torch.tensor([5, 9, 9])
-    >>> groups_by_answers(Answers(left, right, worker, label), 1)
+    >>> groups_by_answers(Answers(left, right, worker, label), TwoCoin(1, (3.0, 1.0), (3.0, 1.0)))
     (tensor([4, 5, 9]), tensor([0, 0, 2]))
     """
     ends = torch.stack([answers.left, answers.right])
     items, (left, right) = ends.unique(return_inverse=True)
-    annotators = TwoCoin(num_workers, trust, trust)
     rates = {name: prior.natural_parameters for name, prior in annotators.priors().items()}
     label, worker = answers.label.double(), answers.worker
     groups = torch.arange(len(items))
@@ -67,22 +66,12 @@ def groups_by_answers(
         gain.index_put_((left, right), weight, accumulate=True)
         groups = join(gain + gain.mT)
         same = (groups[left] == groups[right]).double()
-        rates = _rates_given(annotators, same, worker, label)
+        counts = expected_counts(annotators, same, worker, label)
+        rates = {
+            name: prior.natural_parameters + counts[name]
+            for name, prior in annotators.priors().items()
+        }
     return items, groups
-
-
-def _rates_given(
-    annotators: TwoCoin, same: Tensor, worker: Tensor, label: Tensor
-) -> dict[str, Tensor]:
-    """Natural parameters of the workers' rates where it is known which pairs are the same."""
-    right = {"sensitivity": same * label, "specificity": (1 - same) * (1 - label)}
-    wrong = {"sensitivity": same * (1 - label), "specificity": (1 - same) * label}
-    return {
-        name: prior.natural_parameters.index_add(
-            0, worker, torch.stack([right[name], wrong[name]], 1)
-        )
-        for name, prior in annotators.priors().items()
-    }
 
 
 def answered_groups(
@@ -109,7 +98,8 @@ def answered_groups(
     asked = counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
     kept = asked[answers.left] & asked[answers.right]
     parts = (answers.left, answers.right, answers.worker, answers.label)
-    items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), data.num_workers)
+    annotators = annotators_for(data, (3.0, 1.0))
+    items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), annotators)
     sizes = torch.bincount(groups)
     large = (sizes >= smallest).nonzero().squeeze(1)
     large = large[sizes[large].argsort(descending=True, stable=True)][:num_groups]
@@ -143,9 +133,9 @@ class TrustingStart:
         self.start(model, guide, data, generator)
         if model.annotators is None or data.answers is None:
             return
-        trusted = TwoCoin(data.num_workers, self.trust, self.trust)
-        for name, prior in trusted.priors().items():
-            guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
+        if isinstance(model.annotators, SupportsTrust):
+            for name, prior in model.annotators.with_trust(self.trust).priors().items():
+                guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
         answered = answered_batch(data)
         if "owners" in guide.posteriors and answered is not None:
             move_owners(guide, answered.to(None, torch.float64))

@@ -8,6 +8,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin, check_workers
+from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 
 PAIRS = {"left": list("aabb"), "right": list("bccd"), "worker": [0, 0, 1, 1]}
@@ -58,5 +59,23 @@ def test_grades_without_pairs_are_refused():
 
 def test_models_of_yes_and_no_refuse_grades():
     data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
-    with pytest.raises(ValueError, match="graded answers are for AnsweredPartition"):
+    with pytest.raises(ValueError, match="TwoCoin is of answers yes and no"):
         check_workers(TwoCoin(2), data)
+
+
+def test_graded_pages_are_no_groups():
+    data = CrowdData(None, PAIRS | {"label": [2, 2, 2, 2], "page": [0, 0, 1, 1]}, grades=[1, 2])
+    assert not data.is_sorted
+    with pytest.raises(ValueError, match="the answers are grades"):
+        data.as_placements()
+
+
+def test_more_grades_are_read_as_those_before():
+    levels = with_labels([0.0, 0.1, 0.55, 1.0], grades=5)
+    names = with_labels(["far", "near", "far", None], grades=["far", "near"])
+    more = {"left": ["a"], "right": ["d"], "worker": [7]}
+    assert extended(levels, pairs=more | {"label": [0.7]}).pairs["label"].iloc[-1] == 0.75
+    assert extended(names, pairs=more | {"label": ["near"]}).pairs["label"].iloc[-1] == "near"
+    page = {"page": [9, 9], "item": ["a", "b"], "worker": [0, 0], "group": [0, 1]}
+    with pytest.raises(ValueError, match="pages say same or different alone"):
+        extended(names, placements=page)

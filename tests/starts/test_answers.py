@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import TwoCoin, annotators_for
 from pyro_crowdclust.callbacks import OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -41,7 +41,7 @@ def model_of(data: CrowdData, num_components: int = 2) -> SemiCrowdsourcedMixtur
 def test_answers_alone_find_the_groups(rates):
     """The last of one crowd says the opposite of what it sees."""
     data, kinds = useless(rates)
-    items, groups = groups_by_answers(data.answers, data.num_workers)
+    items, groups = groups_by_answers(data.answers, annotators_for(data, (3.0, 1.0)))
     assert items.tolist() == list(range(60))
     assert adjusted_mutual_information(kinds[:60], groups) > 0.8
 

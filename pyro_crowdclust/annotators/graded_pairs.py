@@ -1,0 +1,120 @@
+"""Workers who grade how alike two items are, in models of clusters.
+
+    L_ij^m | same ~ Cat(gamma_m1),      L_ij^m | different ~ Cat(gamma_m0)
+    gamma_ms ~ Dir(a_s),    a_1g = 2 / G (w + (r - w) g / (G - 1)),    a_0g = a_1,(G - 1 - g)
+
+The labels are the G grades g = 0, ..., G - 1 from "different" to "same", and "can't tell", which is
+an answer like others: whoever hesitates more often before pairs that are the same tells something
+by it. Every worker has two rows, so that what a grade of theirs means is learned, wherever their
+thresholds are; pseudo-counts r and w say beforehand that higher grades mean "same". Two grades
+without "can't tell" are the two coins of ``TwoCoin``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.distributions.looks import GradedAnswer
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+
+# Pseudo-count of "can't tell", as likely of pairs that are the same as of others.
+_UNSURE = 0.5
+
+
+@described
+class GradedPairs(nn.Module):
+    """Two rows of shares for every worker: of grades of pairs that are the same, and of others.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    num_grades
+        G, at least 2.
+    trust
+        Pseudo-counts r and w of right and wrong answers, spread over the grades: of pairs that are
+        the same the highest grade has most of them and the lowest least, of others the reverse.
+    unsure
+        Whether "can't tell" is one of the answers.
+
+    Examples
+    --------
+    >>> workers = GradedPairs(13, num_grades=4)
+    >>> {name: prior.family.size for name, prior in workers.priors().items()}
+    {'if_same': 5, 'if_different': 5}
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        num_grades: int,
+        trust: tuple[float, float] = (2.0, 1.0),
+        unsure: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_grades < 2:
+            raise ValueError(f"num_grades is {num_grades}, but must be at least 2")
+        self.num_workers, self.num_grades, self.unsure = num_workers, num_grades, unsure
+        right, wrong = trust
+        grades = torch.linspace(wrong, right, num_grades, dtype=torch.float64) * 2 / num_grades
+        rest = grades.new_full((1 if unsure else 0,), _UNSURE)
+        family = Dirichlet(num_grades + len(rest))
+        self.if_same, self.if_different = (
+            ConjugatePrior(
+                family,
+                family.natural(torch.cat([row, rest])),
+                num_workers,
+                dims=("worker", "grade"),
+            )
+            for row in (grades, grades.flip(0))
+        )
+
+    def with_trust(self, trust: tuple[float, float]) -> GradedPairs:
+        """The same workers with these pseudo-counts of right and wrong answers."""
+        return GradedPairs(self.num_workers, self.num_grades, trust, self.unsure)
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """How each worker's grades fall for pairs that are the same, and for others."""
+        return {"if_same": self.if_same, "if_different": self.if_different}
+
+    def answer(
+        self,
+        same: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker grade"]],
+        worker: Int[Tensor, " pair"],
+    ) -> GradedAnswer:
+        """Likelihood of the answers; linear in ``same`` and in every log share."""
+        rows = torch.stack([rates["if_different"], rates["if_same"]])
+        return GradedAnswer(torch.stack([1 - same, same], -1), rows, worker, self.num_grades)
+
+    def log_likelihood_ratio(
+        self,
+        rates: Mapping[str, Float[Tensor, "worker grade"]],
+        worker: Int[Tensor, " pair"],
+        label: Float[Tensor, " pair"],
+    ) -> Float[Tensor, " pair"]:
+        """``w = log gamma_m1L - log gamma_m0L``: the weight of a message."""
+        ratios = rates["if_same"] - rates["if_different"]
+        return ratios[worker, grade_places(label, self.num_grades)]
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data have such grades; yes and no are two."""
+        answers, number = data.answers, len(data.grade_ids) or 2
+        if number != self.num_grades:
+            raise ValueError(
+                f"the annotators are of {self.num_grades} grades, but the answers have {number}: "
+                f"build the model with GradedPairs(data.num_workers, {number})"
+            )
+        if answers is not None and not self.unsure and bool(answers.label.isnan().any()):
+            raise ValueError(
+                "some workers could not tell, but the annotators know of grades alone: build the "
+                f"model with GradedPairs(data.num_workers, {number}), and fit anew"
+            )

@@ -1,0 +1,86 @@
+"""Crowds that grade how alike two items are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from pyro_crowdclust.simulation.pairs import simulate_pairs
+
+
+def simulate_grades(
+    labels: ArrayLike,
+    sharpness: ArrayLike,
+    thresholds: ArrayLike,
+    *,
+    doubt: ArrayLike = 0.0,
+    pairs_per_worker: int,
+    items: ArrayLike | None = None,
+    balanced: bool = False,
+    seed: int,
+) -> pd.DataFrame:
+    """``e ~ N(+-d_m / 2, 1)``, graded by how many of the worker's thresholds lie below e.
+
+    Signal detection (Green and Swets 1966): worker m sees evidence e, around ``+d_m / 2`` of pairs
+    that are the same and ``-d_m / 2`` of others, and cannot tell if it is within ``u_m`` of the
+    middle one of the thresholds. Pairs are drawn as by ``simulate_pairs``.
+
+    Parameters
+    ----------
+    labels
+        True class of every item, integers or strings, shape `[N]`.
+    sharpness
+        d of every worker, shape `[M]`; 0 grades by chance.
+    thresholds
+        Ascending, of every worker, shape `[M, G - 1]`.
+    doubt
+        u of every worker, or one of all.
+    pairs_per_worker, items, balanced, seed
+        As of ``simulate_pairs``.
+
+    Returns
+    -------
+    Columns `left, right, worker, label`, with grades from 1 to G, NaN for "can't tell".
+
+    Raises
+    ------
+    ValueError
+        Where the thresholds are not those of every worker, or not ascending; and as
+        ``simulate_pairs`` does.
+
+    Examples
+    --------
+    >>> frame = simulate_grades(
+    ...     [0, 0, 1, 1], [9.0], [[-2.0, 0.0, 2.0]], pairs_per_worker=6, seed=0
+    ... )
+    >>> sorted(frame["label"])
+    [1.0, 1.0, 1.0, 1.0, 4.0, 4.0]
+    """
+    sharp = np.asarray(sharpness, dtype=np.float64)
+    cuts = np.asarray(thresholds, dtype=np.float64)
+    if cuts.ndim != 2 or sharp.shape != cuts.shape[:1] or not cuts.size:
+        raise ValueError(
+            "thresholds must hold one row per worker, as many as sharpness, but their shapes are "
+            f"{cuts.shape} and {sharp.shape}"
+        )
+    if (np.diff(cuts, axis=1) < 0).any():
+        first = int((np.diff(cuts, axis=1) < 0).any(1).argmax())
+        raise ValueError(f"thresholds of worker {first} do not ascend: {cuts[first]}")
+    right = np.ones(len(sharp))
+    frame = simulate_pairs(
+        labels,
+        right,
+        right,
+        pairs_per_worker=pairs_per_worker,
+        items=items,
+        balanced=balanced,
+        seed=seed,
+    )
+    rng = np.random.default_rng([seed, 1])
+    worker = frame["worker"].to_numpy()
+    evidence = sharp[worker] * (frame["label"] - 0.5) + rng.standard_normal(len(frame))
+    grade = 1.0 + (evidence.to_numpy()[:, None] > cuts[worker]).sum(1)
+    middle = np.median(cuts, axis=1)[worker]
+    unsure = np.abs(evidence - middle) < np.broadcast_to(doubt, sharp.shape)[worker]
+    return frame.assign(label=np.where(unsure, np.nan, grade))
