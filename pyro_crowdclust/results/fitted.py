@@ -560,10 +560,10 @@ class Fitted:
 
         Of graded answers the shares ``if_same_...`` and ``if_different_...`` of every grade and of
         "unsure", and the weight of the highest grade over the lowest. Of other annotator models a
-        column for each of their sites, or for every entry of a site of vectors, numbered. The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et
-        al. 2018, eq. 14, of "same" less that of "different") is what an answer counts, in nats;
-        here its posterior mean and deviation. A worker with one rate for both has it twice.
-        Intervals are central, 90 %.
+        column for each of their sites, or for every entry of a site of vectors, numbered. The
+        weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, of
+        "same" less that of "different") is what an answer counts, in nats; here its posterior mean
+        and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
         """
         summary = self._guide(SupportsWorkers, "workers").workers()
         if summary is None or not self.data.has_answers:
