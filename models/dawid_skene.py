@@ -69,6 +69,11 @@ class DawidSkene(nn.Module):
             )
 
     @property
+    def takes_gaps(self) -> bool:
+        """Yes: features, missing or not, are no part of it."""
+        return True
+
+    @property
     def num_clusters(self) -> int:
         """K."""
         return self.annotators.num_classes

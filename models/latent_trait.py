@@ -60,6 +60,11 @@ class LatentTrait(nn.Module):
         self.annotators = annotators
 
     @property
+    def takes_gaps(self) -> bool:
+        """Yes: features, missing or not, are no part of it."""
+        return True
+
+    @property
     def num_clusters(self) -> int:
         """K, which is 2."""
         return self.annotators.num_classes

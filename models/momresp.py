@@ -109,6 +109,11 @@ class MomResp(nn.Module):
         """K."""
         return self.annotators.num_classes
 
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether missing features are integrated out: of components on the features."""
+        return not self.emission.mixes_features and self.components.family.takes_gaps
+
     def _of_classes(self) -> dict[str, ConjugatePrior]:
         return {"weights": self.weights.prior, "components": self.components.prior}
 
@@ -136,8 +141,8 @@ class MomResp(nn.Module):
         """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant of the item."""
         observed = observed_latent(self.components, self.emission, batch)
         assert observed is not None  # as the model has checked
-        features = self.components.family.observation_statistics(observed)
-        of_features = self.feature_weight * (features @ values["components"].mT)
+        family, statistics = self.components.of_rows(values["components"], batch.has_gaps)
+        of_features = self.feature_weight * family.log_likelihoods(statistics, observed)
         return self.weights.log_weights(values["weights"]) + of_features
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
@@ -146,8 +151,11 @@ class MomResp(nn.Module):
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             observed = observed_latent(self.components, self.emission, batch)
+            # What a simulation draws is whole.
+            has_gaps = batch.has_gaps and observed is not None
+            given = self.components.given(values["components"], y, has_gaps)
             with pyro.poutine.scale(scale=self.feature_weight):
-                pyro.sample("x", self.components.given(values["components"], y), obs=observed)
+                pyro.sample("x", given, obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y
 

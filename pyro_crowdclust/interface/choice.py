@@ -23,7 +23,7 @@ from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
 from pyro_crowdclust.interface.rereading import weighted
-from pyro_crowdclust.interface.search import Search, Trial
+from pyro_crowdclust.interface.search import INTERRUPTED, Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
@@ -131,8 +131,7 @@ class Choice:
         options = {"progress": progress} | changes
         if search.interrupted:
             fitted = recipe.fit(seed=seed, **options)
-            reason = "interrupted by the user while candidates were tried: the best so far"
-            return replace(fitted, chosen=chosen, stop_reason=reason)
+            return replace(fitted, chosen=chosen, stop_reason=INTERRUPTED)
         if recipe.options["batch_size"] is not None and "initialize" not in options:
             start = self._start_of_part(best, recipe, seeds, options)
             options = AFTER_PART | {"initialize": start} | options

@@ -35,6 +35,8 @@ SMALLEST_GAIN = 0.005
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 
 
+# Why a fit ended whose search did not.
+INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 

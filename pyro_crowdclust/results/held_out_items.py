@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -57,6 +58,24 @@ def held_out_log_probability(
     >>> -1.0 < found < 0
     True
     """
+    total, count = 0.0, 0
+    for seen, held in held_out_parts(data, folds, seed):
+        result = fit_one(seen)
+        item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
+        named = result.answer_probabilities(item, worker, label)
+        total += float(np.log((result.probabilities[item] * named).sum(1)).sum())
+        count += len(item)
+    return total / count
+
+
+def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdData, ClassLabels]]:
+    """All items with the answers about some of them, and the answers about the others.
+
+    Parameters
+    ----------
+    data, folds, seed
+        As for ``held_out_log_probability``.
+    """
     labels = data.class_labels
     if labels is None:
         raise ValueError("the data have no class labels, of which some could be held out")
@@ -66,15 +85,34 @@ def held_out_log_probability(
             f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items"
         )
     order = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
-    total = 0.0
+    parts = []
     for fold in range(folds):
         out = torch.isin(labels.item, items[order[fold::folds]])
-        seen, held = _answers(labels, ~out), _answers(labels, out)
-        result = fit_one(data.with_parts(class_labels=seen, _labels_index=None))
-        item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
-        named = result.answer_probabilities(item, worker, label)
-        total += float(np.log((result.probabilities[item] * named).sum(1)).sum())
-    return total / len(labels)
+        seen = data.with_parts(class_labels=_answers(labels, ~out), _labels_index=None)
+        parts.append((seen, _answers(labels, out)))
+    return parts
+
+
+def log_probability_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarray, " item"]:
+    """``log sum_k q(y_i = k) prod_a E[gamma_jk(a)]``: all answers about an item together.
+
+    The fit has heard none of them. Several answers about one item name its class better than any
+    of them does, and so tell more of q than one by one.
+
+    Parameters
+    ----------
+    result
+        Of annotators whose answers depend on nothing but the class.
+    held
+        Answers about some items.
+    """
+    worker, label = held.worker.numpy(), held.label.numpy()
+    items, place = np.unique(held.item.numpy(), return_inverse=True)
+    named = result.answer_probabilities(items[place], worker, label)
+    with np.errstate(divide="ignore"):
+        log_joint = np.log(np.asarray(result.probabilities)[items])
+        np.add.at(log_joint, place, np.log(named))
+    return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
 
 
 def _answers(labels: ClassLabels, chosen: torch.Tensor) -> ClassLabels:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import classification, classify, infer_classes
-from pyro_crowdclust.results import held_out_log_probability
+from pyro_crowdclust.interface import class_candidates, classification, classify, infer_classes
+from pyro_crowdclust.interface.class_search import ClassSearch, WorkersStart
+from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
+OF_TRIALS = classification._OPTIONS | {"epochs": 12}
 
 
 def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
@@ -30,7 +30,7 @@ def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
 
 def only(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Try this kind of model alone, where which one is chosen is not the question."""
-    monkeypatch.setattr(classification, "_KINDS", {kind: classification._KINDS[kind]})
+    monkeypatch.setattr(class_candidates, "_KINDS", {kind: class_candidates._KINDS[kind]})
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,49 @@ def test_the_chosen_candidate_predicts_held_out_labels_best(iris):
 
 def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
     features, _, labels, result = iris
+    total = 0.0
+    for seen, held in held_out_parts(CrowdData(features, labels=labels), 2, 0):
+        alone = infer_classes(seen, [1], **OF_TRIALS | {"initialize": WorkersStart(seen, 0)})
+        confusion = np.asarray(alone.guide.confusion().mean)
+        for item in held.item.unique():
+            joint = alone.probabilities[item].copy()
+            for worker, label in zip(
+                held.worker[held.item == item], held.label[held.item == item], strict=True
+            ):
+                joint *= confusion[worker, :, label]
+            total += np.log(joint.sum())
+        assert log_probability_by_item(alone, held).shape == (len(held.item.unique()),)
+    assert result.chosen.chance == pytest.approx(total / len(labels), abs=1e-9)
+
+
+def test_workers_begin_where_a_start_of_their_own_takes_them(iris):
+    """The workers' priors settle at the vote whatever the features are."""
+    features, _, labels, _ = iris
     data = CrowdData(features, labels=labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        wanted = held_out_log_probability(
-            data, lambda part: infer_classes(part, [1], progress=False), folds=2
-        )
-    assert result.chosen.chance == pytest.approx(wanted, abs=1e-9)
+    candidate = class_candidates.class_candidates(data)[2]
+    fits = [
+        candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start)
+        for start in ({}, {"initialize": WorkersStart(data, 0)})
+    ]
+    own, shared = (np.asarray(one.guide.confusion().mean) for one in fits)
+    assert shared == pytest.approx(own, abs=1e-3)
+    assert fits[0].probabilities == pytest.approx(fits[1].probabilities, abs=1e-2)
+
+
+def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
+    features, _, labels, _ = iris
+    tried = ClassSearch._tried
+
+    def press_control_c(self, *arguments):
+        if len(self.trials) == 2:
+            raise KeyboardInterrupt
+        return tried(self, *arguments)
+
+    monkeypatch.setattr(ClassSearch, "_tried", press_control_c)
+    result = classify(features, labels, **QUICK)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert len(result.chosen.table) == 2
+    assert "2 candidates had been tried" in result.chosen.reason
 
 
 def test_new_items_by_the_names_of_their_columns(iris, tmp_path):
@@ -97,7 +133,7 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     kind = NAMES[rng.integers(3, size=60)]
     labels = crowd(kind, 3)
     result = classify(rng.normal(size=(60, 3)), labels, item_ids=range(60), **QUICK)
-    alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [1])
+    alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [1], **OF_TRIALS)
     asked = labels["item"].unique()
     assert result.chosen.winner.startswith("labels alone")
     assert result.probabilities[asked] == pytest.approx(alone.probabilities[asked], abs=1e-6)
@@ -155,11 +191,23 @@ def test_counts_and_yes_or_no_are_numbers(monkeypatch):
     assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.9
 
 
+def test_missing_features_are_integrated_out(iris, monkeypatch):
+    features, kind, labels, _ = iris
+    kept = ("full Gaussians", "regression")
+    models = {name: class_candidates._KINDS[name] for name in kept}
+    monkeypatch.setattr(class_candidates, "_KINDS", models)
+    gaps = features.mask(np.random.default_rng(8).random(features.shape) < 0.2)
+    result = classify(gaps, labels, **QUICK)
+    assert "regression" not in set(result.chosen.table["kind"])
+    assert "no regression was tried, as features are missing" in result.chosen.reason
+    assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.9
+    empty = features.iloc[:2].mask([[True] * 4, [False] * 4])
+    shares = result.probabilities.mean(0)
+    assert result.predict_proba(empty)[0] == pytest.approx(shares, abs=0.05)
+
+
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
-    gaps = features.mask(np.random.default_rng(8).random(features.shape) < 0.1)
-    with pytest.raises(ValueError, match="features are missing, which a classification"):
-        classify(gaps, labels, **QUICK)
     with pytest.raises(ValueError, match="folds is 500"):
         classify(features, labels, folds=500, progress=False)
     with pytest.raises(ValueError, match="'site' holds categories"):

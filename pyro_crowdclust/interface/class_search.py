@@ -1,0 +1,185 @@
+"""The trials of a classification: which candidates predict labels of held-out items."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from tqdm.auto import tqdm
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+
+# A candidate is clearly better than the labels alone by so many standard errors.
+_ERRORS = 2.0
+# Steps in which what is no worker settles at the vote; a regression takes some, all else one.
+_STEPS = 10
+
+
+@dataclass(frozen=True)
+class ClassCandidate:
+    """A model of labels and features.
+
+    Attributes
+    ----------
+    features
+        What it is on, in words.
+    kind
+        What it is, in words.
+    fit
+        Fits it to some data, with options of ``fit``.
+    """
+
+    features: str
+    kind: str
+    fit: Callable[[CrowdData, dict[str, Any]], Fitted]
+
+
+@dataclass(frozen=True)
+class ClassTrial:
+    """A candidate that was tried.
+
+    Attributes
+    ----------
+    candidate
+        Which one.
+    by_item
+        Log-probability of all labels of each held-out item together.
+    seconds
+        Of its fits.
+    """
+
+    candidate: ClassCandidate
+    by_item: Float[np.ndarray, " item"]
+    seconds: float
+
+
+class ClassSearch:
+    """Candidates, of which the first uses no features, on the same parts of the labelled items.
+
+    Parameters
+    ----------
+    data
+        Items with features and labels.
+    candidates
+        What to try; the first is what all others are compared with.
+    options
+        Of ``fit``, for all of them.
+    folds
+        Parts of the labelled items, each held out once.
+    """
+
+    def __init__(
+        self,
+        data: CrowdData,
+        candidates: Sequence[ClassCandidate],
+        options: dict[str, Any],
+        folds: int,
+    ) -> None:
+        self._data, self._candidates, self._options = data, candidates, options
+        self._parts = held_out_parts(data, folds, options["seed"])
+        self.trials: list[ClassTrial] = []
+        self.interrupted = False
+
+    def run(self, progress: bool) -> tuple[ClassCandidate, str]:
+        """Try all of them; the one to fit to all data, and why."""
+        try:
+            starts = [WorkersStart(seen, self._options["seed"]) for seen, _ in self._parts]
+            bar = tqdm(self._candidates, disable=not progress, unit="candidate")
+            for candidate in bar:
+                bar.set_description(f"{candidate.kind} on {candidate.features}")
+                self.trials.append(self._tried(candidate, starts))
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self._winner()
+
+    def _tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
+        begun = time.perf_counter()
+        found = []
+        for (seen, held), start in zip(self._parts, starts, strict=True):
+            result = candidate.fit(seen, {"initialize": start} | self._options)
+            if result.stop_reason.startswith("interrupted"):
+                raise KeyboardInterrupt
+            found.append(log_probability_by_item(result, held))
+        return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
+
+    def _winner(self) -> tuple[ClassCandidate, str]:
+        if not self.trials:
+            return self._candidates[0], "interrupted before a candidate had been tried"
+        alone = self.trials[0]
+        better = [trial for trial in self.trials[1:] if self._is_clearly_better(trial, alone)]
+        best = max(better, key=lambda trial: trial.by_item.mean(), default=alone)
+        reason = "with features held-out labels are not predicted clearly better"
+        if best is not alone:
+            reason = "it predicts held-out labels best"
+        if self.interrupted:
+            reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
+        return best.candidate, reason
+
+    @staticmethod
+    def _is_clearly_better(trial: ClassTrial, alone: ClassTrial) -> bool:
+        """By the standard error of a sum of differences, item by item."""
+        gains = trial.by_item - alone.by_item
+        return bool(gains.sum() > _ERRORS * gains.std() * np.sqrt(len(gains)))
+
+    def chosen(self, winner: ClassCandidate, reason: str) -> Chosen:
+        """What was tried."""
+        number = self._data.num_labels
+        tried = {id(trial.candidate): trial for trial in self.trials}
+        of_winner = [] if self.trials else [winner]
+        candidates = [trial.candidate for trial in self.trials] + of_winner
+        held_out = [
+            tried[id(one)].by_item.sum() / number if id(one) in tried else np.nan
+            for one in candidates
+        ]
+        seconds = [tried[id(one)].seconds if id(one) in tried else np.nan for one in candidates]
+        columns = {
+            "features": [one.features for one in candidates],
+            "kind": [one.kind for one in candidates],
+            "components": self._data.num_classes,
+            "held_out": held_out,
+            "seconds": seconds,
+            "chosen": [one is winner for one in candidates],
+        }
+        return Chosen(pd.DataFrame(columns), reason, held_out[0])
+
+
+class WorkersStart:
+    """A start at what the vote says of the workers, which is the same for all candidates.
+
+    Priors of the workers take many steps to settle, and features have no part in that.
+
+    Parameters
+    ----------
+    data
+        The labels.
+    seed
+        Of the items that vote, if these are many.
+    """
+
+    def __init__(self, data: CrowdData, seed: int) -> None:
+        self._model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, 1))
+        generator = torch.Generator().manual_seed(seed)
+        ClassLabelGuide(self._model).start(data, generator)
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Give the workers' priors to a model, and let all else settle at the vote."""
+        workers = model.annotators
+        workers.load_state_dict(self._model.annotators.state_dict())
+        learned = [one for one in workers.parameters() if one.requires_grad]
+        for one in learned:
+            one.requires_grad_(False)
+        for _ in range(_STEPS):
+            guide.start(data, generator)
+        for one in learned:
+            one.requires_grad_(True)
