@@ -89,6 +89,13 @@ def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
         raise ValueError(
             "the data have no class labels, which this model is of: pass CrowdData(labels=frame)"
         )
+    for what, given in (("known labels", data.known), ("links", data.links)):
+        if given is not None:
+            raise ValueError(
+                f"the data have {what}, which this model of class labels does not use: leave them "
+                "out, or give labels of an expert as rows of labels of a worker of their own, who "
+                "is believed as far as others agree"
+            )
     for what, ours, theirs in (
         ("workers", annotators.num_workers, data.num_workers),
         ("classes", annotators.num_classes, data.num_classes),

@@ -100,6 +100,11 @@ def classify(
     >>> result.predict_class_probabilities(new).idxmax(axis=1).tolist()
     [0, 1]
     """
+    if features is None:
+        raise ValueError(
+            "a classification is of features and labels: pass features, or use "
+            "infer_classes(CrowdData(None, labels=labels))"
+        )
     data = CrowdData(
         features, labels=labels, item_ids=item_ids, classes=classes, kinds=_as_numbers(features)
     )

@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyro_crowdclust.interface.fit_folder import (
     FILES,
     RESULT,
     SETTINGS,
+    exported_tables,
     new_folder,
     read_data,
     read_exported,
@@ -66,12 +68,14 @@ _EXPORTS = ("answers", "answers_format")
 
 def fit(options: Namespace) -> int:
     """Fit a model to items and answers, and write what it found to a folder."""
-    _check_files(options)
+    _check_answers(options)
+    of_labels = _of_labels(options)
+    _check_files(options, of_labels)
     with new_folder(options.out, options.force):
-        return _fit(options)
+        return _fit(options, of_labels)
 
 
-def _fit(options: Namespace) -> int:
+def _fit(options: Namespace, of_labels: bool) -> int:
     table = None
     files = {name: getattr(options, name) for name in (*FILES, "labels", *_EXPORTS)}
     settings = {
@@ -84,7 +88,7 @@ def _fit(options: Namespace) -> int:
     }
     if options.features is not None:
         table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
-    if _of_labels(options):
+    if of_labels:
         result = _fit_labels(options, table)
     else:
         settings["kinds"] = {} if table is None else _kinds(options, table)
@@ -109,36 +113,53 @@ def _fit(options: Namespace) -> int:
     return 3 if result.stop_reason.startswith("not finite") else 0
 
 
-def _of_labels(options: Namespace) -> bool:
-    """Whether workers named classes."""
-    chooses = options.model == "choose" and options.labels is not None
-    return chooses or options.model == "dawid-skene"
-
-
-def _check_files(options: Namespace) -> None:
-    """Refuse files that the model does not take, before anything is read."""
-    of_labels = _of_labels(options)
-    takes: tuple[str, ...] = ("labels",) if of_labels else FILES
-    if of_labels and options.model == "choose":
-        takes = ("labels", "features")
-    for name in (*FILES, "labels"):
-        if getattr(options, name) is not None and name not in takes:
-            remedy = "choose another --model" if of_labels else "leave out --model"
-            if of_labels and options.model == "choose":
-                remedy = "beside --labels there are --features at most"
-            word = name.replace("_", "-")
-            raise ValueError(f"--model {options.model} does not use --{word}: {remedy}")
+def _check_answers(options: Namespace) -> None:
+    """Refuse answers in a tool's files beside answers in a table."""
     if options.answers is not None:
         for name in ("pairs", "placements", "labels"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--answers and --{name} are given: leave one of them out")
     elif options.answers_format is not None:
         raise ValueError("--answers-format says nothing without --answers FILE")
-    # Class labels, or clusters from answers alone.
-    without_features = {"dawid-skene": ("answers",), "choose": ("answers", "pairs", "placements")}
-    names = takes[0], *without_features.get(options.model, ())
-    if all(getattr(options, name) is None for name in names):
-        raise ValueError(f"--model {options.model} needs --{takes[0]} FILE")
+
+
+def _of_labels(options: Namespace) -> bool:
+    """Whether workers named classes."""
+    if options.model != "choose":
+        return bool(options.model == "dawid-skene")
+    if options.labels is not None or options.answers is None:
+        return options.labels is not None
+    return {*exported_tables(vars(options), None)} == {"labels"}
+
+
+@dataclass(frozen=True)
+class _Takes:
+    """Which files a model takes beside those of ``--answers``, one of ``needs`` at least."""
+
+    files: tuple[str, ...]
+    needs: tuple[str, ...]
+    remedy: str = "leave out --model"
+
+
+_OF_CLUSTERS = _Takes(FILES, ("features",))
+_CHOICE = _Takes(FILES, ("features", "answers", "pairs", "placements"))
+_CHOICE_OF_LABELS = _Takes(
+    ("labels", "features"), ("labels", "answers"), "beside labels there are --features at most"
+)
+_DAWID_SKENE = _Takes(("labels",), ("labels", "answers"), "choose another --model")
+
+
+def _check_files(options: Namespace, of_labels: bool) -> None:
+    """Refuse files that the model does not take, before they are read."""
+    takes = {"choose": _CHOICE, "dawid-skene": _DAWID_SKENE}.get(options.model, _OF_CLUSTERS)
+    if of_labels and options.model == "choose":
+        takes = _CHOICE_OF_LABELS
+    for name in (*FILES, "labels"):
+        if getattr(options, name) is not None and name not in takes.files:
+            word = name.replace("_", "-")
+            raise ValueError(f"--model {options.model} does not use --{word}: {takes.remedy}")
+    if all(getattr(options, name) is None for name in takes.needs):
+        raise ValueError(f"--model {options.model} needs --{takes.needs[0]} FILE")
 
 
 def _kinds(options: Namespace, table: FeatureTable) -> dict[Hashable, str]:
@@ -185,7 +206,8 @@ def _fit_labels(options: Namespace, table: FeatureTable | None) -> Fitted:
     if options.answers is None:
         labels = read_answers(options.labels, _LABEL_IDS)
     else:
-        labels = read_exported(vars(options), (), ("labels",))["labels"]
+        ids = () if table is None else table.ids
+        labels = read_exported(vars(options), ids, ("labels",))["labels"]
     if table is None:
         return infer_classes(CrowdData(None, labels=labels), **_training(options))
     if _kinds(options, table):

@@ -90,9 +90,7 @@ def read_exported(
     ValueError
         If there are none, or of other kinds.
     """
-    form = files["answers_format"]
-    answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
-    tables = (answers if item_ids is None else answers.for_items(item_ids)).tables()
+    tables = exported_tables(files, item_ids)
     if not tables or not {*tables} <= {*wanted}:
         held = ", ".join(tables) or "no answers"
         raise ValueError(
@@ -100,6 +98,15 @@ def read_exported(
             f"the files hold {held}"
         )
     return tables
+
+
+def exported_tables(
+    files: Mapping[str, Any], item_ids: Iterable[Hashable] | None
+) -> dict[str, pd.DataFrame]:
+    """All the answers that a tool exported, as tables by their kinds, maybe of some items."""
+    form = files["answers_format"]
+    answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
+    return (answers if item_ids is None else answers.for_items(item_ids)).tables()
 
 
 def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:

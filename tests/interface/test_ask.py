@@ -136,7 +136,7 @@ def test_labels_in_a_table_and_back(tmp_path, capsys):
     ]
     table = pd.DataFrame(rows, columns=["task", "worker", "label"])
     table.to_csv(tmp_path / "labels.csv", index=False)
-    words = ["fit", "--model", "dawid-skene", "--answers", str(tmp_path / "labels.csv"), "--quiet"]
+    words = ["fit", "--answers", str(tmp_path / "labels.csv"), "--quiet"]
     assert (
         main(
             [
@@ -186,7 +186,12 @@ def test_pictures_are_shown_as_they_are(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        ("item,worker,label\na,ann,dog\n", [], "the model takes pairs or placements, but the file"),
+        ("item,worker,label\na,ann,dog\n", [], "item is 'a', not among the item ids"),
+        (
+            "item,worker,label\na,ann,dog\n",
+            ["--model", "gaussian"],
+            "the model takes pairs or placements, but the file",
+        ),
         (
             "left,right,worker,label\na,b,ann,\n",
             [],

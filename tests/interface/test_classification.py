@@ -208,6 +208,10 @@ def test_missing_features_are_integrated_out(iris, monkeypatch):
 
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
+    with pytest.raises(ValueError, match="use infer_classes"):
+        classify(None, labels, **QUICK)
+    with pytest.raises(ValueError, match="have known labels, which this model of class labels"):
+        infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
     with pytest.raises(ValueError, match="folds is 500"):
         classify(features, labels, folds=500, progress=False)
     with pytest.raises(ValueError, match="'site' holds categories"):

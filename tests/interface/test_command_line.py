@@ -350,7 +350,7 @@ def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
         ),
         (
             ["fit", "--pairs", "full/x.csv", "--labels", "l.csv", "--out", "new"],
-            "--model choose does not use --pairs: beside --labels there are --features at most",
+            "--model choose does not use --pairs: beside labels there are --features at most",
         ),
         (
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
