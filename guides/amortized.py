@@ -162,11 +162,11 @@ class AmortizedGuide(nn.Module):
                 for name in self._rate_names():
                     rates[name] = pyro.sample(name, self.points[name].distribution())
 
-        assert batch.features is not None  # as the model has checked
-        log_probabilities, trunk = self._log_probabilities(batch.features)
+        features = batch.needed_features
+        log_probabilities, trunk = self._log_probabilities(features)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             z = self.assignments.sample(log_probabilities, batch)
-            pyro.sample("x", self._latent(batch.features, trunk, z))
+            pyro.sample("x", self._latent(features, trunk, z))
         if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
             probabilities = softmax_without_denormals(log_probabilities)
             sites.sample_guide(probabilities, rates, batch)
@@ -183,10 +183,10 @@ class AmortizedGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z | o) and the moments of x at the most probable z; answers do not change them."""
-        assert batch.features is not None  # as the model has checked
-        logits, trunk = self._log_probabilities(batch.features)
+        features = batch.needed_features
+        logits, trunk = self._log_probabilities(features)
         best = nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters).to(trunk.dtype)
-        latent = self.recognition.latent(batch.features, trunk, best)
+        latent = self.recognition.latent(features, trunk, best)
         return LocalPosterior(logits, latent)
 
     @torch.no_grad()

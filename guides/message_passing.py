@@ -113,7 +113,7 @@ class MessagePassingGuide(ConjugateGuide):
         self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
     ) -> Conditionals:
         components: Any = self.model.components
-        assert batch.features is not None  # as the model has checked
+        features = batch.needed_features
         log_weights = self.model.weights.log_weights(weights)
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
@@ -123,7 +123,7 @@ class MessagePassingGuide(ConjugateGuide):
             assert observed is not None  # there are features
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
-        potential = self.recognition(batch.features)
+        potential = self.recognition(features)
         theta = components.latent_statistics(theta).to(potential.linear)
         log_weights = log_weights.to(potential.linear)
         return LocalConditionals(components.latent_family, log_weights, theta, potential)

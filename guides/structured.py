@@ -116,10 +116,10 @@ class StructuredGuide(ConjugateGuide):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        assert batch.features is not None  # as the guide has checked
+        features = batch.needed_features
         weights, theta, rates, labels = self.sample_globals()
         fixed = weights.detach(), theta.detach(), _detached(rates), _detached(labels)
-        seen = self.recognition.trunk(batch.features.flatten(1))
+        seen = self.recognition.trunk(features.flatten(1))
         logits = self._logits(batch, seen, *fixed)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
@@ -196,19 +196,19 @@ class StructuredGuide(ConjugateGuide):
         labels: dict[str, Tensor],
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) of training, which also adds the terms of labels and views to the loss."""
-        assert batch.features is not None  # as the guide has checked
+        features = batch.needed_features
         supervision = self.model.supervision
         log_weights = self.model.weights.log_weights(weights)
         if self.classifier is None:
-            alone = log_weights + self._table(theta, batch.features, seen)
+            alone = log_weights + self._table(theta, features, seen)
         else:
-            alone = self._classified(batch.features)
+            alone = self._classified(features)
         heard = self._with_labels(alone, log_weights, labels, batch)
         if self.label_term is not None and batch.known is not None:
             labelled = batch.known >= 0
             parts = alone[labelled], heard[labelled]
             if self.classifier is None:
-                own = self._learning(theta, batch.features[labelled], seen[labelled], *parts)
+                own = self._learning(theta, features[labelled], seen[labelled], *parts)
                 parts = parts[0] + own, parts[1] + own
             weight = supervision.item_weight(batch)[labelled]
             add_loss_term("labels", self.label_term.loss(*parts, weight))
@@ -284,17 +284,17 @@ class StructuredGuide(ConjugateGuide):
 
         q(z) is that of the classifier, and by importance weights where there is none.
         """
-        assert batch.features is not None  # as the guide has checked
+        features = batch.needed_features
         if self.classifier is None:
             logits = self.importance_logits(batch)
         else:
             weights, _, rates, labels = self.mean_globals()
             log_weights = self.model.weights.log_weights(weights)
-            alone = self._classified(batch.features)
+            alone = self._classified(features)
             heard = self._with_labels(alone, log_weights, labels, batch)
             logits = self._joined(heard.to(alone.dtype), rates, batch)
         best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
-        seen = self.recognition.trunk(batch.features.flatten(1))
+        seen = self.recognition.trunk(features.flatten(1))
         top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
         return LocalPosterior(logits, top.full())
 
@@ -335,8 +335,7 @@ class StructuredGuide(ConjugateGuide):
         self, theta: Tensor, batch: Batch, num_draws: int
     ) -> Float[Tensor, "item cluster"]:
         """``log p(o | k)`` by importance weights."""
-        features = batch.features
-        assert features is not None  # as the guide has checked
+        features = batch.needed_features
         seen = self.recognition.trunk(features.flatten(1))
         total = self._table(theta, features, seen, at_draws=True)
         for _ in range(num_draws - 1):

@@ -140,7 +140,8 @@ class MomResp(nn.Module):
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant of the item."""
         observed = observed_latent(self.components, self.emission, batch)
-        assert observed is not None  # as the model has checked
+        if observed is None:
+            observed = batch.needed_features  # which says that there are none
         family, statistics = self.components.of_rows(values["components"], batch.has_gaps)
         of_features = self.feature_weight * family.log_likelihoods(statistics, observed)
         return self.weights.log_weights(values["weights"]) + of_features

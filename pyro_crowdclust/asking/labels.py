@@ -9,7 +9,7 @@ import pandas as pd
 
 from pyro_crowdclust.asking.choices import Questions, choose
 from pyro_crowdclust.asking.crowd import allowed_workers
-from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.data.tables import item_positions, read_table
 
 
@@ -35,6 +35,7 @@ class Labels:
         if self.among is None:
             items = situation.pool()
         else:
+            check_among(self.among)
             table = read_table(self.among, "among", ["item"], ["worker"])
             named = item_positions("among", table["item"], situation.item_ids).numpy()
             items, group = np.unique(named, return_inverse=True)

@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from pyro_crowdclust.asking.choices import Questions, choose
 from pyro_crowdclust.asking.crowd import allowed_workers
-from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.data.tables import item_positions, read_table
 
 # Pairs are made for so many items at least, each with sure items of so many of its clusters.
@@ -44,6 +44,7 @@ class Pairs:
         if self.among is None:
             items = _candidates(situation, count)
         else:
+            check_among(self.among)
             table = read_table(self.among, "among", ["left", "right"], ["worker"])
             items = np.stack(
                 [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,3 +80,12 @@ class Situation:
             return int(self.generator.choice(places))
         top = worth[places].max()
         return int(self.generator.choice(places[worth[places] >= top]))
+
+
+def check_among(among: Any) -> None:
+    """Raise a ``ValueError`` where a number stands in place of the questions to choose from."""
+    if isinstance(among, int):
+        raise ValueError(
+            f"among is {among}, but must be a table of what may be asked; how many to ask is "
+            f"another argument: suggest(result, kind, count={among})"
+        )

@@ -17,7 +17,7 @@ import pandas as pd
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import count, show, warn_about_alike
 from pyro_crowdclust.errors import did_you_mean
 
 KINDS = ("real", "count", "binary", "category")
@@ -217,11 +217,12 @@ def _recognized(
             "encode it as numbers or texts, or drop it"
         )
     texts = present.astype(str)
-    if texts.iloc[:_SAMPLE].str.fullmatch(_DATE).all():
+    if len(texts) and texts.iloc[:_SAMPLE].str.fullmatch(_DATE).all():
         raise ValueError(_of_dates(label))
     levels = _sorted_levels(present)
     if wanted is None:
         _refuse_names(label, levels, texts)
+        warn_about_alike(levels, f"feature column {label}:")
     return _of_levels(label, levels, wanted)
 
 
@@ -237,7 +238,9 @@ def _is_text(present: pd.Series) -> bool:
 
 
 def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
-    as_numbers = pd.to_numeric(texts.str.replace(",", ".", regex=False), errors="coerce")
+    # Units of money and shares, and commas of decimals and thousands, are parts of numbers.
+    bare = texts.str.strip(" %$€£").str.replace(",", ".", n=1, regex=False)
+    as_numbers = pd.to_numeric(bare, errors="coerce")
     share = float(as_numbers.notna().mean())
     if share > 0.5:
         odd = texts[as_numbers.isna()]

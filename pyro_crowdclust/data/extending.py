@@ -101,7 +101,14 @@ def _together(before: pd.DataFrame | None, after: Any | None, name: str) -> pd.D
     if before is None or after is None:
         return before if after is None else pd.DataFrame(after)
     after = pd.DataFrame(after)
-    if "page" in before and "page" in after:
+    if "page" in after and "page" not in before:
+        after = after.drop(columns="page")  # the model is of answers without pages
+    if "page" in before and "page" not in after:
+        raise ValueError(
+            f"{name} lack the column 'page', which those of the fit have: give every new answer "
+            "the id of the page, or of the session, that it belongs to"
+        )
+    if "page" in before:
         again = after["page"].isin(before["page"])
         if again.any():
             raise ValueError(

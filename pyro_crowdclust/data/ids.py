@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index
+from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index, warn_about_alike
 
 
 def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
@@ -56,6 +56,7 @@ def read_workers(
     names = ("pairs", "labels", "placements")
     name = next(name for name, table in zip(names, tables, strict=True) if table is not None)
     codes, ids = codes_and_ids(_one_column(columns), name)
+    warn_about_alike(ids, "workers")
     return list(codes.split(lengths)), ids
 
 

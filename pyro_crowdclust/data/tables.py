@@ -21,6 +21,8 @@ from torch import Tensor
 from pyro_crowdclust.errors import did_you_mean
 
 _MOST_COMPARED = 10_000
+# Ids that are told apart by case or spaces alone are looked for among so many.
+_MOST_ALIKE = 10_000
 
 
 def read_table(
@@ -139,6 +141,21 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
     except (TypeError, ValueError, RuntimeError):  # of values that cannot be compared
         order = np.arange(len(ids))
     return torch.from_numpy(np.argsort(order)[codes]), ids[order]
+
+
+def warn_about_alike(values: pd.Index, what: str) -> None:
+    """Warn of the first two texts that are the same but for case and spaces."""
+    seen: dict[str, str] = {}
+    for value in values[:_MOST_ALIKE]:
+        if isinstance(value, str):
+            first = seen.setdefault(" ".join(value.split()).casefold(), value)
+            if first != value:
+                warnings.warn(
+                    f"{what} {show(first)} and {show(value)} differ in case or spaces alone and "
+                    "are taken for two: write them alike if they are one",
+                    stacklevel=2,
+                )
+                return
 
 
 def _codes_of_near_integers(

@@ -23,6 +23,7 @@ from pyro_crowdclust.exchange import (
 )
 from pyro_crowdclust.interface.fit_folder import new_folder, read_result
 from pyro_crowdclust.interface.reading import read_features, read_shown
+from pyro_crowdclust.interface.summary import has_clusters
 
 # More than these are no text to read.
 _MOST_COLUMNS = 20
@@ -38,7 +39,7 @@ def ask(options: Namespace) -> int:
         name = options.format or ("html" if "page" in questions else "csv")
         shown = _shown(options.items, settings)
         form = FORMATS[name]
-        if options.labels is not None and name in _WITH_CLASSES:
+        if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
         paths = write_tasks(options.out, form, questions, shown)
     if not options.quiet:
@@ -53,6 +54,9 @@ def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
         kind, count = Pairs(), options.pairs
     elif options.labels is not None:
         kind, count = Labels(), options.labels
+    elif not has_clusters(result):
+        # A fit of labels can go on with labels: as many items as there are on so many pages.
+        kind, count = Labels(), options.pages * options.size
     found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
     if not len(found):
         raise ValueError("there is nothing left to ask these workers")

@@ -233,7 +233,8 @@ def _add_ask(parsers: Any) -> None:
         type=_count(1),
         default=20,
         metavar="N",
-        help="pages of items to sort into groups (default 20)",
+        help="pages of items to sort into groups (default 20); of a fit of labels as many items to "
+        "label",
     )
     kind.add_argument("--pairs", type=_count(1), metavar="N", help="pairs: are they the same?")
     kind.add_argument("--labels", type=_count(1), metavar="N", help="items to label")

@@ -245,6 +245,8 @@ def _opened(path: Path, read: Callable[[], Any]) -> Any:
         raise ValueError(f"there is no file {path}") from None
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"cannot read {path}: it is not UTF-8; save it as UTF-8 text") from None
     except ValueError as error:
         if str(path) in str(error):
             raise

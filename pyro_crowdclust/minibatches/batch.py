@@ -106,6 +106,16 @@ class Batch:
         return self.once("scale of the pairs", lambda: _common(self.pair_weight))
 
     @property
+    def needed_features(self) -> Tensor:
+        """The features, where the model cannot do without; a ``ValueError`` if there are none."""
+        if self.features is None:
+            raise ValueError(
+                "these items have no features, which the model is of; a result that was loaded has "
+                "none: give them to it as load(path, data=CrowdData(features, ...))"
+            )
+        return self.features
+
+    @property
     def asked_items(self) -> Int[Tensor, "pair 2"]:
         """Positions in the data of the two items of each answer."""
         if self.asked is not None:

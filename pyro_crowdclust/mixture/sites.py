@@ -62,8 +62,7 @@ def observed_latent(
 
 def coordinates_of(emission: Emission, batch: Batch) -> Float[Tensor, "item coordinate"]:
     """x of all items, where features are the latents; the full data keep theirs."""
-    features = batch.features
-    assert features is not None  # as check has seen
+    features = batch.needed_features
     return batch.once(emission, lambda: emission.latent(features).double())
 
 

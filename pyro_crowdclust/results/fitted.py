@@ -59,6 +59,12 @@ from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
 _Verbs = TypeVar("_Verbs")
+# What guides have from which tables are read, and the tables.
+_READ_FROM = {
+    SupportsWorkers: "workers",
+    SupportsMixture: "clusters and components",
+    SupportsConfusion: "confusion",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,9 +144,11 @@ class Fitted:
     def _guide(self, verbs: type[_Verbs], name: str) -> _Verbs:
         """The guide, if it has the verb that a table is read from."""
         if not isinstance(self.guide, verbs):
+            there = [said for verb, said in _READ_FROM.items() if isinstance(self.guide, verb)]
             raise ValueError(
                 f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
-                "from; guides of pyro_crowdclust.guides have, and your own can define it"
+                f"from; this result has {', '.join(there) or 'no table'}, and a guide of your own "
+                "can define it"
             )
         return self.guide
 
@@ -229,6 +237,16 @@ class Fitted:
                 "this result was loaded, and a file has neither features nor options of the fit: "
                 "update the result of fit() itself, or fit anew"
             )
+        for name, given, heard in (
+            ("labels", labels, self.data.class_labels is not None),
+            ("pairs", pairs, self.data.class_labels is None or self.data.has_answers),
+            ("placements", placements, self.data.class_labels is None or self.data.has_answers),
+        ):
+            if given is not None and not heard:
+                raise ValueError(
+                    f"{name} are given, but the fit was of other answers, and has no model of "
+                    "these: pass what it had, or fit anew"
+                )
         items = None
         if features is not None:
             found = self.new_items(features)
@@ -466,6 +484,11 @@ class Fitted:
             As ``predict_proba`` does.
         """
         shape, columns = self.feature_shape, self.data.columns
+        if shape is None and features is not None:
+            raise ValueError(
+                "the fit was of answers without features, so that features of new items tell "
+                "nothing: collect answers about them, and fit all of them"
+            )
         if columns is None and shape is not None and len(shape) == 1:
             columns = Columns.of_numbers(shape[0])
         new = CrowdData(features, kinds=columns)

@@ -95,6 +95,8 @@ def test_what_a_column_holds_can_be_said():
         ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 rows, which looks like"),
         (["1.5", "2", "unknown"], {}, "numbers written as texts, and 'unknown' among them"),
         (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: make it numbers"),
+        (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: make it"),
+        (["$1,200", "$300"], {}, "numbers written as texts"),
         ([None, None], {}, "column 'x' is empty: drop it"),
         ([1 + 2j, 1.0], {}, "column 'x' holds complex"),
         ([1.0, np.inf], {}, "column 'x' holds infinite numbers"),
@@ -110,6 +112,18 @@ def test_what_a_column_holds_can_be_said():
 def test_what_cannot_be_read(values, kinds, message):
     with pytest.raises(ValueError, match=message):
         Columns.of(pd.DataFrame({"x": values}), kinds)
+
+
+def test_texts_that_differ_in_case_or_spaces_alone_are_told():
+    with pytest.warns(UserWarning, match="column 'x': 'Yes' and 'yes ' differ in case or spaces"):
+        Columns.of(pd.DataFrame({"x": ["Yes", "no", "yes "]}))
+    said = {"item": [0, 1, 2], "worker": ["ann"] * 3, "label": ["cat", "dog", "Cat"]}
+    with pytest.warns(UserWarning, match="labels 'Cat' and 'cat' differ in case"):
+        CrowdData(None, labels=said)
+    with pytest.warns(UserWarning, match="known labels 'Red' and 'red' differ in case"):
+        CrowdData(np.eye(3), known=["red", "Red", None])
+    with pytest.warns(UserWarning, match="workers 'Ann' and 'ann' differ in case"):
+        CrowdData(None, labels=said | {"worker": ["ann", "Ann", "ann"], "label": list("xyx")})
 
 
 def test_new_tables():

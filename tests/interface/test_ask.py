@@ -156,6 +156,8 @@ def test_labels_in_a_table_and_back(tmp_path, capsys):
     assert "Classes of labels.csv" in page
     capsys.readouterr()
     words = ["ask", str(tmp_path / "fit"), "--labels", "6", "--out", str(tmp_path / "tasks")]
+    assert main([*words[:2], "--pages", "1", "--size", "2", "--out", str(tmp_path / "two")]) == 0
+    assert sum(len(pd.read_csv(path)) for path in (tmp_path / "two").glob("*.csv")) == 2
     assert main(words) == 0
     asked = pd.concat(
         pd.read_csv(path, dtype=str) for path in (tmp_path / "tasks").glob("questions*.csv")

@@ -153,3 +153,28 @@ def test_pairs_and_pages_become_what_the_fit_has():
     assert (as_pages.answers, as_pages.placements.num_pages) == (None, 4)
     as_pairs = extended(CrowdData(FEATURES, pairs), placements=pages)
     assert (as_pairs.placements, as_pairs.num_pairs) == (None, 4 * 36)
+
+
+def test_an_update_hears_what_the_fit_heard_alone():
+    said = {"item": [0, 1, 2], "worker": ["a"] * 3, "label": ["x", "y", "x"]}
+    pair = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
+    of_pairs = fitted(CrowdData(FEATURES, crowd("pairs", ["b", "d"], 0)), epochs=1)
+    with pytest.raises(ValueError, match="labels are given, but the fit was of other answers"):
+        of_pairs.update(labels=said)
+    model = DawidSkene(ConfusionMatrices(1, 2))
+    of_labels = fit(model, ClassLabelGuide(model), CrowdData(None, labels=said), **OPTIONS)
+    with pytest.raises(ValueError, match="pairs are given, but the fit was of other answers"):
+        of_labels.update(pair)
+    with pytest.raises(ValueError, match="features of new items tell nothing"):
+        of_labels.predict(FEATURES)
+    paged = of_pairs.update(pd.DataFrame(pair).assign(page="p1"), epochs=1)
+    assert paged.data.num_pairs == of_pairs.data.num_pairs + 1
+    with pytest.raises(ValueError, match="pairs lack the column 'page'"):
+        extended(CrowdData(FEATURES, pair | {"page": ["p0"]}), pairs=pair)
+
+
+def test_a_loaded_result_says_what_needs_its_features(tmp_path):
+    of_pairs = fitted(CrowdData(FEATURES, crowd("pairs", ["b", "d"], 0)), epochs=1)
+    of_pairs.save(tmp_path / "fit")
+    with pytest.raises(ValueError, match="a result that was loaded has none"):
+        load(tmp_path / "fit").to_arviz(num_draws=2)
