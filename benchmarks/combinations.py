@@ -37,7 +37,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import annotators_for
 from pyro_crowdclust.callbacks import Judge
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import (
@@ -56,7 +56,7 @@ from pyro_crowdclust.networks import (
     GaussianRecognition,
     SkipMLP,
 )
-from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.simulation import simulate_grades, simulate_pages
 from pyro_crowdclust.starts import PrincipalComponentStart
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, KnownClusters
 from pyro_crowdclust.training import Trainer
@@ -65,7 +65,7 @@ CLUSTERS, DIM, WORKERS = 5, 2, 3
 CENTERS = torch.tensor([[-2.0, 0.0], [2.0, 0.0], [0.0, 3.0]], dtype=torch.float64)
 TOLERANCE = 1e-6
 
-ANSWERS = ("answers", "no answers")
+ANSWERS = ("answers", "grades", "no answers")
 SUPERVISIONS = ("nothing", "class table", "known clusters", "field")
 MOVES = ("merge", "drop")
 
@@ -94,6 +94,12 @@ def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
         help_["pairs"] = simulate_pages(
             kinds, rates, rates, pages_per_worker=2, page_size=8, items=asked, seed=0
         )
+    if answers == "grades":
+        cuts, asked = [[-1.0, 1.0]] * WORKERS, range(num_items // 2)
+        help_["pairs"] = simulate_grades(
+            kinds, [4.0] * WORKERS, cuts, doubt=0.2, pairs_per_worker=60, items=asked, seed=0
+        )
+        help_["grades"] = [1, 2, 3]
     if supervision != "nothing":
         named = np.arange(num_items) % 4 == 0
         help_["known"] = [
@@ -107,7 +113,7 @@ def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
 
 def parts_of(answers: str, supervision: str, data: CrowdData) -> dict[str, Any]:
     """The parts of a model that listen to the help."""
-    annotators = TwoCoin(WORKERS) if answers == "answers" else None
+    annotators = annotators_for(data, (1.0, 1.0)) if data.has_answers else None
     make: dict[str, Callable[[], nn.Module | None]] = {
         "nothing": lambda: None,
         "class table": lambda: ClassTable.of(data, CLUSTERS),
@@ -156,7 +162,7 @@ def structured(**parts: Any) -> tuple[nn.Module, nn.Module]:
     return model, StructuredGuide(model, ClusterRecognition(SkipMLP((2, 6, 5)), head, [DIM]))
 
 
-def two_way(annotators: TwoCoin | None, supervision: nn.Module | None) -> tuple:
+def two_way(annotators: nn.Module | None, supervision: nn.Module | None) -> tuple:
     """Clusters and styles; it has no place for a supervision, and its check says so."""
     model = TwoWayMixture(CLUSTERS, 2, 2, annotators, concentration=0.5)
     return model, TwoWayGuide(model, trusting_epochs=2)

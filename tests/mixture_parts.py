@@ -13,7 +13,7 @@ import torch
 from pyro import poutine
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import GradedPairs, TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
@@ -34,7 +34,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
-from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.simulation import simulate_grades, simulate_pages
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 CLUSTERS, ITEMS, DIM, FEATURES, WORKERS = 4, 50, 2, 5, 2
@@ -87,6 +87,14 @@ def _answered(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
     return CrowdData(features, pairs)
 
 
+def _graded(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
+    cuts = [[-1.0, 1.0]] * WORKERS
+    pairs = simulate_grades(
+        clusters, [4.0] * WORKERS, cuts, doubt=0.2, pairs_per_worker=50, items=range(25), seed=0
+    )
+    return CrowdData(features, pairs, grades=[1, 2, 3])
+
+
 def _labelled(features: torch.Tensor, clusters: torch.Tensor, **links: dict) -> CrowdData:
     """The cluster modulo two is the label of a third of the items, and of all classes."""
     known = torch.where(torch.arange(ITEMS) % 3 == 0, clusters % 2, -1)
@@ -112,8 +120,8 @@ def _field(**options: bool) -> dict:
 SUPERVISION = {
     "nobody": Supervision(dict, lambda features, clusters: CrowdData(features)),
     "two-coin workers": Supervision(lambda: {"annotators": TwoCoin(WORKERS)}, _answered),
-    "workers and owners": Supervision(
-        lambda: {"annotators": TwoCoin(WORKERS), "ownership": Ownership(CLUSTERS)}, _answered
+    "graders and owners": Supervision(
+        lambda: {"annotators": GradedPairs(WORKERS, 3), "ownership": Ownership(CLUSTERS)}, _graded
     ),
     "class table": Supervision(lambda: {"supervision": ClassTable(CLUSTERS, 2)}, _labelled),
     "field of labels": Supervision(_field, _labelled),

@@ -162,6 +162,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"wine"},
     ),
     "examples/lapses.py": (["--lapses", "0.35", "--seeds", "1", "--clusters", "8"], {"0.35"}),
+    "examples/graded_answers.py": (
+        ["--tables", "wine", "--seeds", "1", "--answers", "100", "--clusters", "6"],
+        {"wine"},
+    ),
     "examples/pairs_as_classes.py": (
         ["--data", str(DATA), "--epochs", "3", "--draws", "3"],
         {
@@ -306,6 +310,9 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
     "examples/classify.py": [("wine/labelled", 0.85, 1.0), ("wine/others", 0.8, 1.0)],
     "examples/lapses.py": [
         *(("0.35/without_found/nmi", 0.85, 1.0), ("0.35/without_found/rate_error", 0.0, 0.05)),
+    ],
+    "examples/graded_answers.py": [
+        *(("wine/grades/nmi", 0.85, 1.0), ("wine/grades/grades", 0.7, 1.3)),
     ],
     "examples/pair_votes.py": [
         *(("allsports/ours", 0.99, 1.0), ("allsports/held_out_log_loss", 0.2, 0.32)),

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show, to_index
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
@@ -43,6 +45,12 @@ class Crowd:
         So far.
     is_placing
         Whether the rate is that of placements, and not two of pairs.
+    grades
+        Pseudo-counts of every worker's grades and "can't tell", of pairs that are different and the
+        same; None of workers who do not grade. Rates are then those of the best reading of a grade:
+        as "same" where it is likelier of such a pair.
+    drawn_grades
+        A draw of their shares.
     """
 
     ids: pd.Index
@@ -54,6 +62,8 @@ class Crowd:
     loads: Float[np.ndarray, " worker"]
     num_answers: Int[np.ndarray, " worker"]
     is_placing: bool
+    grades: Float[np.ndarray, "worker truth outcome"] | None = None
+    drawn_grades: Float[np.ndarray, "worker truth outcome"] | None = None
 
     @classmethod
     def of(
@@ -72,18 +82,22 @@ class Crowd:
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
         num_answers = np.zeros(len(ids), dtype=np.int64)
         is_placing = data.placements is not None
-        confusion = None
+        confusion, grades = None, None
         if data.class_labels is not None and isinstance(result.guide, SupportsConfusion):
             confusion = _confusion(result, codes)
             given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
             num_answers[known] = given[codes[known]]
         elif data.has_answers and isinstance(result.guide, SupportsWorkers):
-            table = result.workers
-            names = [name for name in ("sensitivity", "specificity") if name in table]
-            names = names or ["accuracy"]
-            of_rates = [_pseudo_counts(table[name], table[f"{name}_sd"]) for name in names]
-            counts[known] = np.stack((of_rates * 2)[:2], 1)[codes[known]]
+            summary = result.guide.workers()
+            assert summary is not None  # as there are answers
+            channels = channels_of(summary)
             num_answers[known] = data.answers_per_worker[codes[known]]
+            if len(data.grade_ids) and channels is not None:
+                grades = _of_grades(channels, codes)
+                counts = _best_reading(grades)
+            else:
+                found = _of_rates(summary)
+                counts[known] = found[codes[known]]
         drawn = generator.beta(counts[..., 0], counts[..., 1])
         if is_placing:
             drawn[:, 1] = drawn[:, 0]
@@ -97,6 +111,8 @@ class Crowd:
             _by_worker(ids, loads, np.inf, "loads"),
             num_answers,
             is_placing,
+            grades,
+            None if grades is None else _shares(generator.standard_gamma(grades)),
         )
 
     def names(self, workers: Sequence[int | None]) -> list[Hashable | None]:
@@ -139,10 +155,22 @@ class Crowd:
         diagonal = np.diagonal(self.confusion, axis1=1, axis2=2).mean(1)
         return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
 
+    def channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
+        """``p(L | different), p(L | same)`` by the means of what is known of every worker."""
+        if self.grades is not None:
+            return _shares(self.grades)
+        return self.pair_channels(self.rates, num_clusters)
+
+    def drawn_channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
+        """The same by the draw."""
+        if self.drawn_grades is not None:
+            return self.drawn_grades
+        return self.pair_channels(self.drawn, num_clusters)
+
     def pair_channels(
         self, rates: Float[np.ndarray, "*worker rate"], num_clusters: int
     ) -> Float[np.ndarray, "*worker outcome label"]:
-        """``p(L | different), p(L | same)``."""
+        """``p(L | different), p(L | same)`` of answers yes and no with these rates."""
         sensitivity, specificity = rates[..., 0], rates[..., 1]
         if self.is_placing:
             slip, others = 1 - sensitivity, max(num_clusters - 1, 1)
@@ -159,12 +187,55 @@ class Crowd:
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
 
 
-def _pseudo_counts(mean: pd.Series, sd: pd.Series) -> Float[np.ndarray, "worker 2"]:
-    """The Beta distributions of these moments."""
-    mean = np.clip(mean.to_numpy(np.float64), 1e-3, 1 - 1e-3)
-    variance = np.maximum(sd.to_numpy(np.float64) ** 2, 1e-8)
-    total = np.maximum(mean * (1 - mean) / variance - 1, 0.5)
-    return np.stack([mean * total, (1 - mean) * total], 1)
+def _of_rates(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of two rates of every worker, or of one twice."""
+    pair_rates = ["sensitivity", "specificity"]
+    names = [name for name in pair_rates if name in summary.rates] or ["accuracy"]
+    if not {*names} <= {*summary.rates}:
+        raise ValueError(
+            "nothing can be asked after graded answers without features: fit features and grades, "
+            "or answers of 0 and 1"
+        )
+    of_rates = []
+    for rate in (summary.rates[name] for name in names):
+        mean = np.clip(rate.mean, 1e-3, 1 - 1e-3)
+        total = _total_counts(mean, rate.sd)
+        of_rates.append(np.stack([mean * total, (1 - mean) * total], -1))
+    return np.stack((of_rates * 2)[:2], 1)
+
+
+def _total_counts(
+    mean: Float[np.ndarray, "*share"], sd: Float[np.ndarray, "*share"]
+) -> Float[np.ndarray, "*share"]:
+    """Pseudo-counts, right and wrong, of the Beta distributions of these moments."""
+    variance = np.maximum(np.nan_to_num(sd) ** 2, 1e-8)
+    return np.maximum(mean * (1 - mean) / variance - 1, 0.5)
+
+
+def _of_grades(
+    channels: Channels, codes: Int[np.ndarray, " worker"]
+) -> Float[np.ndarray, "worker truth outcome"]:
+    """Pseudo-counts of every share; of a worker without answers few, as of all on average."""
+    total = np.median(_total_counts(channels.mean, channels.sd), axis=-1, keepdims=True)
+    stranger = sum(_STRANGER) * channels.mean.mean(0, keepdims=True)
+    return np.concatenate([channels.mean * total, stranger])[codes]
+
+
+def _best_reading(
+    grades: Float[np.ndarray, "worker truth outcome"],
+) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of the rates of yes and no that are read from grades."""
+    different, same = np.moveaxis(_shares(grades), 1, 0)
+    reading = np.stack([different >= same, same > different], 1)
+    # How often which truth is read as which.
+    read = np.einsum("wto,wro->wtr", grades, reading)
+    right = np.stack([read[:, 1, 1], read[:, 0, 0]], 1)
+    wrong = np.stack([read[:, 1, 0], read[:, 0, 1]], 1)
+    return np.maximum(np.stack([right, wrong], -1), 1e-3)
+
+
+def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*batch outcome"]:
+    return counts / counts.sum(-1, keepdims=True)
 
 
 def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import grade_places
 
 
 def component_gain(
@@ -32,7 +33,7 @@ def component_gain(
     bound
         b of every item.
     channels
-        p(L | different) and p(L | same) of every worker.
+        p(L | different) and p(L | same) of every worker, L from 0 or the lowest grade on.
 
     Examples
     --------
@@ -46,9 +47,9 @@ def component_gain(
     if answers is None:
         return np.zeros((components.shape[1],) * 2)
     left, right = answers.left.numpy(), answers.right.numpy()
-    label = answers.label.numpy().astype(np.int64)
+    label = grade_places(answers.label, len(data.grade_ids) or 2).numpy()
     both = (bound[left] * bound[right])[:, None]
-    anyhow = np.bincount(label, minlength=2)[label, None] / len(label)
+    anyhow = np.bincount(label, minlength=channels.shape[2])[label, None] / len(label)
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
     ratio = np.log(said[:, 1] / said[:, 0])
     of_left, of_right = components[left], components[right]

@@ -41,6 +41,10 @@ class Pages:
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many pages, one row per item: ``page, item, worker, gain``."""
         crowd, rows = situation.crowd, []
+        if crowd.grades is not None:
+            raise ValueError(
+                "the workers grade pairs, which a page of groups does not ask for: ask Pairs()"
+            )
         pool = situation.pool()
         free = np.ones(len(pool), dtype=bool)
         loads = crowd.loads.copy()

@@ -25,7 +25,8 @@ class Pairs:
     """Pairs of items, of which workers say whether they are the same.
 
     ``I(L; z_i, z_j) = I(L; s)``, since an answer depends on whether they are the same alone, which
-    they are with probability ``s = <q_i, q_j>``.
+    they are with probability ``s = <q_i, q_j>``. Of workers who grade, L is one of the grades or
+    "can't tell".
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ class Pairs:
         left, right = items.T
         alike = (beliefs.components[left] * beliefs.components[right]).sum(1)
         same = beliefs.same(left, right)
-        channels = crowd.pair_channels(crowd.drawn, q.shape[1])
-        typical = crowd.pair_channels(crowd.rates, q.shape[1]).mean(0) if len(crowd.ids) else None
+        channels = crowd.drawn_channels(q.shape[1])
+        typical = crowd.channels(q.shape[1]).mean(0) if len(crowd.ids) else None
         rate = (1 + TYPICAL_RELIABILITY) / 2
         coin = np.array([[rate, 1 - rate], [1 - rate, rate]])
         keys = asked.pair_keys(*items.T)

@@ -151,7 +151,7 @@ def suggest(
             result,
             asked.heard(reliability),
             wanted,
-            everybody.pair_channels(everybody.rates, num_clusters),
+            everybody.channels(num_clusters),
             generator,
         ),
         crowd=crowd,

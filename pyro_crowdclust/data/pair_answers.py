@@ -125,6 +125,9 @@ def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"
         reject("pairs", column, outside, "no probability; write a number from 0 to 1")
         return np.round(numbers * most) / most
     place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
+    written = column.notna().to_numpy()
+    if written.any() and (place < 0).all():
+        reject("pairs", column, written, f"none of the grades {[*grades]}, nor is any other label")
     return np.where(place < 0, np.nan, place / most)
 
 

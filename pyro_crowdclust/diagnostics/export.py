@@ -14,16 +14,14 @@ from torch import Tensor
 
 from pyro_crowdclust._version import __version__
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES
+from pyro_crowdclust.data.pair_answers import grade_places, outcome_names
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
 from pyro_crowdclust.diagnostics.class_labels import label_draws
 from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
-from pyro_crowdclust.diagnostics.likelihood import (
-    answer_log_likelihoods,
-    item_log_likelihood,
-    left_out_answers,
-)
+from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
 from pyro_crowdclust.diagnostics.predictive import (
+    outcome_log_likelihoods,
     replicated_answers,
     replicated_features,
     same_cluster_draws,
@@ -65,8 +63,9 @@ def to_arviz(
     posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
                          (cluster, dim), ``component_covariance``; of workers ``sensitivity`` and
                          ``specificity`` (worker), or ``accuracy`` (worker) and ``habits`` (worker,
-                         page_state) of sorted pages, or ``confusion`` (worker, class, label); of
-                         any other model its sites by name
+                         page_state) of sorted pages, or ``if_same`` and ``if_different`` (worker,
+                         grade), or ``confusion`` (worker, class, label); of any other model its
+                         sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
@@ -75,7 +74,8 @@ def to_arviz(
                          drawn anew
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         what was given, labels as positions in the coordinate ``label``;
+                         what was given, labels as positions in the coordinate ``label``, grades in
+                         ``grade``;
                          ``groups`` (placement) of sorted pages
     constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
                          ``worker_of_label`` (class_answer), ``page_of_placement`` and others, by
@@ -303,21 +303,19 @@ def _of_answers(
     result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
 ) -> tuple[Tensor, Tensor] | None:
     """Log-likelihood of answers, each left out in turn, and answers drawn anew."""
-    # Of every answer both what it could be: the likelihood needs the one that was given.
-    labels = torch.tensor([1.0, 0.0]).repeat_interleave(len(answers))
-    of_labels = answer_log_likelihoods(result, draws, answers.repeat(2), labels)
-    if of_labels is None:
+    # Of every answer all that it could be: the likelihood needs the one that was given.
+    of_outcomes = outcome_log_likelihoods(result, draws, answers)
+    if of_outcomes is None:
         return None
     data = result.data.answers
     assert data is not None  # there are answers to ask about
-    given = data.label[answers].bool()
-    yes_no = [log_prob.split(len(answers), 1) for log_prob in of_labels]
-    if_same, if_different = (torch.where(given, yes, no) for yes, no in yes_no)
+    given = grade_places(data.label[answers], len(result.data.grade_ids) or 2)
+    if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     ends = data.left[answers], data.right[answers]
     left, right = (result.probabilities[part.numpy()] for part in ends)
     of_answers = left_out_answers(if_same, if_different, (left * right).sum(1))
     same = same_cluster_draws(result, answers, draws.num_draws)
-    replicated = replicated_answers(same, *(yes for yes, _ in yes_no))
+    replicated = replicated_answers(same, *of_outcomes)
     return of_answers, replicated.to(torch.int8)
 
 
@@ -360,7 +358,9 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
         observed["features"] = (_axes(features), features)
     if data.pairs is not None and len(rows.answers):
         pairs = data.pairs.iloc[rows.answers.numpy()]
-        observed["answers"] = (("answer",), pairs["label"].to_numpy())
+        assert data.answers is not None  # which pairs are made of
+        said = grade_places(data.answers.label[rows.answers], len(data.grade_ids) or 2)
+        observed["answers"] = (("answer",), _array(said))
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
     pages = data.pages
@@ -420,6 +420,7 @@ def _coordinates(fits: list[FittedModel], rows: _Rows, group: str) -> dict[str, 
         "label": _labels(data.class_ids),
         "known_class": _labels(data.known_ids),
         "page_state": np.array(PAGE_STATES),
+        "grade": np.array(outcome_names(data.grade_ids)),
     }
     if data.pairs is not None and len(rows.answers):
         coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])

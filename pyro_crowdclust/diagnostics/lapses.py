@@ -43,7 +43,8 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     -------
     A row for every page of a worker, by page and worker: ``answers``, ``careless`` (probability),
     and ``said_same`` and ``expected_same``, the shares of "same" that were said and that an
-    attentive worker of these rates would have said.
+    attentive worker of these rates would have said. Grades above the middle are "same", and who
+    cannot tell has not answered.
 
     Raises
     ------

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -20,7 +21,12 @@ from pyro_crowdclust.diagnostics.draws import (
     sample_sites,
 )
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
-from pyro_crowdclust.protocols import FittedModel, SupportsDiscreteValues, SupportsDrawnFeatures
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    SupportsDiscreteValues,
+    SupportsDrawnFeatures,
+    part_of,
+)
 
 
 def same_cluster_draws(
@@ -91,21 +97,50 @@ def replicated_features(
     return torch.stack(rows).reshape(len(rows), len(items), *shape)
 
 
+def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
+    """All that can be said of a pair: 0 and 1, or the grades as fractions, and NaN for "unsure"."""
+    answers, num_grades = result.data.answers, len(result.data.grade_ids) or 2
+    assert answers is not None  # there are answers to ask about
+    graded = part_of(result.model, "annotators", GradedPairs)
+    unsure = bool(answers.label.isnan().any()) if graded is None else graded.unsure
+    labels = torch.linspace(0, 1, num_grades, dtype=torch.float64)
+    return torch.cat([labels, labels.new_full((int(unsure),), torch.nan)])
+
+
+def outcome_log_likelihoods(
+    result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
+) -> tuple[Float[Tensor, "draw outcome answer"], Float[Tensor, "draw outcome answer"]] | None:
+    """``log p(L | same)`` and ``log p(L | different)`` of all that could be said of some pairs.
+
+    None as of ``answer_log_likelihoods``.
+    """
+    labels = possible_labels(result)
+    every = labels.repeat_interleave(len(answers))
+    found = answer_log_likelihoods(result, draws, answers.repeat(len(labels)), every)
+    if found is None:
+        return None
+    if_same, if_different = (one.unflatten(1, (len(labels), len(answers))) for one in found)
+    return if_same, if_different
+
+
 def replicated_answers(
     same: Float[Tensor, "draw answer"],
-    if_same: Float[Tensor, "draw answer"],
-    if_different: Float[Tensor, "draw answer"],
-) -> Float[Tensor, "draw answer"]:
-    """Answers drawn anew: ``L ~ Bern(p(yes | same))`` or ``Bern(p(yes | different))``.
+    if_same: Float[Tensor, "draw outcome answer"],
+    if_different: Float[Tensor, "draw outcome answer"],
+) -> Int[Tensor, "draw answer"]:
+    """Places of answers drawn anew: ``L ~ p(L | same)`` or ``p(L | different)``.
 
     Parameters
     ----------
     same
         1 where both ends share a cluster.
     if_same, if_different
-        log p(yes | same) and log p(yes | different).
+        log p(L | same) and log p(L | different) of all that can be said.
     """
-    return torch.bernoulli(torch.where(same.bool(), if_same.exp(), if_different.exp()))
+    shares = torch.where(same.bool().unsqueeze(1), if_same.exp(), if_different.exp())
+    # The last one is what is left, whatever the shares add up to.
+    passed = torch.rand(same.shape, dtype=shares.dtype).unsqueeze(1) > shares.cumsum(1)[:, :-1]
+    return passed.sum(1)
 
 
 def check_workers(
@@ -116,11 +151,15 @@ def check_workers(
     For every draw of the clusters and of the workers' rates, the given answers and a replicated
     set of the same size are held against the clusters. Three statistics:
 
-    - ``agreement``: the share of a worker's answers that agree with the clusters;
-    - ``said_same``: the share of "same" among the worker's answers;
+    - ``agreement``: the share of a worker's answers that agree with the clusters, of a grade as
+      much as it is near to what they say;
+    - ``said_same``: the share of "same" among the worker's answers, or the mean grade, from 0 to 1;
     - ``worst_page``: the lowest agreement on any of the worker's pages, where answers have pages.
       Workers whose errors come in bursts, all on one page, have a far lower one than a two-coin
       model expects.
+
+    Where workers may be unsure, these are of the answers in which they were not, and ``unsure`` is
+    the share of the others.
 
     Parameters
     ----------
@@ -150,27 +189,24 @@ def check_workers(
     every = torch.arange(data.num_pairs)
     with result.inside(seed):
         draws = global_draws(result, num_draws)
-        log_yes = answer_log_likelihoods(result, draws, every, torch.ones(len(every)))
-        if log_yes is None:
+        of_outcomes = outcome_log_likelihoods(result, draws, every)
+        if of_outcomes is None:
             raise ValueError(
                 "the model's answers do not depend on a discrete site of the items, so there is "
                 "nothing to check them against"
             )
         drawn = same_cluster_draws(result, every, num_draws)
-        replicated = replicated_answers(drawn, *log_yes).numpy()
-    given, same = data.answers.label.numpy(), drawn.numpy()
-    worker = data.answers.worker.numpy()
-    statistics = {
-        "agreement": (_means(given == same, worker), _means(replicated == same, worker)),
-        "said_same": (
-            np.repeat(_means(given[None], worker), num_draws, 0),
-            _means(replicated, worker),
-        ),
-    }
+        replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
+    same, worker = drawn.numpy(), data.answers.worker.numpy()
+    both = np.broadcast_to(data.answers.label.numpy(), same.shape), replicated
+    agrees = [1 - np.abs(said - same) for said in both]
+    statistics = {"agreement": [_means(one, worker) for one in agrees]}
+    statistics["said_same"] = [_means(said, worker) for said in both]
+    if any(np.isnan(said).any() for said in both):
+        statistics["unsure"] = [_means(np.isnan(said), worker) for said in both]
     if data.answers.page is not None:
         page = data.answers.page.numpy()
-        observed, predicted = (_worst(of == same, worker, page) for of in (given, replicated))
-        statistics["worst_page"] = observed, predicted
+        statistics["worst_page"] = [_worst(one, worker, page) for one in agrees]
     columns: dict[str, np.ndarray] = {}
     for name, (observed, predicted) in statistics.items():
         lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
@@ -186,10 +222,14 @@ def check_workers(
 
 
 def _means(values: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "draw group"]:
-    """Mean of the values of each group of columns."""
-    counts = np.bincount(group)
-    sums = np.stack([np.bincount(group, weights=row, minlength=len(counts)) for row in values])
-    return sums / counts
+    """Mean of the values of each group of columns, of those that are known; 0 of none."""
+    number = int(group.max()) + 1
+    known, filled = ~np.isnan(values), np.nan_to_num(values)
+    sums, counts = (
+        np.stack([np.bincount(group, weights=row, minlength=number) for row in part])
+        for part in (filled, known)
+    )
+    return sums / np.maximum(counts, 1)
 
 
 def _worst(

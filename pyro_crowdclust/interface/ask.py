@@ -37,6 +37,11 @@ def ask(options: Namespace) -> int:
     with new_folder(options.out, options.force):
         questions = _questions(options, result)
         name = options.format or ("html" if "page" in questions else "csv")
+        if len(result.data.grade_ids) and name != "csv":
+            raise ValueError(
+                f"the answers are grades, which --format {name} does not ask for: leave it out, "
+                "and let people fill in the column 'label'"
+            )
         shown = _shown(options.items, settings)
         form = FORMATS[name]
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:

@@ -155,6 +155,14 @@ def _add_fit(parsers: Any) -> None:
         help="answers: columns left, right, worker, label (1 or same, 0 or different), maybe page",
     )
     parser.add_argument(
+        "--grades",
+        nargs="+",
+        metavar="GRADE",
+        help="labels of pairs that are grades, from different to same; others, and empty ones in "
+        "--pairs, are people who cannot tell. One number: labels are probabilities of same, to be "
+        "rounded to so many levels",
+    )
+    parser.add_argument(
         "--placements",
         type=Path,
         metavar="FILE",

@@ -85,6 +85,7 @@ def _fit(options: Namespace, of_labels: bool) -> int:
         "answers": files["answers"] and [*map(_absolute, files["answers"])],
         "answers_format": files["answers_format"],
         "ignore": options.ignore,
+        "grades": options.grades,
     }
     if options.features is not None:
         table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
@@ -92,7 +93,7 @@ def _fit(options: Namespace, of_labels: bool) -> int:
         result = _fit_labels(options, table)
     else:
         settings["kinds"] = {} if table is None else _kinds(options, table)
-        data = read_data(files, table, settings["kinds"])
+        data = read_data(files, table, settings["kinds"], options.grades)
         result = _fit_clusters(data, options)
     settings |= {
         "id_column": None if table is None else table.ids.name,
@@ -119,6 +120,10 @@ def _check_answers(options: Namespace) -> None:
         for name in ("pairs", "placements", "labels"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--answers and --{name} are given: leave one of them out")
+    elif options.grades is not None and options.pairs is None:
+        raise ValueError(
+            "--grades are of answers about pairs: name their file by --pairs or --answers"
+        )
     elif options.answers_format is not None:
         raise ValueError("--answers-format says nothing without --answers FILE")
 
@@ -279,6 +284,7 @@ def demo(options: Namespace) -> int:
                 "out": folder / "fit",
                 "id_column": None,
                 "ignore": [],
+                "grades": None,
                 **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
                 **dict.fromkeys(_EXPORTS),
                 **dict.fromkeys(("real", "binary", "counts", "categories"), []),

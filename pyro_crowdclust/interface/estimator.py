@@ -75,7 +75,7 @@ class CrowdClusterer(
         How many clusters have an item; the labels are below it.
     workers_
         A data frame, one row per worker: posterior mean, deviation and 90 % interval of
-        sensitivity and specificity, weight. None without answers.
+        sensitivity and specificity, or of the shares of grades, weight. None without answers.
     clusters_
         A data frame, one row per cluster, in the order of the labels.
     result_
@@ -132,6 +132,7 @@ class CrowdClusterer(
         y: None = None,
         *,
         pairs: Any | None = None,
+        grades: Iterable[Hashable] | int | None = None,
         item_ids: Iterable[Hashable] | None = None,
         known: Any | None = None,
         must_link: Any | None = None,
@@ -153,6 +154,9 @@ class CrowdClusterer(
             Answers, with the columns ``left, right, worker, label`` and optionally ``page``; see
             ``CrowdData``. Items are named by their ids, or by row numbers without ids. In a
             pipeline: ``fit(X, crowdclusterer__pairs=pairs)``.
+        grades
+            The labels of ``pairs`` where these are grades, from "different" to "same"; see
+            ``CrowdData``.
         item_ids
             Ids of the rows, where X has no index: behind a step of a pipeline that returns an
             array, say.
@@ -183,6 +187,7 @@ class CrowdClusterer(
             CrowdData(
                 features,
                 pairs,
+                grades=grades,
                 item_ids=item_ids,
                 known=known,
                 must_link=must_link,

@@ -51,16 +51,20 @@ def new_folder(path: Path, force: bool) -> Iterator[None]:
 
 
 def read_data(
-    files: Mapping[str, Any], table: FeatureTable | None, kinds: Mapping[Hashable, str]
+    files: Mapping[str, Any],
+    table: FeatureTable | None,
+    kinds: Mapping[Hashable, str],
+    grades: Sequence[str] | None = None,
 ) -> CrowdData:
     """The data in a table of features and the files beside it, each under its option's name.
 
-    Without a table they are answers alone.
+    Without a table they are answers alone. Labels of pairs that are grades are text, as ids are.
     """
+    of_pairs = _PAIR_IDS if grades is None else (*_PAIR_IDS, "label")
     tables: dict[str, Any] = {
         name: read_answers(Path(str(files[name])), columns)
         for name, columns in (
-            ("pairs", _PAIR_IDS),
+            ("pairs", of_pairs),
             ("placements", _PLACEMENT_IDS),
             ("known", _KNOWN_IDS),
             ("must_link", _LINK_IDS),
@@ -73,9 +77,20 @@ def read_data(
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         tables |= read_exported(files, ids, ("pairs", "placements"))
+    if grades is not None:
+        tables["grades"] = _levels(grades)
     if table is None:
         return CrowdData(None, **tables)
     return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
+
+
+def _levels(grades: Sequence[str]) -> int | Sequence[str]:
+    """The grades, or how many levels probabilities are rounded to."""
+    if len(grades) > 1:
+        return grades
+    if not grades[0].isdecimal():
+        raise ValueError(f"--grades {grades[0]} is one grade: name all, or say how many levels")
+    return int(grades[0])
 
 
 def read_exported(
@@ -116,6 +131,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
         files = {name: settings[name] for name in FILES}
         files |= {name: settings.get(name) for name in ("answers", "answers_format")}
         id_column, ignore = settings["id_column"], settings["ignore"]
+        grades = settings.get("grades")
         kinds = {
             int(name) if settings["columns"] is None else name: kind
             for name, kind in settings.get("kinds", {}).items()
@@ -129,7 +145,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
     if with_features and files["features"] is not None and has_clusters(result):
         try:
             table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
-            data = read_data(files, table, kinds)
+            data = read_data(files, table, kinds, grades)
             result = load(folder / RESULT, data=data)
         except ValueError as error:
             warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)

@@ -311,8 +311,9 @@ class TestLikelihood:
         answers = torch.arange(plain.data.num_pairs)
         with plain.inside():
             same = same_cluster_draws(plain, answers, 4000)
-            log_yes = [torch.full_like(same, rate).log() for rate in (0.9, 0.2)]
-            replicated = replicated_answers(same, *log_yes).numpy()
+            yes = [torch.full_like(same, rate) for rate in (0.9, 0.2)]
+            log_shares = [torch.stack([1 - one, one], 1).log() for one in yes]
+            replicated = replicated_answers(same, *log_shares).numpy()
         pairs = plain.data.pairs
         expected = plain.same_cluster_probability(pairs["left"].tolist(), pairs["right"].tolist())
         error = 5 * 0.5 / np.sqrt(4000)

@@ -1,0 +1,155 @@
+"""Graders beside features: grades as they are, grades cut to yes and no, and nobody asked.
+
+Eight people grade from 1 to 4 how alike two items are, or cannot tell. Each sees the truth more or
+less sharply, one not at all, and has thresholds of their own: the 2 of one is the 3 of another.
+They grade pairs among half of the items of a table; a fifth of the grades is held out. Three fits:
+by grades, by yes and no (3 and 4 are "same", who cannot tell is left out), and by features alone.
+
+    python examples/graded_answers.py --seeds 5
+
+Figures by table are means over the seeds, and how often grades do at least as well as yes and no:
+NMI of the clusters, log loss of whether held-out pairs are the same, and that of their grades. Of a
+fit by yes and no the grades inside "same" and "different" have each worker's own shares. Last line:
+one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn import datasets
+from sklearn.metrics import log_loss, normalized_mutual_info_score
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.simulation import simulate_grades
+
+TABLES = "clouds", "iris", "wine", "digits"
+GRADES, WORKERS, OUTCOMES = 4, 8, 5
+
+
+def table(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features and classes of some items; those of clouds that overlap are drawn."""
+    rng = np.random.default_rng(seed)
+    if name == "clouds":
+        kind = rng.integers(4, size=200)
+        return 1.8 * rng.normal(size=(4, 3))[kind] + 1.2 * rng.normal(size=(200, 3)), kind
+    features, kind = getattr(datasets, f"load_{name}")(return_X_y=True)
+    some = rng.permutation(len(kind))[:most]
+    return features[some], kind[some]
+
+
+def crowd(kind: np.ndarray, answers: int, seed: int) -> pd.DataFrame:
+    """Grades of pairs among every other item, half of them the same in truth."""
+    rng = np.random.default_rng([seed, 2])
+    sharpness = np.append(rng.uniform(1.0, 3.5, WORKERS - 1), 0.0)
+    spread, shift = rng.uniform(0.4, 1.4, (WORKERS, 1)), rng.normal(0.0, 0.8, (WORKERS, 1))
+    return simulate_grades(
+        kind,
+        sharpness,
+        shift + spread * np.linspace(-1, 1, GRADES - 1),
+        doubt=rng.uniform(0.0, 0.4, WORKERS),
+        pairs_per_worker=answers,
+        items=np.arange(0, len(kind), 2),
+        balanced=True,
+        seed=seed,
+    )
+
+
+def outcomes(answers: pd.DataFrame) -> np.ndarray:
+    """Places of the grades; the last is "can't tell"."""
+    return answers["label"].fillna(OUTCOMES).to_numpy().astype(int) - 1
+
+
+def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
+    """``p(L | different)`` and ``p(L | same)`` of every worker, by either kind of fit."""
+    workers = result.workers
+    if "sensitivity" not in workers:
+        names = [*map(str, range(1, GRADES + 1)), "unsure"]
+        rows = [
+            workers[[f"{site}_{name}" for name in names]] for site in ("if_different", "if_same")
+        ]
+        return np.stack(rows, 1)
+    counts = np.zeros((WORKERS, OUTCOMES))
+    np.add.at(counts, (heard["worker"].to_numpy(), outcomes(heard)), 1)
+    counts += 0.5
+    low, high, all_ = counts[:, :2].sum(1), counts[:, 2:4].sum(1), counts.sum(1)
+    inside = counts / np.stack([low, low, high, high, all_], 1)
+    yes = np.stack([1 - workers["specificity"], workers["sensitivity"]], 1)[..., None]
+    sides = np.concatenate([1 - yes, 1 - yes, yes, yes], 2) * (1 - inside[:, None, -1:])
+    return np.concatenate([sides * inside[:, None, :-1], inside[:, None, -1:] + 0 * yes], 2)
+
+
+def scores(
+    result: Fitted, kind: np.ndarray, heard: pd.DataFrame, held: pd.DataFrame
+) -> dict[str, float]:
+    """NMI, and the log losses of whether held-out pairs are the same, and of their grades."""
+    left, right = held["left"], held["right"]
+    same = np.clip(result.same_cluster_probability(left, right), 1e-4, 1 - 1e-4)
+    found = {
+        "nmi": float(normalized_mutual_info_score(kind, result.assignments)),
+        "same": float(log_loss(kind[left] == kind[right], same)),
+    }
+    if result.data.has_answers:
+        said = channels(result, heard)[held["worker"], :, outcomes(held)]
+        found["grades"] = float(-np.log((1 - same) * said[:, 0] + same * said[:, 1]).mean())
+    return found
+
+
+def compare(name: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Scores of the three fits."""
+    features, kind = table(name, seed, options.items)
+    answers = crowd(kind, options.answers, seed)
+    out = np.random.default_rng([seed, 3]).random(len(answers)) < 0.2
+    heard, held = answers[~out], answers[out]
+    told = heard.dropna()
+    fit_options: dict = {"progress": False, "seed": seed}
+    if options.clusters:
+        fit_options |= {"num_clusters": options.clusters, "components": GaussianComponents}
+    fits = {
+        "grades": cluster(features, heard, grades=range(1, GRADES + 1), **fit_options),
+        "yes_no": cluster(features, told.assign(label=told["label"] > 2), **fit_options),
+        "nobody": cluster(features, **fit_options),
+    }
+    return {arm: scores(result, kind, heard, held) for arm, result in fits.items()}
+
+
+def main(arguments: list[str] | None = None) -> dict[str, dict[str, dict[str, float]]]:
+    """Run the example; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--answers", type=int, default=60, help="of every worker")
+    parser.add_argument("--items", type=int, default=400, help="of a table, at most")
+    parser.add_argument("--clusters", type=int, help="Gaussians as given; default: the choice")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+
+    figures = {}
+    for name in options.tables:
+        rows = [compare(name, seed, options) for seed in range(options.seeds)]
+        figures[name] = {
+            arm: {
+                score: round(float(np.mean([row[arm][score] for row in rows])), 4)
+                for score in rows[0][arm]
+            }
+            for arm in rows[0]
+        }
+        figures[name]["as_good"] = {
+            score: float(
+                np.mean([sign * (row["grades"][score] - row["yes_no"][score]) >= 0 for row in rows])
+            )
+            for score, sign in (("nmi", 1), ("same", -1), ("grades", -1))
+        }
+        print(f"{name}: {figures[name]}", flush=True)
+    print(json.dumps(figures))
+    return figures
+
+
+if __name__ == "__main__":
+    main()
