@@ -23,7 +23,7 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
-from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 
 # The first is taken where answers are too few to tell.
 PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
@@ -36,6 +36,7 @@ _EPOCHS, _TRIAL_EPOCHS = 120, 60
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
+_STOPPED = "when the search was interrupted"
 
 
 def recipe_of(
@@ -102,9 +103,26 @@ class AnswersAlone:
         epochs
             Sweeps of the fit to come: those that are compared have no more.
         """
-        fit_trial = partial(self._trial, seed=seed, epochs=min(epochs, _TRIAL_EPOCHS))
+        tried: list[_Trial] = []
+        chance: float | None
+        try:
+            chosen, reason, chance = self._compare(tried, seed, min(epochs, _TRIAL_EPOCHS))
+        except KeyboardInterrupt:
+            if not tried:
+                raise
+            chosen = max(tried, key=lambda trial: trial.held_out)
+            reason, chance = f"best of {len(tried)} priors {_STOPPED}", None
+        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
+        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
+        found = recipe_of(self.data, PRIORS[chosen.prior](), chosen.hard_items)
+        return found, Chosen(table, reason, chance)
+
+    def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
+        """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
+        fit_trial = partial(self._trial, seed=seed, epochs=epochs)
         parts = self._parts(torch.Generator().manual_seed(seed))
-        tried = [fit_trial(prior, False, parts) for prior in PRIORS]
+        for prior in PRIORS:
+            tried.append(fit_trial(prior, False, parts))
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = _chance(self.data, parts)
         if _is_worse(chance, likeliest.log_probabilities):
@@ -128,10 +146,7 @@ class AnswersAlone:
                 "labels: there are too few answers to tell which items are the same, more are "
                 f"needed, and the clusters, {chosen.name}, are guesses"
             )
-        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
-        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        found = recipe_of(self.data, PRIORS[chosen.prior](), chosen.hard_items)
-        return found, Chosen(table, reason, float(chance.mean()))
+        return chosen, reason, float(chance.mean())
 
     def _trial(
         self,
@@ -146,6 +161,8 @@ class AnswersAlone:
         for out in parts:
             recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
+            if result.stop_reason.startswith("interrupted"):
+                raise KeyboardInterrupt
             log_probabilities.append(_log_probability(result, self.data, out))
         sizes = np.bincount(result.assignments)
         seconds = time.perf_counter() - started
@@ -175,6 +192,8 @@ class AnswersAlone:
         """
         recipe, chosen = self.run(seed=seed, epochs=changes.get("epochs", _EPOCHS))
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
+        if chosen.reason.endswith(_STOPPED):
+            fitted = replace(fitted, stop_reason=INTERRUPTED)
         again = partial(self._again, num_starts=num_starts, **changes)
         return replace(fitted, chosen=chosen, train_on=again)
 

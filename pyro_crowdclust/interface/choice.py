@@ -23,9 +23,9 @@ from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
 from pyro_crowdclust.interface.rereading import weighted
-from pyro_crowdclust.interface.search import INTERRUPTED, Search, Trial
+from pyro_crowdclust.interface.search import Search, Trial
 from pyro_crowdclust.restarts import fit_restarts
-from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
 

@@ -100,6 +100,8 @@ class ClassSearch:
                 bar.set_description(f"{candidate.kind} on {candidate.features}")
                 self.trials.append(self._tried(candidate, starts))
         except KeyboardInterrupt:
+            if not self.trials:
+                raise
             self.interrupted = True
         return self._winner()
 
@@ -114,8 +116,6 @@ class ClassSearch:
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 
     def _winner(self) -> tuple[ClassCandidate, str]:
-        if not self.trials:
-            return self._candidates[0], "interrupted before a candidate had been tried"
         alone = self.trials[0]
         better = [trial for trial in self.trials[1:] if self._is_clearly_better(trial, alone)]
         best = max(better, key=lambda trial: trial.by_item.mean(), default=alone)
@@ -135,23 +135,19 @@ class ClassSearch:
     def chosen(self, winner: ClassCandidate, reason: str) -> Chosen:
         """What was tried."""
         number = self._data.num_labels
-        tried = {id(trial.candidate): trial for trial in self.trials}
-        of_winner = [] if self.trials else [winner]
-        candidates = [trial.candidate for trial in self.trials] + of_winner
-        held_out = [
-            tried[id(one)].by_item.sum() / number if id(one) in tried else np.nan
-            for one in candidates
+        rows = [
+            {
+                "features": trial.candidate.features,
+                "kind": trial.candidate.kind,
+                "components": self._data.num_classes,
+                "held_out": float(trial.by_item.sum()) / number,
+                "seconds": trial.seconds,
+                "chosen": trial.candidate is winner,
+            }
+            for trial in self.trials
         ]
-        seconds = [tried[id(one)].seconds if id(one) in tried else np.nan for one in candidates]
-        columns = {
-            "features": [one.features for one in candidates],
-            "kind": [one.kind for one in candidates],
-            "components": self._data.num_classes,
-            "held_out": held_out,
-            "seconds": seconds,
-            "chosen": [one is winner for one in candidates],
-        }
-        return Chosen(pd.DataFrame(columns), reason, held_out[0])
+        table = pd.DataFrame(rows)
+        return Chosen(table, reason, float(table["held_out"].iloc[0]))
 
 
 class WorkersStart:

@@ -23,7 +23,7 @@ from pyro_crowdclust.interface.class_candidates import class_candidates
 from pyro_crowdclust.interface.class_search import ClassSearch
 from pyro_crowdclust.interface.forms import MOST_ITEMS
 from pyro_crowdclust.interface.held_out import some_items
-from pyro_crowdclust.interface.search import INTERRUPTED
+from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
 
 _OPTIONS: dict[str, Any] = {

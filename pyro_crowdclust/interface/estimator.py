@@ -7,6 +7,7 @@ unlike in the rest of the library.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Self
@@ -178,6 +179,8 @@ class CrowdClusterer(
         if self.ignore_other_items and features is not None:
             every: Any = range(len(features)) if item_ids is None else item_ids
             ids = pd.Index(every, tupleize_cols=False)
+            for table in (pairs, must_link, cannot_link):
+                _warn_if_cut(table, ids)
             pairs, must_link, cannot_link = (
                 _among(table, ids) for table in (pairs, must_link, cannot_link)
             )
@@ -301,6 +304,17 @@ class CrowdClusterer(
     @property
     def _n_features_out(self) -> int:
         return self.result_.model.components.num_features
+
+
+def _warn_if_cut(table: Any, ids: pd.Index) -> None:
+    """Warn of a table of as many rows as items, which a grid search takes for one of them."""
+    if isinstance(table, pd.DataFrame) and len(table) == len(ids):
+        warnings.warn(
+            f"there are {len(table)} items and as many rows in a table about them: in a grid "
+            "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
+            "most of it is lost; pass table.to_dict('list')",
+            stacklevel=3,
+        )
 
 
 def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:

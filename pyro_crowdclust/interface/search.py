@@ -35,8 +35,6 @@ SMALLEST_GAIN = 0.005
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 
 
-# Why a fit ended whose search did not.
-INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
@@ -138,6 +136,8 @@ class Search:
         try:
             return self.search()
         except KeyboardInterrupt:
+            if not self.trials:
+                raise
             self.interrupted = True
             best = max(self.trials, key=lambda trial: trial.score)
             return best, f"best of {len(self.trials)} candidates when the search was interrupted"

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+# Why a fit stopped whose candidates were not all tried.
+INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
+
 
 @dataclass(frozen=True)
 class Chosen:

@@ -106,6 +106,22 @@ def test_an_update_ends_where_a_fresh_fit_ends():
     assert grown.same_cluster_probability("new", "i0") > 0.5
 
 
+def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
+    tried = AnswersAlone._trial
+
+    def press_control_c(self, prior, *arguments, **options):
+        if prior == "clusters of all sizes":
+            raise KeyboardInterrupt
+        return tried(self, prior, *arguments, **options)
+
+    monkeypatch.setattr(AnswersAlone, "_trial", press_control_c)
+    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    table = result.chosen.table
+    assert table["prior"].tolist() == ["few clusters", "many small clusters"]
+    assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
+
+
 def test_estimator_takes_no_features():
     clusterer = CrowdClusterer(n_init=1, max_iter=10, random_state=0).fit(None, pairs=answers())
     ids = clusterer.result_.data.item_ids

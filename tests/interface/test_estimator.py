@@ -169,6 +169,14 @@ def test_cross_validation_leaves_out_answers_about_items_outside_the_fold(as_arr
         strict.fit(X[:40], **(given if not as_array else {"pairs": given["pairs"]}))
 
 
+def test_a_table_that_is_cut_with_the_items_is_told():
+    features, pairs, _ = flowers()
+    as_many = pairs.head(len(features))
+    search = GridSearchCV(clusterer(ignore_other_items=True), {"n_clusters": [2]}, cv=2)
+    with pytest.warns(UserWarning, match="scikit-learn cuts such a table as it cuts the items"):
+        search.fit(features, pairs=as_many)
+
+
 def test_without_an_answer_among_the_items_there_are_no_workers():
     features, pairs, _ = flowers()
     pairs = pairs[(pairs["left"] == "flower 0") | (pairs["right"] == "flower 0")]
