@@ -10,6 +10,7 @@ from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
+from pyro_crowdclust.annotators.lapsing import LapsingTwoCoin
 from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
@@ -47,6 +48,7 @@ __all__ = [
     "Habit",
     "ItemTrait",
     "LabelLikelihood",
+    "LapsingTwoCoin",
     "OneCoin",
     "PagePosterior",
     "SortedPages",

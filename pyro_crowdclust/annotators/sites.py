@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.graded import GradedAnswers
+from pyro_crowdclust.annotators.lapsing import LapsingTwoCoin, SessionCoupling
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pairs import summarize_pair_workers
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
@@ -54,7 +55,7 @@ class AnswerSites(Protocol):
 
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
-    ) -> PairCoupling | PageCoupling:
+    ) -> PairCoupling | SessionCoupling | PageCoupling:
         """Messages between the items; ``weighted`` ones count by the weights of answers."""
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
@@ -95,6 +96,8 @@ def sites_of(
     ValueError
         If clusters are to own components under sorted pages.
     """
+    if isinstance(annotators, LapsingTwoCoin):
+        return SessionSites(annotators, together)
     if not isinstance(annotators, SortedPages):
         return PairSites(annotators, together)
     if together is not None:
@@ -157,7 +160,7 @@ class PairSites:
 
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
-    ) -> PairCoupling:
+    ) -> PairCoupling | SessionCoupling:
         annotators = told_of_items(self._annotators, batch)
         assert batch.label is not None  # only a simulation has none
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
@@ -181,6 +184,72 @@ class PairSites:
             else torch.from_numpy(prior.family.summary(prior.natural_parameters, 0.9).mean)
             for name, prior in self._annotators.priors().items()
         }
+
+
+class SessionSites(PairSites):
+    """The verbs of ``LapsingTwoCoin``: as of pairs, and whether a worker looks at a page."""
+
+    def __init__(self, annotators: LapsingTwoCoin, together: Tensor | None = None) -> None:
+        super().__init__(annotators, together)
+        self._lapsing = annotators
+
+    def check(self, data: CrowdData) -> None:
+        super().check(data)
+        if data.answers is not None and data.answers.page is None:
+            raise ValueError(
+                "lapses are of pages, and the answers have none: give the pairs a column 'page', "
+                "the task or session of every answer, or build the model with "
+                "TwoCoin(data.num_workers)"
+            )
+
+    def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        sessions = batch.sessions
+        if sessions is None:
+            super().sample(z, rates, batch)
+            return
+        habits = rates["attention"].index_select(0, sessions.worker)
+        with FullPlate("sessions", len(sessions.worker), batch.pair_scale):
+            state = pyro.sample("looks", Assignment(habits))
+        with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
+            same = pyro.sample("same", self._same(z, batch))
+            answer = self._lapsing.answer_on(sessions, state[:, 0], same, rates)
+            pyro.sample("label", answer, obs=batch.label)
+
+    def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        coupling = self._of_sessions(rates, batch, z.dtype)
+        if coupling is not None:
+            log_odds = coupling.log_odds(z)
+            logits = torch.stack([log_odds, torch.zeros_like(log_odds)], -1)
+            with FullPlate("sessions", len(logits), batch.pair_scale):
+                pyro.sample("looks", ConjugateAtMean(Categorical(2), logits))
+        super().sample_guide(z, rates, batch)
+
+    def coupling(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> PairCoupling | SessionCoupling:
+        found = self._of_sessions(rates, batch, dtype, weighted)
+        return super().coupling(rates, batch, dtype, weighted) if found is None else found
+
+    def _of_sessions(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> SessionCoupling | None:
+        sessions = batch.sessions
+        if sessions is None:
+            return None
+        parts = rates, batch, sessions, dtype, weighted, self._together
+        return SessionCoupling(self._lapsing, *parts)
+
+    def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
+        coupling = self._of_sessions(rates, batch, assignments.dtype)
+        if coupling is None:
+            return super().merge_gain(rates, assignments, batch)
+        weight = coupling.heard(assignments)
+        return answer_gain(assignments, batch.left, batch.right, weight)
+
+    def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
+        found = summarize_pair_workers(self._lapsing.attentive, sites, interval)
+        attention = {"attention": sites["attention"].summary(interval)}
+        return WorkerSummary(found.rates | attention, *found[1:])
 
 
 def _pages(batch: Batch) -> BatchPages:

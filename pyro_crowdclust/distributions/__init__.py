@@ -4,7 +4,9 @@ from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseA
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.pairs import (
+    AnswerOfUnknownAttention,
     EnumeratedAgreement,
+    LapsingAnswer,
     SameCluster,
     TwoCoinAnswer,
 )
@@ -29,6 +31,7 @@ from pyro_crowdclust.distributions.statistics import (
 )
 
 __all__ = [
+    "AnswerOfUnknownAttention",
     "Assignment",
     "AssignmentAtMean",
     "ConjugateAtMean",
@@ -38,6 +41,7 @@ __all__ = [
     "EnumeratedAgreement",
     "FullPlate",
     "GaussianAtMean",
+    "LapsingAnswer",
     "NamedDraws",
     "OfItems",
     "Point",

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.pair_messages import answer_gain
+from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.minibatches.batch import Batch
 
 
@@ -146,9 +146,7 @@ def move_owners(guide: Any, batch: Batch) -> None:
         All answers.
     """
     assignments = guide.infer(batch).assignments.double()
-    annotators = guide.model.annotators
-    weight = annotators.log_likelihood_ratio(guide.rate_statistics(), batch.worker, batch.label)
-    gain = answer_gain(assignments, batch.left, batch.right, weight)
+    gain = sites_of(guide.model.annotators).merge_gain(guide.rate_statistics(), assignments, batch)
     posterior = guide.posteriors["owners"]
     prior = guide.model.ownership.prior.natural_parameters
     joined = nn.functional.one_hot(join(gain), len(gain)).to(gain)

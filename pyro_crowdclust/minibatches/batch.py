@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +19,21 @@ from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.selection import Part, Selection
+
+
+class Sessions(NamedTuple):
+    """The pages of each worker that answers about pairs lie on.
+
+    Attributes
+    ----------
+    worker
+        Code of the worker of each.
+    of_answer
+        Which of them every answer lies on.
+    """
+
+    worker: Int[Tensor, " session"]
+    of_answer: Int[Tensor, " pair"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +74,8 @@ class Batch:
         Whether features of the data are missing (NaN).
     asked
         Positions in the data of the two items of each answer, where the rows stand for others.
+    page
+        Code of the page of each answer about a pair, or None where pages are not known.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -79,6 +96,7 @@ class Batch:
     pages: BatchPages | None = None
     has_gaps: bool = False
     asked: Int[Tensor, "pair 2"] | None = None
+    page: Int[Tensor, " pair"] | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -123,6 +141,16 @@ class Batch:
         return torch.stack([self.items[self.left], self.items[self.right]], 1)
 
     @property
+    def sessions(self) -> Sessions | None:
+        """The pages of each worker that the answers lie on, where pages are known."""
+        return None if self.page is None else self.once("sessions", self._sessions)
+
+    def _sessions(self) -> Sessions:
+        assert self.page is not None  # as is asked before
+        codes, of_answer = (self.page * self.num_workers + self.worker).unique(return_inverse=True)
+        return Sessions(codes % self.num_workers, of_answer)
+
+    @property
     def num_pairs(self) -> int:
         """Number of answers in the batch."""
         return self.left.shape[0]
@@ -153,6 +181,7 @@ class Batch:
             part=None,
             pages=None,
             asked=None,
+            page=None,
         )
 
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:
@@ -327,6 +356,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         part=selection.part,
         pages=pages,
         has_gaps=data.has_gaps,
+        page=None if answers.page is None else answers.page.index_select(0, chosen),
     )
 
 

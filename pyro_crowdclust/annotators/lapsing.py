@@ -1,0 +1,191 @@
+"""Workers who answer some pages of pairs without looking.
+
+    alpha_m, beta_m ~ Beta                       sensitivity and specificity, where they look
+    a_m ~ Beta(9, 1),   u_p | m ~ Bern(a_m)      does worker m look at page p?
+    L_ij^m | u_p = 1                             two coins
+    L_ij^m | u_p = 0 ~ Bern(c_p),   c_p uniform  what is said without looking
+
+Two coins alone take a burst of careless answers for a worker who errs a little everywhere: all
+answers then count less, and those of the burst too much. Every site is conjugate, and given q(z)
+and the rates the state of a page has a closed form, with c_p integrated out,
+
+    log odds of u_p = E[log a_m - log (1 - a_m)]
+                      + sum_{a in p} E[log p(L_a | s_a)] - log B(1 + n_yes, 1 + n_no)
+
+with s_a = P(same) of a pair. A message between its ends counts ``w q(u_p = 1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.annotators.pairs import TwoCoin
+from pyro_crowdclust.distributions.pairs import (
+    AnswerOfUnknownAttention,
+    LapsingAnswer,
+    agreement,
+    log_without_looking,
+)
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families import Beta
+from pyro_crowdclust.files.description import described
+from pyro_crowdclust.minibatches.batch import Batch, Sessions
+
+
+@described
+class LapsingTwoCoin(nn.Module):
+    """Two-coin workers who do not look at some of their pages.
+
+    The answers need pages: tasks, sessions or days. A page that several workers were given has a
+    state for each of them, and in minibatches (or several processes) one that is in parts a state
+    for each part.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    sensitivity, specificity
+        Pseudo-counts (right answers, wrong answers) of the Beta priors; uniform by default.
+    attention
+        Pseudo-counts of pages with and without attention.
+
+    Examples
+    --------
+    >>> sorted(LapsingTwoCoin(3).priors())
+    ['attention', 'sensitivity', 'specificity']
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        sensitivity: tuple[float, float] = (1.0, 1.0),
+        specificity: tuple[float, float] = (1.0, 1.0),
+        attention: tuple[float, float] = (9.0, 1.0),
+    ) -> None:
+        super().__init__()
+        self.num_workers = num_workers
+        self.attentive = TwoCoin(num_workers, sensitivity, specificity)
+        family = Beta()
+        eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
+        self.attention = ConjugatePrior(family, eta, num_workers, dims=("worker",))
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites of the workers, by name."""
+        return {**self.attentive.priors(), "attention": self.attention}
+
+    def answer(
+        self,
+        same: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+    ) -> AnswerOfUnknownAttention:
+        """Likelihood of answers on unknown pages, at values of the rates."""
+        attentive = self.attentive.answer(same, rates, worker)
+        return AnswerOfUnknownAttention(attentive, rates["attention"])
+
+    def answer_on(
+        self,
+        sessions: Sessions,
+        attention: Float[Tensor, " session"],
+        same: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+    ) -> LapsingAnswer:
+        """Likelihood of the answers; linear in u, in ``same`` and in the statistics of the rates.
+
+        ``attention`` is u of every page of a worker, or its probability.
+        """
+        worker = sessions.worker.index_select(0, sessions.of_answer)
+        attentive = self.attentive.answer(same, rates, worker)
+        return LapsingAnswer(attentive, attention, sessions.of_answer)
+
+    def log_likelihood_ratio(
+        self,
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+        label: Float[Tensor, " pair"],
+    ) -> Float[Tensor, " pair"]:
+        """``w = log p(L | same) - log p(L | different)`` of workers who look; eq. 14."""
+        return self.attentive.log_likelihood_ratio(rates, worker, label)
+
+
+class SessionCoupling:
+    """Messages between the ends of answered pairs whose pages may be careless.
+
+    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments in every round.
+
+    Parameters
+    ----------
+    annotators
+        The workers.
+    rates
+        E[t] of their sites.
+    batch
+        The answers.
+    sessions
+        The pages of workers that they lie on.
+    dtype
+        Of the messages.
+    weighted
+        Whether messages count by the weights of the answers.
+    together
+        B of ``Ownership``; by default the identity.
+    """
+
+    def __init__(
+        self,
+        annotators: LapsingTwoCoin,
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        batch: Batch,
+        sessions: Sessions,
+        dtype: torch.dtype,
+        weighted: bool = False,
+        together: Float[Tensor, "cluster cluster"] | None = None,
+    ) -> None:
+        assert batch.label is not None  # only a simulation has none
+        self.num_items = batch.num_paired
+        self._ends, self._together = (batch.left, batch.right), together
+        self._of_answer, self._dtype = sessions.of_answer, dtype
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        self._ratio = ratio * batch.pair_weight if weighted else ratio
+        self._if_same, self._if_different = (
+            annotators.attentive.answer(torch.full_like(ratio, same), rates, batch.worker)
+            .log_prob(batch.label)
+            .detach()
+            for same in (1.0, 0.0)
+        )
+        looks, lapses = rates["attention"].detach().index_select(0, sessions.worker).unbind(-1)
+        at_random = log_without_looking(batch.label.to(looks), sessions.of_answer, len(looks))
+        self._first = looks - lapses - at_random
+
+    @torch.no_grad()
+    def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:
+        """``log q(u = 1) - log q(u = 0)`` of every page of a worker, given q(z)."""
+        paired = assignments[: self.num_items].to(self._if_same.dtype)
+        same = agreement(paired, *self._ends, self._together)
+        looked = torch.lerp(self._if_different, self._if_same, same)
+        return self._first.index_add(0, self._of_answer, looked)
+
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
+        """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
+        return self._heard(assignments).messages(assignments, last)
+
+    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
+        """``sum_ij w_ij q(u) <q_i, q_j>`` at the optimum of q(u), where its gradient is exact."""
+        return self._heard(assignments).potential(assignments)
+
+    def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
+        """``w q(u = 1)`` of every answer."""
+        attention = self.log_odds(assignments.detach()).sigmoid()
+        return self._ratio * attention.index_select(0, self._of_answer)
+
+    def _heard(self, assignments: Tensor) -> PairCoupling:
+        weight = self.heard(assignments).to(self._dtype)
+        return PairCoupling(*self._ends, weight, self.num_items, self._together)
+
+
+__all__ = ["LapsingTwoCoin", "SessionCoupling"]
