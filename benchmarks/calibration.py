@@ -70,6 +70,17 @@ def pages_of_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Cr
     return Crowd({"pairs": answers}, *rates)
 
 
+def lapses(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """Random pairs on pages of 20, one page in five answered without looking."""
+    crowd = pairs(truth, rng, seed)
+    table = crowd.answers["pairs"]
+    table["page"] = table.groupby("worker").cumcount() // 20
+    for _, page in table.groupby(["worker", "page"]):
+        if rng.random() < 0.2:
+            table.loc[page.index, "label"] = rng.random(len(page)) < rng.choice([0.1, 0.5, 0.9])
+    return crowd
+
+
 def sorted_pages(truth: np.ndarray, rng: np.random.Generator, seed: int, **states: float) -> Crowd:
     """Pages sorted into groups, with a share of up to .4 of the items misplaced."""
     accuracy = rng.uniform(0.6, 1.0, WORKERS)
@@ -111,6 +122,7 @@ ROWS: dict[str, tuple[Callable[..., Crowd], float | None]] = {
     "pairs": (pairs, CLEAR),
     "pairs_beta_workers": (expert_pairs, CLEAR),
     "pages_of_pairs": (pages_of_pairs, CLEAR),
+    "lapses": (lapses, CLEAR),
     "sorted_pages": (sorted_pages, CLEAR),
     "lumped_pages": (lumped_pages, CLEAR),
     "careless_pages": (careless_pages, CLEAR),

@@ -1,10 +1,10 @@
-"""Workers who lapse: pages of pairs that were answered without looking, found and left out.
+"""Workers who lapse: pages of pairs that were answered without looking, found in one call.
 
 Six workers of Beta(8, 2) rates answer pages of 20 pairs about 150 points of four overlapping
 clusters. Now and then one does not look and says "same" to a tenth, a half or nine tenths of a
-page. Two coins take that for a worker who errs a little everywhere; ``find_lapses`` names the
-pages, and the fit without them is compared with the first one, and with what a fit that was told
-them would find.
+page. Two coins take that for a worker who errs a little everywhere. Where the answers say which
+page they lie on, workers may lapse (``LapsingWorkers``): that fit is compared with one without
+pages, and with what two coins find without all careless pages. ``find_lapses`` names the pages.
 
     python examples/lapses.py --lapses 0 0.2 0.35 --seeds 3
 
@@ -64,17 +64,18 @@ def scores(result: Fitted, kind: np.ndarray, rates: np.ndarray) -> dict[str, flo
 
 
 def compare(seed: int, share: float, num_items: int, options: dict) -> dict[str, dict[str, float]]:
-    """Scores of the first fit, of that without the pages found, and of that without all lapses."""
+    """Scores of fits without pages, with them, and without pages and all that is careless."""
     features, kind, answers, rates = crowd(seed, share, num_items)
     pairs = answers.drop(columns="careless")
-    first = cluster(features, pairs, **options)
-    lapses = find_lapses(first)
+    found = {
+        "without_pages": cluster(features, pairs.drop(columns="page"), **options),
+        "with_pages": cluster(features, pairs, **options),
+        "told": cluster(features, pairs[~answers["careless"]].drop(columns="page"), **options),
+    }
+    row = {name: scores(result, kind, rates) for name, result in found.items()}
+    lapses = find_lapses(found["with_pages"])
     likely = lapses.index.get_level_values("page")[lapses["careless"] > 0.5]
     true = answers.loc[answers["careless"], "page"].unique()
-    second = cluster(features, pairs[~pairs["page"].isin(likely)], **options)
-    told = cluster(features, pairs[~answers["careless"]], **options)
-    found = {"first": first, "without_found": second, "without_true": told}
-    row = {name: scores(result, kind, rates) for name, result in found.items()}
     row["pages"] = {
         "careless": float(len(true)),
         "found": float(len(likely)),

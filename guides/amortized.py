@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
+    LapsingWorkers,
     expected_counts,
     sites_of,
     summarize_workers,
@@ -116,6 +117,11 @@ class AmortizedGuide(nn.Module):
             raise ValueError(
                 "points and amortized assignments do not hear known labels and links: use "
                 "MessagePassingGuide for a model with supervision"
+            )
+        if isinstance(model.annotators, LapsingWorkers):
+            raise ValueError(
+                "points do not know on which pages workers lapse: use MessagePassingGuide, or "
+                "build the model with annotators that do not lapse"
             )
         self.model = model
         self.recognition = recognition

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, check_workers
+from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
 from pyro_crowdclust.distributions.statistics import StatisticValued
@@ -105,6 +105,11 @@ class AnsweredPartition(nn.Module):
             raise ValueError(
                 "the data have no answers about pairs, and nothing else is known of the items: "
                 "pass CrowdData(None, pairs=...), or data.as_pairs() of sorted pages"
+            )
+        if isinstance(self.annotators, LapsingWorkers):
+            raise ValueError(
+                "partitions without features do not know on which pages workers lapse: build the "
+                "model with the workers alone, and see diagnostics.find_lapses"
             )
         if not isinstance(self.annotators, GradedAnswers):
             check_workers(self.annotators, data)

@@ -13,7 +13,7 @@ import torch
 from pyro import poutine
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import GradedPairs, TwoCoin
+from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, TwoCoin
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
@@ -92,7 +92,8 @@ def _graded(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
     pairs = simulate_grades(
         clusters, [4.0] * WORKERS, cuts, doubt=0.2, pairs_per_worker=50, items=range(25), seed=0
     )
-    return CrowdData(features, pairs, grades=[1, 2, 3])
+    pages = pairs.assign(page=pairs.groupby("worker").cumcount() // 10)
+    return CrowdData(features, pages, grades=[1, 2, 3])
 
 
 def _labelled(features: torch.Tensor, clusters: torch.Tensor, **links: dict) -> CrowdData:
@@ -120,8 +121,12 @@ def _field(**options: bool) -> dict:
 SUPERVISION = {
     "nobody": Supervision(dict, lambda features, clusters: CrowdData(features)),
     "two-coin workers": Supervision(lambda: {"annotators": TwoCoin(WORKERS)}, _answered),
-    "graders and owners": Supervision(
-        lambda: {"annotators": GradedPairs(WORKERS, 3), "ownership": Ownership(CLUSTERS)}, _graded
+    "graders who lapse, and owners": Supervision(
+        lambda: {
+            "annotators": LapsingWorkers(GradedPairs(WORKERS, 3)),
+            "ownership": Ownership(CLUSTERS),
+        },
+        _graded,
     ),
     "class table": Supervision(lambda: {"supervision": ClassTable(CLUSTERS, 2)}, _labelled),
     "field of labels": Supervision(_field, _labelled),

@@ -309,7 +309,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
     "examples/ask_next.py": [("accuracy_ours", 0.6, 1.0)],
     "examples/classify.py": [("wine/labelled", 0.85, 1.0), ("wine/others", 0.8, 1.0)],
     "examples/lapses.py": [
-        *(("0.35/without_found/nmi", 0.85, 1.0), ("0.35/without_found/rate_error", 0.0, 0.05)),
+        *(("0.35/with_pages/nmi", 0.85, 1.0), ("0.35/with_pages/rate_error", 0.0, 0.05)),
     ],
     "examples/graded_answers.py": [
         *(("wine/grades/nmi", 0.85, 1.0), ("wine/grades/grades", 0.7, 1.3)),

@@ -10,7 +10,6 @@ from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
-from pyro_crowdclust.annotators.lapsing import LapsingTwoCoin
 from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
@@ -19,6 +18,7 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_evidence,
     sample_labels,
 )
+from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
@@ -34,7 +34,11 @@ from pyro_crowdclust.annotators.sorted_pages import (
     pair_rates,
 )
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
-from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
+from pyro_crowdclust.annotators.suited import (
+    annotators_for,
+    expected_counts,
+    lapsing_where_paged,
+)
 
 __all__ = [
     "PAGE_STATES",
@@ -48,7 +52,7 @@ __all__ = [
     "Habit",
     "ItemTrait",
     "LabelLikelihood",
-    "LapsingTwoCoin",
+    "LapsingWorkers",
     "OneCoin",
     "PagePosterior",
     "SortedPages",
@@ -61,6 +65,7 @@ __all__ = [
     "check_workers",
     "describe_annotators",
     "expected_counts",
+    "lapsing_where_paged",
     "pair_rates",
     "sample_answers",
     "sample_evidence",

@@ -28,6 +28,8 @@ class Channels(NamedTuple):
 def channels_of(summary: WorkerSummary) -> Channels | None:
     """The channels of annotators of pairs; None of others, whose rates are none of pairs.
 
+    Of workers who lapse, those of an answer on a page of which nothing is known.
+
     Examples
     --------
     >>> from pyro_crowdclust.annotators import GradedPairs, summarize_workers
@@ -38,6 +40,14 @@ def channels_of(summary: WorkerSummary) -> Channels | None:
     array([[[0.67, 0.33],
             [0.33, 0.67]]])
     """
+    found, attention = _attentive(summary), summary.rates.get("attention")
+    if found is None or attention is None:
+        return found
+    looks = attention.mean[:, None, None]
+    return found._replace(mean=looks * found.mean + (1 - looks) / found.mean.shape[-1])
+
+
+def _attentive(summary: WorkerSummary) -> Channels | None:
     rates = summary.rates
     if {"if_different", "if_same"} <= {*rates}:
         of_truth = [rates["if_different"], rates["if_same"]]

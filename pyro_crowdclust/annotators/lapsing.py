@@ -1,18 +1,18 @@
 """Workers who answer some pages of pairs without looking.
 
-    alpha_m, beta_m ~ Beta                       sensitivity and specificity, where they look
     a_m ~ Beta(9, 1),   u_p | m ~ Bern(a_m)      does worker m look at page p?
-    L_ij^m | u_p = 1                             two coins
-    L_ij^m | u_p = 0 ~ Bern(c_p),   c_p uniform  what is said without looking
+    L_ij^m | u_p = 1                             two coins, or grades: any annotators of pairs
+    L_ij^m | u_p = 0 ~ Cat(c_p),   c_p uniform   what is said without looking
 
 Two coins alone take a burst of careless answers for a worker who errs a little everywhere: all
 answers then count less, and those of the burst too much. Every site is conjugate, and given q(z)
 and the rates the state of a page has a closed form, with c_p integrated out,
 
     log odds of u_p = E[log a_m - log (1 - a_m)]
-                      + sum_{a in p} E[log p(L_a | s_a)] - log B(1 + n_yes, 1 + n_no)
+                      + sum_{a in p} E[log p(L_a | s_a)] - log B(1 + n) + log B(1)
 
-with s_a = P(same) of a pair. A message between its ends counts ``w q(u_p = 1)``.
+with s_a = P(same) of a pair and n how often the page has each answer. A message between the ends of
+a pair counts ``w q(u_p = 1)``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.annotators.pairs import TwoCoin
-from pyro_crowdclust.distributions.pairs import (
+from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
     LapsingAnswer,
-    agreement,
+    Outcomes,
     log_without_looking,
 )
+from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.minibatches.batch import Batch, Sessions
+from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
 
 
 @described
-class LapsingTwoCoin(nn.Module):
-    """Two-coin workers who do not look at some of their pages.
+class LapsingWorkers(nn.Module):
+    """Annotators of pairs who do not look at some of their pages.
 
     The answers need pages: tasks, sessions or days. A page that several workers were given has a
     state for each of them, and in minibatches (or several processes) one that is in parts a state
@@ -47,32 +49,48 @@ class LapsingTwoCoin(nn.Module):
 
     Parameters
     ----------
-    num_workers
-        M.
-    sensitivity, specificity
-        Pseudo-counts (right answers, wrong answers) of the Beta priors; uniform by default.
+    attentive
+        The workers when they look: ``TwoCoin``, ``GradedPairs`` or annotators of one's own.
     attention
         Pseudo-counts of pages with and without attention.
 
+    Raises
+    ------
+    ValueError
+        If the workers want to know which items they are asked about (``SupportsItems``).
+
     Examples
     --------
-    >>> sorted(LapsingTwoCoin(3).priors())
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> sorted(LapsingWorkers(TwoCoin(3)).priors())
     ['attention', 'sensitivity', 'specificity']
     """
 
     def __init__(
-        self,
-        num_workers: int,
-        sensitivity: tuple[float, float] = (1.0, 1.0),
-        specificity: tuple[float, float] = (1.0, 1.0),
-        attention: tuple[float, float] = (9.0, 1.0),
+        self, attentive: PairAnnotators, attention: tuple[float, float] = (9.0, 1.0)
     ) -> None:
         super().__init__()
-        self.num_workers = num_workers
-        self.attentive = TwoCoin(num_workers, sensitivity, specificity)
+        if isinstance(attentive, SupportsItems):
+            raise ValueError(
+                f"{type(attentive).__name__} wants to know which items it is asked about, which "
+                "workers who lapse are not told: use it without LapsingWorkers"
+            )
+        self.attentive, self.num_workers = attentive, attentive.num_workers
+        self.outcomes = Outcomes(2, 2)
+        if isinstance(attentive, GradedPairs):
+            num_grades = attentive.num_grades
+            self.outcomes = Outcomes(num_grades, num_grades + attentive.unsure)
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
-        self.attention = ConjugatePrior(family, eta, num_workers, dims=("worker",))
+        self.attention = ConjugatePrior(family, eta, self.num_workers, dims=("worker",))
+
+    def with_trust(self, trust: tuple[float, float]) -> LapsingWorkers:
+        """The same workers with these pseudo-counts of right and wrong answers."""
+        attentive = self.attentive
+        if isinstance(attentive, SupportsTrust):
+            attentive = attentive.with_trust(trust)
+        arguments = vars(self)["constructor_arguments"]
+        return LapsingWorkers(**arguments | {"attentive": attentive})
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""
@@ -86,7 +104,7 @@ class LapsingTwoCoin(nn.Module):
     ) -> AnswerOfUnknownAttention:
         """Likelihood of answers on unknown pages, at values of the rates."""
         attentive = self.attentive.answer(same, rates, worker)
-        return AnswerOfUnknownAttention(attentive, rates["attention"])
+        return AnswerOfUnknownAttention(attentive, rates["attention"][worker], self.outcomes)
 
     def answer_on(
         self,
@@ -101,7 +119,7 @@ class LapsingTwoCoin(nn.Module):
         """
         worker = sessions.worker.index_select(0, sessions.of_answer)
         attentive = self.attentive.answer(same, rates, worker)
-        return LapsingAnswer(attentive, attention, sessions.of_answer)
+        return LapsingAnswer(attentive, attention, sessions.of_answer, self.outcomes)
 
     def log_likelihood_ratio(
         self,
@@ -138,7 +156,7 @@ class SessionCoupling:
 
     def __init__(
         self,
-        annotators: LapsingTwoCoin,
+        annotators: LapsingWorkers,
         rates: Mapping[str, Float[Tensor, "worker size"]],
         batch: Batch,
         sessions: Sessions,
@@ -146,21 +164,22 @@ class SessionCoupling:
         weighted: bool = False,
         together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
-        assert batch.label is not None  # only a simulation has none
+        label, outcomes = batch.label, annotators.outcomes
+        assert label is not None  # only a simulation has none
         self.num_items = batch.num_paired
         self._ends, self._together = (batch.left, batch.right), together
         self._of_answer, self._dtype = sessions.of_answer, dtype
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, label)
         self._ratio = ratio * batch.pair_weight if weighted else ratio
         self._if_same, self._if_different = (
-            annotators.attentive.answer(torch.full_like(ratio, same), rates, batch.worker)
-            .log_prob(batch.label)
+            annotators.attentive.answer(same * torch.ones_like(ratio), rates, batch.worker)
+            .log_prob(label)
             .detach()
             for same in (1.0, 0.0)
         )
         looks, lapses = rates["attention"].detach().index_select(0, sessions.worker).unbind(-1)
-        at_random = log_without_looking(batch.label.to(looks), sessions.of_answer, len(looks))
-        self._first = looks - lapses - at_random
+        pages = sessions.of_answer, len(looks), outcomes.num_outcomes
+        self._first = looks - lapses - log_without_looking(outcomes.places(label), *pages)
 
     @torch.no_grad()
     def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:
@@ -172,20 +191,20 @@ class SessionCoupling:
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
-        return self._heard(assignments).messages(assignments, last)
+        return self._coupling(assignments).messages(assignments, last)
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_ij w_ij q(u) <q_i, q_j>`` at the optimum of q(u), where its gradient is exact."""
-        return self._heard(assignments).potential(assignments)
+        return self._coupling(assignments).potential(assignments)
 
     def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
         """``w q(u = 1)`` of every answer."""
         attention = self.log_odds(assignments.detach()).sigmoid()
         return self._ratio * attention.index_select(0, self._of_answer)
 
-    def _heard(self, assignments: Tensor) -> PairCoupling:
+    def _coupling(self, assignments: Tensor) -> PairCoupling:
         weight = self.heard(assignments).to(self._dtype)
         return PairCoupling(*self._ends, weight, self.num_items, self._together)
 
 
-__all__ = ["LapsingTwoCoin", "SessionCoupling"]
+__all__ = ["LapsingWorkers", "SessionCoupling"]

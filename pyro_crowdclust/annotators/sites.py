@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.graded import GradedAnswers
-from pyro_crowdclust.annotators.lapsing import LapsingTwoCoin, SessionCoupling
+from pyro_crowdclust.annotators.lapsing import LapsingWorkers, SessionCoupling
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pairs import summarize_pair_workers
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
@@ -96,7 +96,7 @@ def sites_of(
     ValueError
         If clusters are to own components under sorted pages.
     """
-    if isinstance(annotators, LapsingTwoCoin):
+    if isinstance(annotators, LapsingWorkers):
         return SessionSites(annotators, together)
     if not isinstance(annotators, SortedPages):
         return PairSites(annotators, together)
@@ -187,19 +187,19 @@ class PairSites:
 
 
 class SessionSites(PairSites):
-    """The verbs of ``LapsingTwoCoin``: as of pairs, and whether a worker looks at a page."""
+    """The verbs of ``LapsingWorkers``: as of pairs, and whether a worker looks at a page."""
 
-    def __init__(self, annotators: LapsingTwoCoin, together: Tensor | None = None) -> None:
+    def __init__(self, annotators: LapsingWorkers, together: Tensor | None = None) -> None:
         super().__init__(annotators, together)
         self._lapsing = annotators
 
     def check(self, data: CrowdData) -> None:
-        super().check(data)
+        PairSites(self._lapsing.attentive).check(data)
         if data.answers is not None and data.answers.page is None:
             raise ValueError(
                 "lapses are of pages, and the answers have none: give the pairs a column 'page', "
-                "the task or session of every answer, or build the model with "
-                "TwoCoin(data.num_workers)"
+                "the task or session of every answer, or build the model with annotators that do "
+                "not lapse"
             )
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:

@@ -7,9 +7,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.protocols import PairAnnotators
+
+# On pages of fewer answers, on average, lapses are not told from errors.
+_PAGE_SIZE = 5
 
 
 def annotators_for(
@@ -35,6 +39,29 @@ def annotators_for(
     if not len(data.grade_ids):
         return TwoCoin(data.num_workers, trust, trust)
     return GradedPairs(data.num_workers, len(data.grade_ids), trust)
+
+
+def lapsing_where_paged(
+    annotators: TwoCoin | GradedPairs, data: CrowdData
+) -> TwoCoin | GradedPairs | LapsingWorkers:
+    """The same workers, who may lapse where their answers lie on pages of five and more.
+
+    Examples
+    --------
+    >>> said = {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
+    >>> data = CrowdData(None, said | {"page": ["monday"] * 5})
+    >>> type(lapsing_where_paged(annotators_for(data), data)).__name__
+    'LapsingWorkers'
+    """
+    answers = data.answers
+    if answers is None or answers.page is None:
+        return annotators
+    sessions = (answers.page * data.num_workers + answers.worker).unique()
+    return (
+        LapsingWorkers(annotators)
+        if len(answers.page) >= _PAGE_SIZE * len(sessions)
+        else annotators
+    )
 
 
 def expected_counts(

@@ -4,9 +4,7 @@ from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseA
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.pairs import (
-    AnswerOfUnknownAttention,
     EnumeratedAgreement,
-    LapsingAnswer,
     SameCluster,
     TwoCoinAnswer,
 )
@@ -31,7 +29,6 @@ from pyro_crowdclust.distributions.statistics import (
 )
 
 __all__ = [
-    "AnswerOfUnknownAttention",
     "Assignment",
     "AssignmentAtMean",
     "ConjugateAtMean",
@@ -41,7 +38,6 @@ __all__ = [
     "EnumeratedAgreement",
     "FullPlate",
     "GaussianAtMean",
-    "LapsingAnswer",
     "NamedDraws",
     "OfItems",
     "Point",

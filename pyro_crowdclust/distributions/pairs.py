@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -182,93 +181,6 @@ class TwoCoinAnswer(StatisticValued):
         if_same = self.sensitivity.flatten().index_select(0, places)
         if_different = self.specificity.flatten().index_select(0, places ^ 1)
         return torch.lerp(if_different, if_same, self.same.to(if_same.dtype))
-
-
-class LapsingAnswer(StatisticValued):
-    """Answers of someone who may not have looked at a page.
-
-    ``log p(L_p | s, u) = u sum_a log p(L_a | s_a) + (1 - u) log B(1 + n_yes, 1 + n_no)``, with u =
-    1 for a page with attention (or its probability, which gives the expectation); without it "same"
-    is said with a probability that is uniform and the page's own. Every answer counts its share of
-    what the page has together.
-
-    Parameters
-    ----------
-    attentive
-        The answers of workers who look.
-    attention
-        u of every page, ``[page]``.
-    page
-        Which page every answer lies on.
-    """
-
-    support: constraints.Constraint = constraints.boolean
-
-    def __init__(
-        self,
-        attentive: TwoCoinAnswer,
-        attention: Float[Tensor, " page"],
-        page: Int[Tensor, " pair"],
-    ) -> None:
-        self.attentive, self.attention, self.page = attentive, attention, page
-        super().__init__(attentive.batch_shape, torch.Size())
-
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
-        looked = self.attentive.rsample(sample_shape)
-        not_looked = torch.bernoulli(torch.rand_like(self.attention)[self.page])
-        return torch.where(torch.bernoulli(self.attention)[self.page].bool(), looked, not_looked)
-
-    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
-        looked = self.attentive.log_prob(value)
-        together = log_without_looking(value.to(looked), self.page, len(self.attention))
-        count = looked.new_zeros(len(together)).index_add(0, self.page, torch.ones_like(looked))
-        not_looked = (together / count.clamp_min(1))[self.page]
-        return torch.lerp(not_looked, looked, self.attention.to(looked.dtype)[self.page])
-
-
-def log_without_looking(
-    label: Float[Tensor, " pair"], page: Int[Tensor, " pair"], num_pages: int
-) -> Float[Tensor, " page"]:
-    """``log B(1 + n_yes, 1 + n_no)`` of every page: "same" is said at a rate that is uniform.
-
-    Examples
-    --------
-    >>> page = torch.tensor([0, 1, 1])
-    >>> log_without_looking(torch.tensor([1.0, 1.0, 0.0]), page, 2).exp().round(decimals=4)
-    tensor([0.5000, 0.1667])
-    """
-    none = label.new_zeros(num_pages)
-    yes, no = (none.index_add(0, page, said) for said in (label, 1 - label))
-    return (1 + yes).lgamma() + (1 + no).lgamma() - (2 + yes + no).lgamma()
-
-
-class AnswerOfUnknownAttention(StatisticValued):
-    """An answer of whose page nothing is known: ``log (a p(L | s) + (1 - a) / 2)``.
-
-    It is not linear in the statistics, and so of values of the rates, not of their expectations.
-
-    Parameters
-    ----------
-    attentive
-        The answers of workers who look.
-    attention
-        t(a) of all workers, ``[worker, 2]``.
-    """
-
-    support: constraints.Constraint = constraints.boolean
-
-    def __init__(self, attentive: TwoCoinAnswer, attention: Float[Tensor, "worker 2"]) -> None:
-        self.attentive, self.attention = attentive, attention[attentive.worker]
-        super().__init__(attentive.batch_shape, torch.Size())
-
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " pair"]:
-        looked = self.attentive.rsample(sample_shape)
-        not_looked = torch.bernoulli(torch.full_like(looked, 0.5))
-        return torch.where(torch.bernoulli(self.attention[:, 0].exp()).bool(), looked, not_looked)
-
-    def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
-        looks, lapses = self.attention.unbind(-1)
-        return torch.logaddexp(looks + self.attentive.log_prob(value), lapses - math.log(2))
 
 
 def answer_places(worker: Int[Tensor, " pair"], label: Tensor) -> Int[Tensor, " pair"]:

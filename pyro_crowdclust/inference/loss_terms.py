@@ -11,6 +11,7 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import Message, effectful
 from torch import Tensor
 
+from pyro_crowdclust.annotators.lapsing import SessionCoupling
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.inference.views import View
@@ -120,7 +121,9 @@ class RecognitionTerm:
         )
 
     def loss_of(
-        self, assignments: Float[Tensor, "item cluster"], coupling: PairCoupling | PageCoupling
+        self,
+        assignments: Float[Tensor, "item cluster"],
+        coupling: PairCoupling | SessionCoupling | PageCoupling,
     ) -> Float[Tensor, ""]:
         """The term of what a coupling, weighted and without gradients, says of q(z | o)."""
         return -self.current_weight() * coupling.potential(assignments[: coupling.num_items])

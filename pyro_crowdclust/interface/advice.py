@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, part_of
 from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
@@ -88,9 +89,11 @@ def _of_lapses(result: Fitted) -> list[str]:
     if not number:
         return []
     page, worker = careless.index[int(careless.argmax())]
+    heard = part_of(result.model, "annotators", LapsingWorkers) is not None
+    what = "the fit hardly heard them" if heard else "leave them out, fit again"
     return [
         f"{number} of {len(careless)} pages of pairs look answered without looking, first of all "
-        f"page {page} of worker {worker}: see diagnostics.find_lapses, leave them out, fit again"
+        f"page {page} of worker {worker}: see diagnostics.find_lapses, {what}"
     ]
 
 

@@ -13,7 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import GradedPairs, SortedPages, TwoCoin, annotators_for
+from pyro_crowdclust.annotators import (
+    GradedPairs,
+    LapsingWorkers,
+    SortedPages,
+    TwoCoin,
+    annotators_for,
+    lapsing_where_paged,
+)
 from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
@@ -207,11 +214,11 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     return Recipe(model, PairRegressionGuide(model), data, options)
 
 
-def _annotators(data: CrowdData) -> TwoCoin | GradedPairs | SortedPages:
+def _annotators(data: CrowdData) -> TwoCoin | GradedPairs | LapsingWorkers | SortedPages:
     """Better than chance before the first answer is compared with another."""
     if data.placements is not None:
         return SortedPages(data.num_workers)
-    return annotators_for(data)
+    return lapsing_where_paged(annotators_for(data), data)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

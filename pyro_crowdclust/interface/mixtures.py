@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import SortedPages, annotators_for
+from pyro_crowdclust.annotators import SortedPages, annotators_for, lapsing_where_paged
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
@@ -26,6 +26,7 @@ from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.interface.recipe import Recipe, feature_shape, supervision_of, takes_all
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Stopping, robbins_monro
 
@@ -93,12 +94,13 @@ def mixture_for(
     shape = feature_shape(data)
     supervision = supervision or supervision_of(data, num_clusters)
     data = as_answered(data)
-    annotators = None
+    annotators: PairAnnotators | SortedPages | None = None
     if data.has_answers:
         # That higher grades mean "same" is said, who is right is not.
         trust = (2.0, 1.0) if len(data.grade_ids) else (1.0, 1.0)
-        of_pages = data.placements is not None
-        annotators = SortedPages(data.num_workers) if of_pages else annotators_for(data, trust)
+        annotators = SortedPages(data.num_workers)
+        if data.placements is None:
+            annotators = lapsing_where_paged(annotators_for(data, trust), data)
     if networks is None:
         made = (components or components_for(data))(num_clusters, math.prod(shape))
         model = SemiCrowdsourcedMixture(

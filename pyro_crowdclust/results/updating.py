@@ -30,19 +30,18 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             "the model has no annotators, since there were no answers when it was made: make a "
             "model with annotators and fit it anew"
         )
-    arguments = vars(annotators).get("constructor_arguments", {})
+    grown: Any = _of_workers(annotators, len(after))
     posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
         isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False
         for name in names
     )
-    if "num_workers" not in arguments or not is_conjugate:
+    if grown is None or not is_conjugate:
         raise ValueError(
             f"{type(annotators).__name__} under {type(guide).__name__} cannot go on with new "
             "workers: fit anew, with a model of all of them"
         )
-    grown: Any = type(annotators)(**arguments | {"num_workers": len(after)})
     rows = torch.from_numpy(after.get_indexer(before))
     for name, prior in grown.priors().items():
         posterior = ConjugatePosterior(prior)
@@ -56,3 +55,13 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
         posteriors[name] = posterior
     model.annotators = grown
     return model, guide
+
+
+def _of_workers(annotators: Any, number: int) -> Any | None:
+    """The same annotators, or those that they are made of, of so many workers."""
+    arguments = vars(annotators).get("constructor_arguments", {})
+    if "num_workers" in arguments:
+        return type(annotators)(**arguments | {"num_workers": number})
+    inner = arguments.get("attentive")
+    grown = None if inner is None else _of_workers(inner, number)
+    return None if grown is None else type(annotators)(**arguments | {"attentive": grown})

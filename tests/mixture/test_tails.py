@@ -85,7 +85,7 @@ def test_under_a_posterior_it_is_the_bound_at_the_best_scale(make):
 
 
 @KINDS
-@pytest.mark.parametrize("supervision", ["nobody", "graders and owners"])
+@pytest.mark.parametrize("supervision", ["nobody", "graders who lapse, and owners"])
 def test_a_fit_climbs_and_takes_gaps(make, supervision, tmp_path):
     """At rate 1 on all data every step is coordinate ascent, and the ELBO never falls."""
     parts = SUPERVISION[supervision].parts()

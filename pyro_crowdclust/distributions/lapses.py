@@ -1,0 +1,144 @@
+"""Answers of workers who may not have looked at a page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.distributions import constraints
+
+from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.distributions.statistics import StatisticValued
+
+
+class Outcomes(NamedTuple):
+    """What can be said of a pair: yes and no, or G grades, and perhaps "can't tell".
+
+    Attributes
+    ----------
+    num_grades
+        G, 2 for yes and no.
+    num_outcomes
+        C: G, or one more.
+    """
+
+    num_grades: int
+    num_outcomes: int
+
+    def places(self, label: Float[Tensor, " answer"]) -> Int[Tensor, " answer"]:
+        """Which of them every label is, NaN the last."""
+        return grade_places(label, self.num_grades)
+
+    def labels(self, place: Int[Tensor, " answer"]) -> Float[Tensor, " answer"]:
+        """The inverse of ``places``."""
+        grade = place.to(torch.get_default_dtype()) / (self.num_grades - 1)
+        return torch.where(place == self.num_grades, torch.nan, grade)
+
+
+def log_without_looking(
+    outcome: Int[Tensor, " answer"], page: Int[Tensor, " answer"], num_pages: int, num_outcomes: int
+) -> Float[Tensor, " page"]:
+    """``log B(1 + n_1, ..., 1 + n_C) - log B(1, ..., 1)`` of pages with n_c answers c.
+
+    What was said without looking, where shares of the C possible answers are uniform and the page's
+    own.
+
+    Examples
+    --------
+    >>> outcome, page = torch.tensor([1, 1, 0]), torch.tensor([0, 1, 1])
+    >>> log_without_looking(outcome, page, 2, 2).exp().round(decimals=4)
+    tensor([0.5000, 0.1667], dtype=torch.float64)
+    """
+    counts = torch.zeros(num_pages, num_outcomes, dtype=torch.float64, device=page.device)
+    counts.index_put_((page, outcome), counts.new_ones(len(page)), accumulate=True)
+    alpha = 1 + counts
+    uniform = alpha.new_tensor(float(num_outcomes)).lgamma()
+    return alpha.lgamma().sum(-1) - alpha.sum(-1).lgamma() + uniform
+
+
+class LapsingAnswer(StatisticValued):
+    """``log p(L_p | s, u) = u sum_a log p(L_a | s_a) + (1 - u) log p(L_p)`` of a page's answers.
+
+    u is 1 for a page with attention (or its probability, which gives the expectation), and
+    ``log p(L_p)`` that of ``log_without_looking``, of which every answer counts its share.
+
+    Parameters
+    ----------
+    attentive
+        The answers of workers who look.
+    attention
+        u of every page, ``[page]``.
+    page
+        Which page every answer lies on.
+    outcomes
+        What can be said.
+    """
+
+    support: constraints.Constraint = constraints.real
+
+    def __init__(
+        self,
+        attentive: Any,
+        attention: Float[Tensor, " page"],
+        page: Int[Tensor, " answer"],
+        outcomes: Outcomes,
+    ) -> None:
+        self.attentive, self.attention = attentive, attention
+        self.page, self.outcomes = page, outcomes
+        super().__init__(attentive.batch_shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
+        looked = self.attentive.rsample(sample_shape)
+        even = self.attention.new_ones(len(self.attention), self.outcomes.num_outcomes)
+        shares = torch.distributions.Dirichlet(even).sample()[self.page]
+        not_looked = self.outcomes.labels(torch.multinomial(shares, 1).squeeze(1)).to(looked)
+        return torch.where(torch.bernoulli(self.attention)[self.page].bool(), looked, not_looked)
+
+    def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, " answer"]:
+        looked = self.attentive.log_prob(value)
+        sizes = len(self.attention), self.outcomes.num_outcomes
+        together = log_without_looking(self.outcomes.places(value), self.page, *sizes)
+        count = torch.bincount(self.page, minlength=len(together)).clamp_min(1)
+        not_looked = (together / count)[self.page].to(looked)
+        return torch.lerp(not_looked, looked, self.attention.to(looked.dtype)[self.page])
+
+
+class AnswerOfUnknownAttention(StatisticValued):
+    """An answer of whose page nothing is known: ``log (a p(L | s) + (1 - a) / C)``.
+
+    It is not linear in the statistics, and so of values of the rates, not of their expectations.
+
+    Parameters
+    ----------
+    attentive
+        The answers of workers who look.
+    attention
+        t(a) of the worker of every answer, ``[answer, 2]``.
+    outcomes
+        What can be said.
+    """
+
+    support: constraints.Constraint = constraints.real
+
+    def __init__(
+        self,
+        attentive: Any,
+        attention: Float[Tensor, "answer 2"],
+        outcomes: Outcomes,
+    ) -> None:
+        self.attentive, self.attention, self.outcomes = attentive, attention, outcomes
+        super().__init__(attentive.batch_shape, torch.Size())
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
+        looked = self.attentive.rsample(sample_shape)
+        place = torch.randint(self.outcomes.num_outcomes, looked.shape, device=looked.device)
+        not_looked = self.outcomes.labels(place).to(looked)
+        return torch.where(torch.bernoulli(self.attention[:, 0].exp()).bool(), looked, not_looked)
+
+    def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, " answer"]:
+        looks, lapses = self.attention.unbind(-1)
+        at_random = lapses - math.log(self.outcomes.num_outcomes)
+        return torch.logaddexp(looks + self.attentive.log_prob(value), at_random)
