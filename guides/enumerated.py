@@ -155,7 +155,9 @@ class EnumeratedGuide(nn.Module):
                 'infer={"enumerate": "parallel"}'
             )
         empty = {name: getattr(batch, name)[:0] for name in _OF_PAIRS}
-        alone = site.log_posterior(given, dataclasses.replace(batch, num_paired=0, **empty))
+        alone = site.log_posterior(
+            given, dataclasses.replace(batch, num_paired=0, page=None, **empty)
+        )
         pairs = PairSite.find(trace) if batch.num_pairs else None
         if pairs is None:
             return site, alone, None

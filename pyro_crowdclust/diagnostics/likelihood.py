@@ -292,6 +292,7 @@ def _two_items_with(
         pair_weight=torch.ones(count, dtype=torch.float64),
         num_paired=2,
         asked=torch.stack([given.left[answers], given.right[answers]], 1),
+        page=None,  # each answer for itself
     )
     return batch.to(result.device, result.dtype)
 
