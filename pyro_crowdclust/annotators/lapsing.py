@@ -18,6 +18,8 @@ a pair counts ``w q(u_p = 1)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -37,6 +39,10 @@ from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.minibatches.batch import Batch, Sessions
 from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
+
+# Right and wrong answers that posteriors begin with: under rates of which nothing is known coins
+# that do not look explain every page better, and then no rate is ever learned.
+_TRUST = (6.0, 2.0)
 
 
 @described
@@ -82,7 +88,15 @@ class LapsingWorkers(nn.Module):
             self.outcomes = Outcomes(num_grades, num_grades + attentive.unsure)
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
-        self.attention = ConjugatePrior(family, eta, self.num_workers, dims=("worker",))
+        own = {"attention": ConjugatePrior(family, eta, self.num_workers, dims=("worker",))}
+        trusted = (
+            attentive.with_trust(_TRUST).priors() if isinstance(attentive, SupportsTrust) else {}
+        )
+        for name, prior in attentive.priors().items():
+            start = trusted[name].natural_parameters if name in trusted else None
+            parts = prior.family, prior.natural_parameters, prior.plate_size, prior.dims, start
+            own[name] = ConjugatePrior(*parts)
+        self._priors: Any = nn.ModuleDict(own)
 
     def with_trust(self, trust: tuple[float, float]) -> LapsingWorkers:
         """The same workers with these pseudo-counts of right and wrong answers."""
@@ -94,7 +108,7 @@ class LapsingWorkers(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""
-        return {**self.attentive.priors(), "attention": self.attention}
+        return dict(self._priors.items())
 
     def answer(
         self,
@@ -134,7 +148,9 @@ class LapsingWorkers(nn.Module):
 class SessionCoupling:
     """Messages between the ends of answered pairs whose pages may be careless.
 
-    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments in every round.
+    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments. Whether a page is
+    careless is asked in the last round only: before, its items would not be heard until they agreed
+    with features that may still be vague.
 
     Parameters
     ----------
@@ -190,21 +206,25 @@ class SessionCoupling:
         return self._first.index_add(0, self._of_answer, looked)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
-        return self._coupling(assignments).messages(assignments, last)
+        """What every paired item hears, shape ``[num_items, K]``."""
+        coupling = self._coupling(self.heard(assignments)) if last else self._trusting
+        return coupling.messages(assignments, last)
+
+    @cached_property
+    def _trusting(self) -> PairCoupling:
+        return self._coupling(self._ratio)
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_ij w_ij q(u) <q_i, q_j>`` at the optimum of q(u), where its gradient is exact."""
-        return self._coupling(assignments).potential(assignments)
+        return self._coupling(self.heard(assignments)).potential(assignments)
 
     def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
         """``w q(u = 1)`` of every answer."""
         attention = self.log_odds(assignments.detach()).sigmoid()
         return self._ratio * attention.index_select(0, self._of_answer)
 
-    def _coupling(self, assignments: Tensor) -> PairCoupling:
-        weight = self.heard(assignments).to(self._dtype)
-        return PairCoupling(*self._ends, weight, self.num_items, self._together)
+    def _coupling(self, weight: Float[Tensor, " pair"]) -> PairCoupling:
+        return PairCoupling(*self._ends, weight.to(self._dtype), self.num_items, self._together)
 
 
 __all__ = ["LapsingWorkers", "SessionCoupling"]

@@ -46,6 +46,8 @@ def lapsing_where_paged(
 ) -> TwoCoin | GradedPairs | LapsingWorkers:
     """The same workers, who may lapse where their answers lie on pages of five and more.
 
+    Pages that people sorted are no such pages: the pairs of one are right or wrong together.
+
     Examples
     --------
     >>> said = {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
@@ -54,7 +56,7 @@ def lapsing_where_paged(
     'LapsingWorkers'
     """
     answers = data.answers
-    if answers is None or answers.page is None:
+    if answers is None or answers.page is None or data.is_sorted:
         return annotators
     sessions = (answers.page * data.num_workers + answers.worker).unique()
     return (

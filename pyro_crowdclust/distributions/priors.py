@@ -32,6 +32,8 @@ class ConjugatePrior(nn.Module):
         within one theta, such as ``("worker", "label")``. Names like ``cluster``, ``worker``,
         ``class`` and ``label`` get the user's ids. Those left out are called like the plate, or
         numbered.
+    start
+        Natural parameters where a posterior begins; by default those of the prior.
     """
 
     natural_parameters: Tensor
@@ -43,8 +45,10 @@ class ConjugatePrior(nn.Module):
         natural_parameters: Float[Tensor, "*plate size"],
         plate_size: int | None = None,
         dims: tuple[str, ...] = (),
+        start: Float[Tensor, "*plate size"] | None = None,
     ) -> None:
         super().__init__()
+        self.start = start
         self.family = family
         self.plate_size = plate_size
         self.dims = dims
@@ -94,13 +98,14 @@ class ConjugatePosterior(nn.Module):
     Parameters
     ----------
     prior
-        The site's prior; the posterior starts there.
+        The site's prior; the posterior starts there, or at its ``start``.
     """
 
     def __init__(self, prior: ConjugatePrior) -> None:
         super().__init__()
         self.family = prior.family
-        self.natural_parameters = nn.Parameter(prior.natural_parameters.clone())
+        eta = prior.natural_parameters if prior.start is None else prior.start
+        self.natural_parameters = nn.Parameter(eta.detach().clone())
 
     def distribution(self) -> ConjugateAtMean:
         """The statistic-valued Pyro distribution of the guide's site."""

@@ -15,6 +15,7 @@ from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers, grade_places
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.page_attention import heard_on_pages
 from pyro_crowdclust.interface.rounding import has_fine
 from pyro_crowdclust.results import class_probabilities
 
@@ -139,9 +140,7 @@ class Split:
         """Mean log-probability of who knows the shares of the labels of the fit's answers."""
         answers = self.data.answers
         assert answers is not None  # some are kept in
-        kept, held_out = (
-            grade_places(one.label, self.num_grades) for one in (answers, self.held_out)
-        )
+        kept, held_out = (self._outcomes(one) for one in (answers, self.held_out))
         counts = torch.bincount(kept, minlength=self.num_outcomes) + 1.0
         return float((counts / counts.sum())[held_out].log().mean())
 
@@ -161,15 +160,39 @@ class Split:
         """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
 
         With s the probability that both items share a cluster, ``p(L) = s E[p_m(L | same)] + (1 -
-        s) E[p_m(L | different)]``. ``workers`` is what the guide says of them, where it is known.
+        s) E[p_m(L | different)]``; of workers who lapse see ``heard_on_pages``. ``workers`` is what
+        the guide says of them, where it is known.
         """
-        same = np.clip(_together(result, self.held_out), 0, 1)
         summary = result.guide.workers() if workers is None else workers
-        channels = channels_of(summary)
+        rates = dict(summary.rates)
+        attention = rates.pop("attention", None)
+        attentive = summary._replace(rates=rates)
+        held_out = self._by_rates(result, self.held_out, attentive)
+        kept = self.data.answers
+        if attention is None or kept is None:
+            return np.log(held_out)
+        return np.log(
+            heard_on_pages(
+                kept,
+                self.held_out,
+                (self._outcomes(kept), self._outcomes(self.held_out)),
+                (self._by_rates(result, kept, attentive), held_out),
+                attention.mean,
+                self.num_outcomes,
+            )
+        )
+
+    def _by_rates(
+        self, result: Fitted, answers: Answers, workers: WorkerSummary
+    ) -> Float[np.ndarray, " pair"]:
+        same = np.clip(_together(result, answers), 0, 1)
+        channels = channels_of(workers)
         assert channels is not None  # answers are of pairs
-        outcome = grade_places(self.held_out.label, self.num_grades).numpy()
-        said = channels.mean[self.held_out.worker.numpy(), :, outcome]
-        return np.log((1 - same) * said[:, 0] + same * said[:, 1])
+        said = channels.mean[answers.worker.numpy(), :, self._outcomes(answers).numpy()]
+        return (1 - same) * said[:, 0] + same * said[:, 1]
+
+    def _outcomes(self, answers: Answers) -> Int[Tensor, " pair"]:
+        return grade_places(answers.label, self.num_grades)
 
 
 @dataclass(frozen=True)
@@ -287,7 +310,10 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     out = of_left | of_right
     if int(out.sum()) < 20 or int((~out).sum()) < 20:
         return None
-    held = Answers(*(p[out] for p in (answers.left, answers.right, answers.worker, answers.label)))
+    page = None if answers.page is None else answers.page[out]
+    parts = answers.left, answers.right, answers.worker, answers.label
+    left, right, worker, label = (part[out] for part in parts)
+    held = Answers(left, right, worker, label, page)
     block = torch.where(of_left, answers.left, answers.right)[out]
     return Split(some_items(data, torch.arange(data.num_items), ~out), held, block)
 

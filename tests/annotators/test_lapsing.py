@@ -78,11 +78,12 @@ def test_the_state_of_a_page_is_by_bayes_rule():
     weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
     of_answer = found[batch.sessions.of_answer]
     torch.testing.assert_close(coupling.heard(z), weight * of_answer)
-    messages = coupling.messages(z)
-    by_hand = torch.zeros_like(messages)
-    for here, there in ((batch.left, batch.right), (batch.right, batch.left)):
-        by_hand.index_add_(0, here, (weight * of_answer).unsqueeze(1) * z[there])
-    torch.testing.assert_close(messages, by_hand)
+    for last, heard in ((False, weight), (True, weight * of_answer)):
+        messages = coupling.messages(z, last=last)
+        by_hand = torch.zeros_like(messages)
+        for here, there in ((batch.left, batch.right), (batch.right, batch.left)):
+            by_hand.index_add_(0, here, heard.unsqueeze(1) * z[there])
+        torch.testing.assert_close(messages, by_hand)
 
 
 def test_who_never_lapses_has_two_coins():

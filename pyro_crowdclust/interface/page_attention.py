@@ -1,0 +1,57 @@
+"""How likely answers are of workers who lapse, given others on the same pages.
+
+    log odds of u_p = log a_m - log (1 - a_m) + sum_{a in p} log p(L_a | attentive) - log B(1 + n)
+                      + log B(1)
+    p(L) = q(u_p = 1) p(L | attentive) + q(u_p = 0) (1 + n_L) / (C + n)
+
+The sum and the counts n are of the answers on page p that are known; a page of which none is known
+is as the worker's others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.special import expit, logit
+from torch import Tensor
+
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.distributions.lapses import log_without_looking
+
+
+def heard_on_pages(
+    known: Answers,
+    other: Answers,
+    outcomes: tuple[Int[Tensor, " known"], Int[Tensor, " other"]],
+    attentive: tuple[Float[np.ndarray, " known"], Float[np.ndarray, " other"]],
+    attention: Float[np.ndarray, " worker"],
+    num_outcomes: int,
+) -> Float[np.ndarray, " other"]:
+    """``p(L)`` of other answers, given those that are known.
+
+    Parameters
+    ----------
+    known, other
+        Answers with pages.
+    outcomes
+        What was said, in codes from 0 on.
+    attentive
+        ``p(L | attentive)`` of both.
+    attention
+        Mean of a of every worker.
+    num_outcomes
+        C.
+    """
+    assert known.page is not None  # lapses are of pages
+    assert other.page is not None
+    ends = torch.cat([known.page, other.page]), torch.cat([known.worker, other.worker])
+    session, place = torch.stack(ends, 1).unique(dim=0, return_inverse=True)
+    of_known, of_other = place.split([known.num_pairs, other.num_pairs])
+    looked = np.bincount(of_known, np.log(attentive[0]), len(session))
+    at_random = log_without_looking(outcomes[0], of_known, len(session), num_outcomes).numpy()
+    looks = expit(logit(attention)[session[:, 1].numpy()] + looked - at_random)[of_other]
+    counts = np.ones((len(session), num_outcomes))
+    np.add.at(counts, (of_known.numpy(), outcomes[0].numpy()), 1.0)
+    shares = counts / counts.sum(1, keepdims=True)
+    return looks * attentive[1] + (1 - looks) * shares[of_other.numpy(), outcomes[1].numpy()]
