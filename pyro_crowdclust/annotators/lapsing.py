@@ -148,9 +148,9 @@ class LapsingWorkers(nn.Module):
 class SessionCoupling:
     """Messages between the ends of answered pairs whose pages may be careless.
 
-    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments. Whether a page is
-    careless is asked in the last round only: before, its items would not be heard until they agreed
-    with features that may still be vague.
+    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments. Whether a page
+    is careless is asked in the last round only: before, its items would not be heard until they
+    agreed with features that may still be vague.
 
     Parameters
     ----------
