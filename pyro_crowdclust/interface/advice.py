@@ -11,6 +11,8 @@ from pyro_crowdclust.results import Fitted
 _HEARD = 1.0
 # A page so likely careless is worth leaving out.
 _CARELESS = 0.9
+# So large a share of one word says nothing about the pairs.
+_NEARLY_ALL = 0.95
 # Features show what the crowd sees if held-out answers gain so many nats each over their shares.
 _SHOWN = 0.01
 
@@ -22,6 +24,8 @@ def advice(result: Fitted) -> list[str]:
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
     - The crowd guesses: most answers come from workers who count for next to nothing.
+    - Answers had no part in the clusters: they are few, nearly all the same word, or not
+      predicted clearly better than by chance.
     - The features do not show what the crowd sees: workers agree with each other, but their answers
       about items that the fit did not hear of are predicted no better than by their shares.
     - Workers lapsed: pages of pairs look answered without looking.
@@ -63,20 +67,44 @@ def _of_clusters(result: Fitted) -> list[str]:
 
 def _of_answers(result: Fitted) -> list[str]:
     """Whether the crowd guesses, or sees what the features do not show."""
+    chosen = result.chosen
+    alone = None if chosen is None or chosen.hears else chosen
+    if alone and alone.chance is None:
+        return [
+            "the answers are too few to tell what they teach about other items, and the clusters "
+            "are those of the features alone: ask about more pairs"
+        ]
+    if alone and (word := _only_word(result)):
+        return [
+            f'nearly all answers are "{word}", whatever the pair, and the clusters are those of '
+            "the features alone: look at the question, or ask about pairs of both kinds"
+        ]
     if _unheard_share(result) > 0.5:
         return [
             "most answers come from workers who seem to guess: their answers agree neither with "
             "each other nor with anything else; look at the question that they were asked"
         ]
-    chosen = result.chosen
     if isinstance(result.guide, SupportsPartition):  # there are no features
         return []
+    if alone:
+        return [
+            "answers about items that were not asked about before are not predicted clearly better "
+            "than by chance, and the clusters are those of the features alone: ask about more "
+            "pairs, or bring features that show what the crowd sees"
+        ]
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [
         "the features do not show what the crowd sees: answers about items that it was not asked "
         "about before cannot be predicted; clusters of these items are guesses"
     ]
+
+
+def _only_word(result: Fitted) -> str | None:
+    """What nearly all answers are, if that is one word."""
+    answers = result.data.answers
+    share = 0.5 if answers is None else float(answers.label.nanmean())
+    return "same" if share > _NEARLY_ALL else "different" if share < 1 - _NEARLY_ALL else None
 
 
 def _of_lapses(result: Fitted) -> list[str]:

@@ -22,8 +22,9 @@ from pyro_crowdclust.interface.forms import MOST_ITEMS, Form, forms_for
 from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
-from pyro_crowdclust.interface.rereading import weighted
-from pyro_crowdclust.interface.search import Search, Trial
+from pyro_crowdclust.interface.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.search import Search
+from pyro_crowdclust.interface.trials import Trial
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
@@ -60,6 +61,9 @@ class Choice:
         Of so many forms other numbers of components are tried.
     part_items
         The chosen candidate is fitted to so many items first where all of them need minibatches.
+    alone
+        The choice without the answers, which counts where these tell nothing about other items;
+        None where there are none, or more is said of the items.
     """
 
     data: CrowdData
@@ -71,6 +75,7 @@ class Choice:
     max_items: int = MOST_ITEMS
     best_forms: int = 2
     part_items: int = 5000
+    alone: Choice | None = None
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
         """Try the candidates; the recipe of the best on all data, and how it was chosen.
@@ -98,11 +103,12 @@ class Choice:
                 "feature_weight": [trial.feature_weight for trial in search.trials],
                 "clusters": [trial.clusters for trial in search.trials],
                 "seconds": [trial.seconds for trial in search.trials],
+                "hears": [trial.hears for trial in search.trials],
                 "chosen": [trial is best for trial in search.trials],
             }
         )
         chance = search.splits[0].chance if search.splits else None
-        recipe = best.form.recipe(self.data, best.num_components)
+        recipe = best.form.recipe(self._source(best).data, best.num_components)
         return best, recipe, Chosen(table, reason, chance)
 
     def fit(
@@ -131,14 +137,26 @@ class Choice:
         options = {"progress": progress} | changes
         if search.interrupted:
             fitted = recipe.fit(seed=seed, **options)
-            return replace(fitted, chosen=chosen, stop_reason=INTERRUPTED)
+            fitted = replace(fitted, stop_reason=INTERRUPTED)
+        else:
+            fitted = self._source(best)._fitted(best, recipe, seeds, options)
+        if not best.hears:
+            fitted = with_workers_heard(fitted, self.data)
+        return replace(fitted, chosen=chosen)
+
+    def _source(self, best: Trial) -> Choice:
+        """The choice that the candidate is of: this one, or that without the answers."""
+        return self if best.hears or self.alone is None else self.alone
+
+    def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
+        """The fit of a candidate to all data."""
         if recipe.options["batch_size"] is not None and "initialize" not in options:
             start = self._start_of_part(best, recipe, seeds, options)
             options = AFTER_PART | {"initialize": start} | options
-            fitted = recipe.fit(seed=seed, **options)
+            fitted = recipe.fit(seed=seeds[0], **options)
         else:
             fitted = _best_of_starts(recipe, seeds, options)
-        fitted = replace(weighted(fitted, best.feature_weight), data=self.data, chosen=chosen)
+        fitted = replace(weighted(fitted, best.feature_weight), data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)
         is_silent = self.data.answers is None and not is_supervised(self.data)
@@ -214,8 +232,13 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         sizes = [size for size in SIZES if least <= size < data.num_items] or [max(least, 1)]
-        return Choice(data, forms, sizes, max(size for size in sizes if size <= max(8, sizes[0])))
-    if num_clusters < 1:
+    elif num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
-    sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
-    return Choice(data, forms, sizes, max(size for size in sizes if size <= max(8, sizes[0])))
+    else:
+        sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
+    first_size = max(size for size in sizes if size <= max(8, sizes[0]))
+    if data.answers is None or is_supervised(data):
+        return Choice(data, forms, sizes, first_size)
+    silent = data.with_parts(answers=None, _pairs_index=None)
+    alone = choice_for(silent, num_clusters=num_clusters)
+    return Choice(data, forms, sizes, first_size, alone=alone)

@@ -136,13 +136,23 @@ class Split:
         return f"answers about held-out items are predicted at {score:.3f} nats an answer"
 
     @property
+    def ends(self) -> Int[Tensor, "2 pair"]:
+        """The two items of every held-out answer."""
+        return torch.stack([self.held_out.left, self.held_out.right])
+
+    @property
     def chance(self) -> float:
         """Mean log-probability of who knows the shares of the labels of the fit's answers."""
+        return float(self.by_chance.mean())
+
+    @property
+    def by_chance(self) -> Float[np.ndarray, " pair"]:
+        """Log-probability of every held-out answer by these shares."""
         answers = self.data.answers
         assert answers is not None  # some are kept in
         kept, held_out = (self._outcomes(one) for one in (answers, self.held_out))
         counts = torch.bincount(kept, minlength=self.num_outcomes) + 1.0
-        return float((counts / counts.sum())[held_out].log().mean())
+        return (counts / counts.sum())[held_out].double().log().numpy()
 
     @property
     def num_grades(self) -> int:
@@ -310,12 +320,25 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     out = of_left | of_right
     if int(out.sum()) < 20 or int((~out).sum()) < 20:
         return None
+    return _split_at(data, answers, out, torch.where(of_left, answers.left, answers.right))
+
+
+def split_answers(data: CrowdData, share: float, generator: torch.Generator) -> Split:
+    """Hold out a share of the answers, whatever others there are about the same items."""
+    answers = data.answers
+    assert answers is not None  # of which some can be held out
+    out = torch.rand(answers.num_pairs, generator=generator) < share
+    return _split_at(data, answers, out, answers.left)
+
+
+def _split_at(
+    data: CrowdData, answers: Answers, out: Bool[Tensor, " pair"], item: Int[Tensor, " pair"]
+) -> Split:
     page = None if answers.page is None else answers.page[out]
     parts = answers.left, answers.right, answers.worker, answers.label
     left, right, worker, label = (part[out] for part in parts)
     held = Answers(left, right, worker, label, page)
-    block = torch.where(of_left, answers.left, answers.right)[out]
-    return Split(some_items(data, torch.arange(data.num_items), ~out), held, block)
+    return Split(some_items(data, torch.arange(data.num_items), ~out), held, item[out])
 
 
 def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:

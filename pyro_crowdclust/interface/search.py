@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -18,23 +18,29 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.forms import Form, Place, ToCompare
 from pyro_crowdclust.interface.held_out import (
     HeldOut,
+    Split,
     connected_items,
     distinct_items,
     some_items,
     split,
+    split_answers,
 )
+from pyro_crowdclust.interface.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.interface.rereading import weighted
+from pyro_crowdclust.interface.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.trials import (
+    SMALLEST_GAIN,
+    WEIGHTS,
+    Trial,
+    elbo_error,
+    error_of,
+    is_clear,
+)
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.training import Stopping
 
-# Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
-SMALLEST_GAIN = 0.005
-# Features may count so much, from as they are to next to nothing: no model is the truth, and that
-# of many features is the surest of itself.
-WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-
-
+# Why answers had no part in the clusters ends so.
+ALONE = "the clusters of the features alone"
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
@@ -58,57 +64,8 @@ class Plan(Protocol):
     def max_items(self) -> int: ...
     @property
     def best_forms(self) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A candidate that was tried.
-
-    Attributes
-    ----------
-    form, num_components
-        The candidate.
-    elbo
-        Nats an item, as ``Form.to_compare`` has it; NaN of a form without a density of features.
-    by_weight
-        Log-probability of every held-out answer, a row for every weight of the features that the
-        form can have (``WEIGHTS``); None without answers.
-    clusters
-        In use.
-    seconds
-        Of its fits.
-    by_item
-        Log-density of every item but for what is the same for all numbers of components; None
-        where something is said of the items.
-    """
-
-    form: Form
-    num_components: int
-    elbo: float
-    by_weight: np.ndarray | None
-    clusters: int
-    seconds: float
-    by_item: np.ndarray | None = None
-
     @property
-    def feature_weight(self) -> float:
-        """The weight of the features that predicts the held-out answers best; 1 without any."""
-        return 1.0 if self.by_weight is None else WEIGHTS[self.by_weight.mean(1).argmax()]
-
-    @property
-    def held_out(self) -> np.ndarray | None:
-        """Log-probability of all that is held out at this weight; None of nothing."""
-        return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
-
-    @property
-    def answers(self) -> np.ndarray:
-        """Log-probability of all that is held out, if anything is."""
-        return np.empty(0) if self.held_out is None else self.held_out
-
-    @property
-    def score(self) -> float:
-        """What the search climbs: held-out answers, or the ELBO where there are none."""
-        return self.elbo if self.held_out is None else float(self.held_out.mean())
+    def alone(self) -> Plan | None: ...
 
 
 class Search:
@@ -143,7 +100,20 @@ class Search:
             return best, f"best of {len(self.trials)} candidates when the search was interrupted"
 
     def search(self) -> tuple[Trial, str]:
-        """Try the candidates."""
+        """Try the candidates; answers that nothing is learned from have no part in the clusters."""
+        plan = self.choice.alone
+        if plan is not None and not self.splits:
+            return self.without_answers(plan), f"answers are too few to hold some out: {ALONE}"
+        best, reason = self.best_heard()
+        if plan is None or self.tells_of_others(best) or self.tells_of_most(best):
+            return best, reason
+        alone = self.without_answers(plan)
+        if alone.clusters == 1:  # which no answer can spoil
+            return best, reason
+        return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
+
+    def best_heard(self) -> tuple[Trial, str]:
+        """Try the candidates on all that is said of the items."""
         choice = self.choice
         with self.bar:
             first = self.first_trials()
@@ -155,6 +125,53 @@ class Search:
                     if of_features:
                         self.climb(trial, -1, to_end=rank == 0 and not self.splits)
             return self.by_answers() if self.splits else self.by_elbo()
+
+    def tells_of_others(self, best: Trial) -> bool:
+        """Whether answers about items without answers are predicted clearly better than by chance.
+
+        Chance knows the share of "same", and nothing of the items.
+        """
+        splits = [one for one in self.splits if isinstance(one, Split)]
+        number = len(best.answers)
+        chance = np.concatenate([one.by_chance for one in splits])[:number]
+        ends = torch.cat([one.ends for one in splits], 1).numpy()[:, :number]
+        return is_clear(best.answers - chance, ends, len(self.trials))
+
+    def tells_of_most(self, best: Trial) -> bool:
+        """Whether other answers about the same items are, and most of the items have answers.
+
+        Then clusters are what people say, whatever the features show.
+        """
+        if 2 * len(self.data.annotated_items) < self.data.num_items:
+            return False
+        generator = torch.Generator().manual_seed(self.seed)
+        one = split_answers(self.data, self.choice.share, generator)
+        result = self.fit_of(best.form, best.num_components, one.data)
+        found = one.log_probability(weighted(result, best.feature_weight))
+        return is_clear(found - one.by_chance, one.ends.numpy(), len(self.trials))
+
+    @property
+    def blocks(self) -> Int[np.ndarray, " answer"]:
+        """The held-out item of all that is held out."""
+        return torch.cat([one.block for one in self.splits]).numpy()
+
+    def without_answers(self, plan: Plan) -> Trial:
+        """The winner of the search without answers, whose clusters judge the workers."""
+        search = Search(plan, self.seed, not self.bar.disable)
+        best, _ = search.best()
+        self.interrupted = search.interrupted
+        alone = replace(best, by_item=None, hears=False)
+        if self.splits and not search.interrupted:
+            fitted = search.fit_of(best.form, best.num_components, search.data)
+            fitted = with_overlaps_joined(fitted)
+            judged = (
+                one.log_probability(with_workers_heard(fitted, one.data)) for one in self.splits
+            )
+            alone = replace(alone, by_weight=np.concatenate([*judged])[None])
+        self.trials += [
+            alone if one is best else replace(one, hears=False) for one in search.trials
+        ]
+        return alone
 
     def first_trials(self) -> list[Trial]:
         """Every form with as many components, heavy tails of the kind that does best without."""
@@ -200,29 +217,15 @@ class Search:
         started = time.perf_counter()
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
-        place = form.emission, form.to_compare
-        if place not in self.coordinates:
-            made = form.emission(self.data)
-            features = self.data.rows(torch.arange(self.data.num_items))
-            self.coordinates[place] = made, form.to_compare(made, features)
-        emission, to_compare = self.coordinates[place]
-        recipe = form.recipe(self.data if one is None else one.data, num_components, emission)
-        # Other numbers of components are candidates of their own: merges would only cost time.
-        moves = recipe.options.get("callbacks", [])
-        callbacks = [move for move in moves if not isinstance(move, MergeMoves)]
-        result = recipe.fit(
-            progress=False,
-            seed=self.seed,
-            epochs=60,
-            stopping=Stopping(tolerance=1e-3),
-            callbacks=callbacks,
-        )
+        result = self.fit_of(form, num_components, self.data if one is None else one.data)
         if result.stop_reason.startswith("interrupted") and self.trials:
             raise KeyboardInterrupt
         trial = Trial(
             form,
             num_components,
-            result.elbo / self.data.num_items + to_compare if form.of_features else np.nan,
+            result.elbo / self.data.num_items + self.place_of(form)[1]
+            if form.of_features
+            else np.nan,
             None if one is None else self.at_weights(form, one, result),
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,
@@ -232,6 +235,29 @@ class Search:
             self.trials.append(trial)
         self.bar.update()
         return trial
+
+    def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
+        """A candidate, fitted from one start and in short."""
+        recipe = form.recipe(data, num_components, self.place_of(form)[0])
+        # Other numbers of components are candidates of their own: merges would only cost time.
+        moves = recipe.options.get("callbacks", [])
+        callbacks = [move for move in moves if not isinstance(move, MergeMoves)]
+        return recipe.fit(
+            progress=False,
+            seed=self.seed,
+            epochs=60,
+            stopping=Stopping(tolerance=1e-3),
+            callbacks=callbacks,
+        )
+
+    def place_of(self, form: Form) -> tuple[Identity, float]:
+        """The coordinates of a form, and what makes its ELBO comparable."""
+        place = form.emission, form.to_compare
+        if place not in self.coordinates:
+            made = form.emission(self.data)
+            features = self.data.rows(torch.arange(self.data.num_items))
+            self.coordinates[place] = made, form.to_compare(made, features)
+        return self.coordinates[place]
 
     @staticmethod
     def by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
@@ -290,12 +316,12 @@ class Search:
         most = max(len(trial.answers) for trial in trials)
         of_all = [trial for trial in trials if len(trial.answers) == most]
         best = max(of_all, key=lambda trial: trial.score)
-        blocks = torch.cat([one.block for one in self.splits]).numpy()[:most]
+        blocks = self.blocks[:most]
         return [
             trial
             for trial in of_all
             if best.score - trial.score
-            < max(errors * self.error(best, trial, blocks), SMALLEST_GAIN)
+            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
         ]
 
     def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
@@ -305,23 +331,6 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
-
-    @staticmethod
-    def error(best: Trial, trial: Trial, blocks: np.ndarray) -> float:
-        """Standard error of the mean difference, whose parts of one item are not independent."""
-        difference = best.answers - trial.answers
-        sums = np.bincount(blocks, difference - difference.mean())
-        return float(np.sqrt(np.square(sums).sum()) / len(difference))
-
-
-def elbo_error(one: Trial, other: Trial) -> float:
-    """Standard error of the difference of two ELBOs, as of other items of the same kind.
-
-    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
-    """
-    if one.by_item is None or other.by_item is None:
-        return 0.0
-    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:

@@ -22,8 +22,9 @@ class Chosen:
         item, in the users' units or, on directions of many columns, beyond one Gaussian on them, so
         that rows can be compared), ``held_out`` (mean log-probability of answers about items whose
         answers were kept out of the fit, in nats; NaN without answers), ``clusters`` in use,
-        ``seconds``, and whether it was ``chosen``. Without features ``prior`` (of the sizes of
-        clusters) and the last four.
+        ``seconds``, whether its fit ``hears`` answers (candidates without them are tried where
+        these tell nothing about other items), and whether it was ``chosen``. Without features
+        ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``, ``seconds``, ``chosen``.
     reason
         A sentence.
     chance
@@ -41,6 +42,13 @@ class Chosen:
         if "prior" in self.table:
             return str(row.prior)
         return f"{row.kind} on {row.features}, {row.components} components"
+
+    @property
+    def hears(self) -> bool:
+        """Whether answers, if there are any, had a part in the clusters of the chosen one."""
+        if "hears" not in self.table:
+            return True
+        return bool(self.table.loc[self.table["chosen"], "hears"].iloc[0])
 
     @property
     def held_out(self) -> float:

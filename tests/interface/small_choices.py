@@ -28,9 +28,9 @@ def answered(features: np.ndarray, kinds: np.ndarray, number: int = 120) -> Crow
 
 def small(data: CrowdData, *sizes: int, forms: int = 2) -> Choice:
     choice = choice_for(data)
-    return dataclasses.replace(
-        choice, forms=choice.forms[:forms], sizes=sizes, first_size=sizes[0], num_splits=1
-    )
+    alone = None if choice.alone is None else small(choice.alone.data, *sizes, forms=forms)
+    changes = {"sizes": sizes, "first_size": sizes[0], "num_splits": 1, "alone": alone}
+    return dataclasses.replace(choice, forms=choice.forms[:forms], **changes)
 
 
 def known_part(kinds: np.ndarray) -> dict:

@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import choice_for, cluster
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.simulation import simulate_pairs
+
+from .small_choices import small
 
 FINE = np.arange(120) % 12  # twelve kinds, in two far groups of six
 FEATURES = 30.0 * (FINE % 2)[:, None] + np.random.default_rng(0).normal(size=(120, 2))
@@ -26,9 +28,16 @@ def fixed(features, pairs=None, **options):
 
 def chosen(features, pairs, *sizes):
     """A fit with a small choice."""
-    choice = choice_for(CrowdData(features, pairs))
-    changes = {"forms": choice.forms[:2], "sizes": sizes, "first_size": sizes[-1], "num_splits": 1}
-    return dataclasses.replace(choice, **changes).fit(num_starts=1, progress=False)
+    choice = small(CrowdData(features, pairs), *sizes)
+    alone = dataclasses.replace(choice.alone, first_size=sizes[-1])
+    choice = dataclasses.replace(choice, first_size=sizes[-1], alone=alone)
+    return choice.fit(num_starts=1, progress=False)
+
+
+def chosen_without(features, *sizes):
+    """The same without answers."""
+    choice = dataclasses.replace(small(CrowdData(features), *sizes), first_size=sizes[-1])
+    return choice.fit(num_starts=1, progress=False)
 
 
 def test_nothing_to_say_of_a_good_fit():
@@ -53,6 +62,22 @@ def test_features_that_do_not_show_what_the_crowd_sees():
     noise = np.random.default_rng(0).normal(size=(120, 2))
     sentences = advice(chosen(noise, seen, 2, 4))
     assert any("do not show what the crowd sees" in sentence for sentence in sentences)
+
+
+def test_a_crowd_that_always_says_the_same_word():
+    for label, word in enumerate(["different", "same"]):
+        said = PAIRS.assign(label=label)
+        (sentence,) = advice(chosen(FEATURES, said, 2, 3))
+        assert sentence.startswith(f'nearly all answers are "{word}"')
+
+
+def test_answers_that_are_few():
+    """They neither change the clusters nor call their worker one who guesses."""
+    result = chosen(FEATURES, PAIRS[:6], 2, 3)
+    (sentence,) = advice(result)
+    assert sentence.startswith("the answers are too few")
+    silent = chosen_without(FEATURES, 2, 3)
+    np.testing.assert_array_equal(result.assignments, silent.assignments)
 
 
 def test_more_clusters_are_needed():

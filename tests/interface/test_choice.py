@@ -203,11 +203,11 @@ def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     from pyro_crowdclust.interface import recipe
 
     features, ring = two_rings(400)
-    data = answered(features, ring, 100)
+    data = answered(features, ring, 300)
     plain = small(data, 8, forms=1)
     # Full batches for 100 items, minibatches for 400.
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", 2000)
-    choice = dataclasses.replace(plain, part_items=100, max_items=100)
+    choice = dataclasses.replace(plain, part_items=100, max_items=200)
     result = choice.fit(progress=False)
     assert len(result.history) <= 3
     assert result.data is data

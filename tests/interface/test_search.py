@@ -14,7 +14,8 @@ from pyro_crowdclust.interface.held_out import (
     split,
 )
 from pyro_crowdclust.interface.rereading import weighted
-from pyro_crowdclust.interface.search import WEIGHTS, Search, Trial, worth_another_split
+from pyro_crowdclust.interface.search import Search, worth_another_split
+from pyro_crowdclust.interface.trials import WEIGHTS, Trial, error_of
 
 from .small_choices import (
     answered,
@@ -99,8 +100,7 @@ def test_heavy_tails_are_tried_of_the_kind_that_does_best_without(monkeypatch):
 
 
 def test_data_that_are_too_many_are_tried_in_part():
-    features, ring = two_rings(240)
-    data = answered(features, ring, 20)
+    data = CrowdData(two_rings(240)[0])
     seen = []
 
     def note(recipe_data):
@@ -149,7 +149,7 @@ def test_the_error_of_a_difference_is_that_of_its_items():
     )
     difference = (better.held_out - worse.held_out)[::2]
     expected = difference.std() / np.sqrt(50)
-    found = Search.error(better, worse, np.repeat(np.arange(50), 2))
+    found = error_of(better.answers - worse.answers, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
 
 
