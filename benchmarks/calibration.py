@@ -77,7 +77,8 @@ def lapses(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
     table["page"] = table.groupby("worker").cumcount() // 20
     for _, page in table.groupby(["worker", "page"]):
         if rng.random() < 0.2:
-            table.loc[page.index, "label"] = rng.random(len(page)) < rng.choice([0.1, 0.5, 0.9])
+            said = rng.random(len(page)) < rng.choice([0.1, 0.5, 0.9])
+            table.loc[page.index, "label"] = said.astype(int)
     return crowd
 
 
