@@ -147,8 +147,8 @@ class Fitted:
             there = [said for verb, said in _READ_FROM.items() if isinstance(self.guide, verb)]
             raise ValueError(
                 f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
-                f"from; this result has {', '.join(there) or 'no table'}, and a guide of your own "
-                "can define it"
+                f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
+                "of your own can define it"
             )
         return self.guide
 
