@@ -507,19 +507,3 @@ def test_a_result_can_be_copied_and_fitted_again(make):
     assert same_fit(copy.deepcopy(result), result)
     again = quiet_fit(result.model, result.guide, crowd(), initialize=None)
     assert again.elbo > result.elbo
-
-
-def test_a_model_that_does_not_scale_its_items_is_told():
-    def heights(batch, is_scaled=False):
-        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
-        weight = batch.item_weight if is_scaled else 1.0
-        with pyro.plate("items", len(batch.items)), poutine.scale(scale=weight):
-            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-    data = CrowdData(torch.randn(20, 1, generator=torch.Generator().manual_seed(0)))
-    options = {"epochs": 1, "progress": False}
-    with pytest.warns(UserWarning, match="counts the items of a batch at 'o' as if they were all"):
-        fit(heights, AutoNormal(heights), data, batch_size=5, **options)
-    fit(heights, AutoNormal(heights), data, batch_size=None, **options)
-    scaled = partial(heights, is_scaled=True)
-    fit(scaled, AutoNormal(scaled), data, batch_size=5, **options)

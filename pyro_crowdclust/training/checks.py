@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,18 +161,8 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
-    is_part = len(batch.items) != batch.num_pairs and bool((batch.item_weight != 1).any())
     for name, site in _sample_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
-        of_items = any(frame.size == len(batch.items) for frame in frames)
-        unscaled = isinstance(site["scale"], float) and site["scale"] == 1
-        if is_part and of_items and site["is_observed"] and unscaled:
-            warnings.warn(
-                f"the model counts the items of a batch at {name!r} as if they were all, so that "
-                "its posterior is of fewer items than there are: put the plate of the items into "
-                "poutine.scale(scale=batch.item_weight)",
-                stacklevel=2,
-            )
         subsampled = [
             frame.name
             for frame in frames
