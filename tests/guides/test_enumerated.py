@@ -63,7 +63,9 @@ def start(site: dict) -> torch.Tensor:
 
 def without_pairs(batch: Batch) -> Batch:
     empty = {name: getattr(batch, name)[:0] for name in ("left", "right", "worker", "label")}
-    return dataclasses.replace(batch, num_paired=0, pair_weight=batch.pair_weight[:0], **empty)
+    return dataclasses.replace(
+        batch, num_paired=0, pair_weight=batch.pair_weight[:0], page=None, **empty
+    )
 
 
 def bound_and_gradients(a_model, guide, parameters, batch) -> list[torch.Tensor]:
