@@ -44,7 +44,7 @@ def channels_of(summary: WorkerSummary) -> Channels | None:
     if found is None or attention is None:
         return found
     looks = attention.mean[:, None, None]
-    return found._replace(mean=looks * found.mean + (1 - looks) / found.mean.shape[-1])
+    return Channels(looks * found.mean + (1 - looks) / found.mean.shape[-1], looks * found.sd)
 
 
 def _attentive(summary: WorkerSummary) -> Channels | None:

@@ -49,7 +49,8 @@ def judgements() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def result():
-    return cluster(features(), judgements(), grades=GRADES, **PARTS, progress=False)
+    pairs = judgements().drop(columns="page")
+    return cluster(features(), pairs, grades=GRADES, **PARTS, progress=False)
 
 
 def test_clusters_and_what_the_grades_of_each_worker_mean(result):
@@ -127,7 +128,7 @@ def test_questions_are_worth_what_all_grades_tell(result):
 
 
 def test_more_grades_of_somebody_new(result):
-    more = judgements().query("page == 0").assign(worker=9, page=99)
+    more = judgements().query("page == 0").drop(columns="page").assign(worker=9)
     updated = result.update(more)
     assert updated.data.num_workers == 5
     assert updated.data.grade_ids.tolist() == GRADES
