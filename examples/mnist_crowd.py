@@ -29,8 +29,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.metrics import log_loss
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import BernoulliEmission
@@ -78,11 +79,12 @@ SETTINGS = {
 
 
 def load(
-    folder: Path, answers: bool, num_unanswered: int | None = None
-) -> tuple[CrowdData, np.ndarray, np.ndarray, np.ndarray]:
-    """Training images with answers, their digits, test images, their digits.
+    folder: Path, answers: bool, num_unanswered: int | None = None, num_held: int = 0
+) -> tuple[CrowdData, pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
+    """Training images with answers, answers held out, digits, test images, their digits.
 
-    Training images without answers are all that there are, or the first ``num_unanswered``.
+    Training images without answers are all that there are, or the first ``num_unanswered``. Held
+    out are the answers of ``num_held`` pages, and what other pages ask about their images.
     """
     images = np.load(folder / "mnist.npz")
     crowd = np.load(folder / "mnist_crowd_annotations.npz")
@@ -96,8 +98,12 @@ def load(
     others = np.setdiff1d(np.arange(len(images["x_train"])), answered)
     chosen = np.union1d(answered, others[:num_unanswered])
     train, test = scaled(images["x_train"][chosen]), scaled(images["x_test"])
-    data = CrowdData(train, pairs if answers else None, item_ids=chosen)
-    return data, images["y_train"][chosen], test, images["y_test"]
+    held = np.random.default_rng(0).permutation(pairs["page"].unique())[:num_held]
+    unseen = pairs.loc[pairs["page"].isin(held), ["left", "right"]].to_numpy().ravel()
+    ends = pairs[["left", "right"]].isin(unseen)
+    seen = pairs[~ends.any(axis=1)]
+    data = CrowdData(train, seen if answers else None, item_ids=chosen)
+    return data, pairs[ends.all(axis=1)], images["y_train"][chosen], test, images["y_test"]
 
 
 def build(
@@ -106,7 +112,7 @@ def build(
     """Model and guide, both with a perceptron as decoder and a convolutional q(z | o)."""
     clusters, dim, hidden = options.clusters, options.dim, options.hidden
     model = SemiCrowdsourcedMixture(
-        DirichletWeights(clusters),
+        DirichletWeights(clusters, options.concentration),
         GaussianComponents(clusters, dim),
         BernoulliEmission(SkipMLP((dim, hidden, hidden, PIXELS))),
         TwoCoin(data.num_workers) if data.num_pairs else None,
@@ -192,6 +198,15 @@ class Scores:
         )
 
 
+def held_out_log_loss(result: Fitted, held: pd.DataFrame) -> float:
+    """Of the answers held out, in nats; who answered nothing else is taken for a mean worker."""
+    same = result.same_cluster_probability(held["left"], held["right"])
+    rates = result.workers[["sensitivity", "specificity"]]
+    known = rates.reindex(held["worker"]).fillna(rates.mean())
+    says_same = same * known["sensitivity"] + (1 - same) * (1 - known["specificity"])
+    return float(log_loss(held["label"], says_same, labels=[0, 1]))
+
+
 def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     """Run the experiment; returns what it prints as JSON."""
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
@@ -203,8 +218,12 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
+    parser.add_argument(
+        "--held-out-pages", type=int, default=0, help="leave their images' answers out, and score"
+    )
     parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
     parser.add_argument("--clusters", type=int, default=50)
+    parser.add_argument("--concentration", type=float, help="of the Dirichlet; 1 / clusters if not")
     parser.add_argument("--dim", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument(
@@ -226,8 +245,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     given = {name: value for name, value in vars(options).items() if value is not None}
     options = argparse.Namespace(**{**vars(options), **usual, **given})
 
-    loaded = load(options.data, options.answers == "yes", options.items)
-    data, train_labels, test, test_labels = loaded
+    has_answers = options.answers == "yes"
+    data, held, train_labels, test, test_labels = load(
+        options.data, has_answers, options.items, options.held_out_pages
+    )
     model, guide = build(data, options)
     started = time.perf_counter()
     with joined_ranks() as ranks:
@@ -258,6 +279,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "mean_specificity": last.get("mean_specificity"),
         "seconds_per_epoch": float(result.history["seconds"].mean()),
     }
+    if has_answers and len(held):
+        figures["elbo_per_item"] = last["elbo"] / data.num_items
+        figures["log_loss_held_out"] = held_out_log_loss(result, held)
     figures = {name: None if v is None else round(float(v), 4) for name, v in figures.items()}
     if ranks.is_first:
         print(f"{result.stop_reason}; {time.perf_counter() - started:.0f} s in all")
