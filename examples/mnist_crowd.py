@@ -62,6 +62,9 @@ FROM_K_MEANS = {
     "consistency": 100.0,
     "consistency_ramp": 1.0,
     "answered_consistency": 1000.0,
+    # By the ELBO an item, among runs with answers of 18 pages held out.
+    "weight": 20.0,
+    "step_delay": 100.0,
 }
 FROM_NEIGHBORS = {
     "start": "neighbors",
@@ -69,6 +72,8 @@ FROM_NEIGHBORS = {
     "consistency": 10.0,
     "consistency_ramp": 0.0,
     "answered_consistency": 100.0,
+    "weight": 200.0,
+    "step_delay": 1000.0,
 }
 SETTINGS = {
     ("bayes", "yes"): FROM_K_MEANS,
@@ -231,9 +236,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     )
     parser.add_argument("--learning-rate", type=float, default=None)
     parser.add_argument("--step-size", type=float, default=0.01)
-    parser.add_argument("--step-delay", type=float, default=1000.0)
+    parser.add_argument("--step-delay", type=float, default=None)
     parser.add_argument("--drop-until", type=int, default=3, help="last epoch of drop moves")
-    parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
+    parser.add_argument("--weight", type=float, default=None, help="of the recognition term")
     parser.add_argument("--consistency", type=float, default=None)
     parser.add_argument("--consistency-ramp", type=float, default=None, help="epochs")
     parser.add_argument("--start", choices=["k-means", "neighbors"], default=None)
