@@ -36,8 +36,8 @@ from pyro_crowdclust.annotators.sorted_pages import (
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.annotators.suited import (
     annotators_for,
+    annotators_on_pages,
     expected_counts,
-    lapsing_where_paged,
 )
 
 __all__ = [
@@ -60,12 +60,12 @@ __all__ = [
     "TwoCoin",
     "TwoCoinClasses",
     "annotators_for",
+    "annotators_on_pages",
     "check_class_labels",
     "check_features",
     "check_workers",
     "describe_annotators",
     "expected_counts",
-    "lapsing_where_paged",
     "pair_rates",
     "sample_answers",
     "sample_evidence",

@@ -40,14 +40,15 @@ def channels_of(summary: WorkerSummary) -> Channels | None:
     array([[[0.67, 0.33],
             [0.33, 0.67]]])
     """
-    found, attention = _attentive(summary), summary.rates.get("attention")
+    found, attention = attentive_channels(summary), summary.rates.get("attention")
     if found is None or attention is None:
         return found
     looks = attention.mean[:, None, None]
     return Channels(looks * found.mean + (1 - looks) / found.mean.shape[-1], looks * found.sd)
 
 
-def _attentive(summary: WorkerSummary) -> Channels | None:
+def attentive_channels(summary: WorkerSummary) -> Channels | None:
+    """Those of an answer that was given with attention."""
     rates = summary.rates
     if {"if_different", "if_same"} <= {*rates}:
         of_truth = [rates["if_different"], rates["if_same"]]

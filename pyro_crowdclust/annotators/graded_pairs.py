@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions.looks import GradedAnswer
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
@@ -77,6 +77,11 @@ class GradedPairs(nn.Module):
             for row in (grades, grades.flip(0))
         )
 
+    @property
+    def outcomes(self) -> Outcomes:
+        """What can be said."""
+        return Outcomes(self.num_grades, self.num_grades + self.unsure)
+
     def with_trust(self, trust: tuple[float, float]) -> GradedPairs:
         """The same workers with these pseudo-counts of right and wrong answers."""
         return GradedPairs(self.num_workers, self.num_grades, trust, self.unsure)
@@ -103,7 +108,7 @@ class GradedPairs(nn.Module):
     ) -> Float[Tensor, " pair"]:
         """``w = log gamma_m1L - log gamma_m0L``: the weight of a message."""
         ratios = rates["if_same"] - rates["if_different"]
-        return ratios[worker, grade_places(label, self.num_grades)]
+        return ratios[worker, self.outcomes.places(label)]
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data have such grades; yes and no are two."""

@@ -27,17 +27,17 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
     LapsingAnswer,
-    Outcomes,
     log_without_looking,
 )
 from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.minibatches.batch import Batch, Sessions
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
 
 # Right and wrong answers that posteriors begin with: under rates of which nothing is known coins
@@ -82,10 +82,8 @@ class LapsingWorkers(nn.Module):
                 "workers who lapse are not told: use it without LapsingWorkers"
             )
         self.attentive, self.num_workers = attentive, attentive.num_workers
-        self.outcomes = Outcomes(2, 2)
-        if isinstance(attentive, GradedPairs):
-            num_grades = attentive.num_grades
-            self.outcomes = Outcomes(num_grades, num_grades + attentive.unsure)
+        yes_no = Outcomes(2, 2)
+        self.outcomes = attentive.outcomes if isinstance(attentive, GradedPairs) else yes_no
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
         own = {"attention": ConjugatePrior(family, eta, self.num_workers, dims=("worker",))}

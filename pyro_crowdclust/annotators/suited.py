@@ -9,7 +9,9 @@ from torch import Tensor
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.pairs import TwoCoin
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.protocols import PairAnnotators
 
 # On pages of fewer answers, on average, lapses are not told from errors.
@@ -41,29 +43,29 @@ def annotators_for(
     return GradedPairs(data.num_workers, len(data.grade_ids), trust)
 
 
-def lapsing_where_paged(
-    annotators: TwoCoin | GradedPairs, data: CrowdData
-) -> TwoCoin | GradedPairs | LapsingWorkers:
-    """The same workers, who may lapse where their answers lie on pages of five and more.
+def annotators_on_pages(
+    data: CrowdData, trust: tuple[float, float] = (2.0, 1.0)
+) -> TwoCoin | GradedPairs | LapsingWorkers | SortedPages:
+    """Those of ``annotators_for``, who may lapse on pages of five and more; or of placements.
 
-    Pages that people sorted are no such pages: the pairs of one are right or wrong together.
+    Pages of pairs that people sorted are no pages to lapse on: their pairs are right or wrong
+    together.
 
     Examples
     --------
     >>> said = {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
     >>> data = CrowdData(None, said | {"page": ["monday"] * 5})
-    >>> type(lapsing_where_paged(annotators_for(data), data)).__name__
+    >>> type(annotators_on_pages(data)).__name__
     'LapsingWorkers'
     """
-    answers = data.answers
+    if data.placements is not None:
+        return SortedPages(data.num_workers)
+    annotators, answers = annotators_for(data, trust), data.answers
     if answers is None or answers.page is None or data.is_sorted:
         return annotators
-    sessions = (answers.page * data.num_workers + answers.worker).unique()
-    return (
-        LapsingWorkers(annotators)
-        if len(answers.page) >= _PAGE_SIZE * len(sessions)
-        else annotators
-    )
+    sessions = Sessions.of(answers.page, answers.worker)
+    are_large = answers.num_pairs >= _PAGE_SIZE * len(sessions.worker)
+    return LapsingWorkers(annotators) if are_large else annotators
 
 
 def expected_counts(

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Float
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.pair_answers import grade_places
 
 
 def component_gain(
@@ -47,7 +46,7 @@ def component_gain(
     if answers is None:
         return np.zeros((components.shape[1],) * 2)
     left, right = answers.left.numpy(), answers.right.numpy()
-    label = grade_places(answers.label, len(data.grade_ids) or 2).numpy()
+    label = data.outcomes.places(answers.label).numpy()
     both = (bound[left] * bound[right])[:, None]
     anyhow = np.bincount(label, minlength=channels.shape[2])[label, None] / len(label)
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow

@@ -35,6 +35,7 @@ from pyro_crowdclust.data.known_labels import (
 )
 from pyro_crowdclust.data.pair_answers import (
     Answers,
+    Outcomes,
     labels_of,
     read_answers,
     read_grades,
@@ -271,6 +272,12 @@ class CrowdData:
     def num_known_classes(self) -> int:
         """Number of different labels in `known`."""
         return len(self.known_ids)
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What can be said of a pair: yes and no, or the grades and "can't tell"."""
+        number = len(self.grade_ids)
+        return Outcomes(number, number + 1) if number else Outcomes(2, 2)
 
     @property
     def num_pairs(self) -> int:

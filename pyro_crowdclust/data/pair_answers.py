@@ -7,7 +7,7 @@ import numbers
 import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -138,6 +138,60 @@ def grade_places(label: Float[Tensor, " answer"], num_grades: int) -> Int[Tensor
     """
     place = (label.nan_to_num() * (num_grades - 1)).round().long()
     return torch.where(label.isnan(), num_grades, place)
+
+
+class Outcomes(NamedTuple):
+    """What can be said of a pair: yes and no, or G grades, and perhaps "can't tell".
+
+    Attributes
+    ----------
+    num_grades
+        G, 2 for yes and no.
+    num_outcomes
+        C: G, or one more.
+    """
+
+    num_grades: int
+    num_outcomes: int
+
+    def places(self, label: Float[Tensor, " answer"]) -> Int[Tensor, " answer"]:
+        """Which of them every label is, NaN the last."""
+        return grade_places(label, self.num_grades)
+
+    def labels(self, place: Int[Tensor, "*answer"]) -> Float[Tensor, "*answer"]:
+        """The inverse of ``places``, in float64."""
+        grade = place.double() / (self.num_grades - 1)
+        return torch.where(place == self.num_grades, torch.nan, grade)
+
+
+class Sessions(NamedTuple):
+    """The pages of each worker that answers about pairs lie on, by page and worker.
+
+    Attributes
+    ----------
+    page, worker
+        Codes of both.
+    of_answer
+        Which of them every answer lies on.
+    """
+
+    page: Int[Tensor, " session"]
+    worker: Int[Tensor, " session"]
+    of_answer: Int[Tensor, " pair"]
+
+    @classmethod
+    def of(cls, page: Int[Tensor, " pair"], worker: Int[Tensor, " pair"]) -> Sessions:
+        """Those of answers on these pages by these workers.
+
+        Examples
+        --------
+        >>> page, worker = torch.tensor([7, 4, 7, 7]), torch.tensor([0, 1, 2, 0])
+        >>> [part.tolist() for part in Sessions.of(page, worker)]
+        [[4, 7, 7], [1, 0, 2], [1, 0, 2, 1]]
+        """
+        number = int(worker.max()) + 1 if len(worker) else 1
+        codes, of_answer = (page * number + worker).unique(return_inverse=True)
+        return cls(codes // number, codes % number, of_answer)
 
 
 def outcome_names(grades: pd.Index) -> list[str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust._version import __version__
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES
-from pyro_crowdclust.data.pair_answers import grade_places, outcome_names
+from pyro_crowdclust.data.pair_answers import outcome_names
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import as_tree
 from pyro_crowdclust.diagnostics.class_labels import label_draws
@@ -309,7 +309,7 @@ def _of_answers(
         return None
     data = result.data.answers
     assert data is not None  # there are answers to ask about
-    given = grade_places(data.label[answers], len(result.data.grade_ids) or 2)
+    given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     ends = data.left[answers], data.right[answers]
     left, right = (result.probabilities[part.numpy()] for part in ends)
@@ -359,7 +359,7 @@ def _data(fits: list[FittedModel], rows: _Rows) -> _Groups:
     if data.pairs is not None and len(rows.answers):
         pairs = data.pairs.iloc[rows.answers.numpy()]
         assert data.answers is not None  # which pairs are made of
-        said = grade_places(data.answers.label[rows.answers], len(data.grade_ids) or 2)
+        said = data.outcomes.places(data.answers.label[rows.answers])
         observed["answers"] = (("answer",), _array(said))
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))

@@ -21,6 +21,7 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import betaln, expit, logit
 
+from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.protocols import FittedModel
 
 # Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
@@ -78,15 +79,13 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     same = np.asarray(result.same_cluster_probability(pairs["left"], pairs["right"]))
     label = data.answers.label.numpy()
     told = ~np.isnan(label)
-    worker, page = (part.numpy() for part in (data.answers.worker, data.answers.page))
-    codes, of_page = np.unique(np.stack([page, worker])[:, told], axis=1, return_inverse=True)
-    careless, expected = _careless(
-        label[told] > 0.5, same[told], of_page.ravel(), codes[1], data.num_workers
-    )
-    count = np.bincount(of_page.ravel())
-    said = np.bincount(of_page.ravel(), label[told] > 0.5) / count
+    sessions = Sessions.of(data.answers.page[told], data.answers.worker[told])
+    page, worker, of_page = (part.numpy() for part in sessions)
+    careless, expected = _careless(label[told] > 0.5, same[told], of_page, worker, data.num_workers)
+    count = np.bincount(of_page)
+    said = np.bincount(of_page, label[told] > 0.5) / count
     index = pd.MultiIndex.from_arrays(
-        [data.page_ids[codes[0]], data.worker_ids[codes[1]]], names=["page", "worker"]
+        [data.page_ids[page], data.worker_ids[worker]], names=["page", "worker"]
     )
     columns = {"answers": count, "careless": careless, "said_same": said, "expected_same": expected}
     return pd.DataFrame(columns, index)

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -99,12 +100,12 @@ def replicated_features(
 
 def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
     """All that can be said of a pair: 0 and 1, or the grades as fractions, and NaN for "unsure"."""
-    answers, num_grades = result.data.answers, len(result.data.grade_ids) or 2
+    answers, outcomes = result.data.answers, result.data.outcomes
     assert answers is not None  # there are answers to ask about
     graded = part_of(result.model, "annotators", GradedPairs)
-    unsure = bool(answers.label.isnan().any()) if graded is None else graded.unsure
-    labels = torch.linspace(0, 1, num_grades, dtype=torch.float64)
-    return torch.cat([labels, labels.new_full((int(unsure),), torch.nan)])
+    known = graded or part_of(result.model, "annotators", LapsingWorkers)
+    number = outcomes.num_grades + bool(answers.label.isnan().any())
+    return outcomes.labels(torch.arange(known.outcomes.num_outcomes if known else number))
 
 
 def outcome_log_likelihoods(

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions.statistics import StatisticValued
-
-
-class Outcomes(NamedTuple):
-    """What can be said of a pair: yes and no, or G grades, and perhaps "can't tell".
-
-    Attributes
-    ----------
-    num_grades
-        G, 2 for yes and no.
-    num_outcomes
-        C: G, or one more.
-    """
-
-    num_grades: int
-    num_outcomes: int
-
-    def places(self, label: Float[Tensor, " answer"]) -> Int[Tensor, " answer"]:
-        """Which of them every label is, NaN the last."""
-        return grade_places(label, self.num_grades)
-
-    def labels(self, place: Int[Tensor, " answer"]) -> Float[Tensor, " answer"]:
-        """The inverse of ``places``."""
-        grade = place.to(torch.get_default_dtype()) / (self.num_grades - 1)
-        return torch.where(place == self.num_grades, torch.nan, grade)
 
 
 def log_without_looking(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.pair_answers import grade_places
+from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 
@@ -41,7 +41,7 @@ class GradedAnswer(StatisticValued):
         num_grades: int,
     ) -> None:
         self.look, self.rows, self.worker = look, rows, worker
-        self.num_grades = num_grades
+        self.outcomes = Outcomes(num_grades, rows.shape[-1])
         super().__init__(look.shape[:-1], torch.Size())
 
     def sample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
@@ -49,10 +49,9 @@ class GradedAnswer(StatisticValued):
         rows = self.rows[:, self.worker].exp()
         shares = torch.einsum("as,sag->ag", self.look.to(rows.dtype), rows)
         place = Dirichlet(rows.shape[-1]).sample_observation(shares.log()).argmax(-1)
-        grade = place.double() / (self.num_grades - 1)
-        return torch.where(place == self.num_grades, torch.nan, grade)
+        return self.outcomes.labels(place)
 
     def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, "*enumerated answer"]:
-        place = grade_places(value, self.num_grades)
+        place = self.outcomes.places(value)
         said = self.rows[:, self.worker, place].mT
         return (self.look.to(said.dtype) * said).sum(-1)

@@ -13,14 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import (
-    GradedPairs,
-    LapsingWorkers,
-    SortedPages,
-    TwoCoin,
-    annotators_for,
-    lapsing_where_paged,
-)
+from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
@@ -179,7 +172,7 @@ def mixture_recipe(
         components = components_for(data, components, hurdle, own)
     made = components(num_components, emission.latent_size(num_features))
     owns = data.answers is not None and not is_supervised(data) and num_components > 1
-    annotators = _annotators(data) if data.has_answers else None
+    annotators = annotators_on_pages(data) if data.has_answers else None
     supervision = supervision_of(data, num_components)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_components),
@@ -204,7 +197,9 @@ def mixture_recipe(
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
     """Clusters regressed on the coordinates; its guide starts at what the answers say."""
     dim = emission.latent_size(int(np.prod(feature_shape(data))))
-    model = PairRegression(SoftmaxRegression(num_clusters, dim), _annotators(data), emission)
+    model = PairRegression(
+        SoftmaxRegression(num_clusters, dim), annotators_on_pages(data), emission
+    )
     options = {
         **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
         **{"batch_size": None, "step_size": 0.5},
@@ -212,13 +207,6 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     if len(data.annotated_items) * num_clusters * dim > FULL_BATCH_NUMBERS:
         options |= MINIBATCHES
     return Recipe(model, PairRegressionGuide(model), data, options)
-
-
-def _annotators(data: CrowdData) -> TwoCoin | GradedPairs | LapsingWorkers | SortedPages:
-    """Better than chance before the first answer is compared with another."""
-    if data.placements is not None:
-        return SortedPages(data.num_workers)
-    return lapsing_where_paged(annotators_for(data), data)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

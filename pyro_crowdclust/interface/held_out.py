@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators.channels import channels_of
+from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.data.pair_answers import Answers, grade_places
+from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.page_attention import heard_on_pages
 from pyro_crowdclust.interface.rounding import has_fine
@@ -150,19 +150,10 @@ class Split:
         """Log-probability of every held-out answer by these shares."""
         answers = self.data.answers
         assert answers is not None  # some are kept in
-        kept, held_out = (self._outcomes(one) for one in (answers, self.held_out))
-        counts = torch.bincount(kept, minlength=self.num_outcomes) + 1.0
+        outcomes = self.data.outcomes
+        kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
+        counts = torch.bincount(kept, minlength=outcomes.num_outcomes) + 1.0
         return (counts / counts.sum())[held_out].double().log().numpy()
-
-    @property
-    def num_grades(self) -> int:
-        """How many grades the answers have; two where they are yes and no."""
-        return len(self.data.grade_ids) or 2
-
-    @property
-    def num_outcomes(self) -> int:
-        """The grades, and "can't tell" where these are there."""
-        return self.num_grades + bool(len(self.data.grade_ids))
 
     def log_probability(
         self, result: Fitted, workers: WorkerSummary | None = None
@@ -174,21 +165,17 @@ class Split:
         the guide says of them, where it is known.
         """
         summary = result.guide.workers() if workers is None else workers
-        rates = dict(summary.rates)
-        attention = rates.pop("attention", None)
-        attentive = summary._replace(rates=rates)
-        held_out = self._by_rates(result, self.held_out, attentive)
-        kept = self.data.answers
+        held_out = self._by_rates(result, self.held_out, summary)
+        attention, kept = summary.rates.get("attention"), self.data.answers
         if attention is None or kept is None:
             return np.log(held_out)
         return np.log(
             heard_on_pages(
                 kept,
                 self.held_out,
-                (self._outcomes(kept), self._outcomes(self.held_out)),
-                (self._by_rates(result, kept, attentive), held_out),
+                self.data.outcomes,
+                (self._by_rates(result, kept, summary), held_out),
                 attention.mean,
-                self.num_outcomes,
             )
         )
 
@@ -196,13 +183,11 @@ class Split:
         self, result: Fitted, answers: Answers, workers: WorkerSummary
     ) -> Float[np.ndarray, " pair"]:
         same = np.clip(_together(result, answers), 0, 1)
-        channels = channels_of(workers)
+        channels = attentive_channels(workers)
         assert channels is not None  # answers are of pairs
-        said = channels.mean[answers.worker.numpy(), :, self._outcomes(answers).numpy()]
+        place = self.data.outcomes.places(answers.label).numpy()
+        said = channels.mean[answers.worker.numpy(), :, place]
         return (1 - same) * said[:, 0] + same * said[:, 1]
-
-    def _outcomes(self, answers: Answers) -> Int[Tensor, " pair"]:
-        return grade_places(answers.label, self.num_grades)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import SortedPages, annotators_for, lapsing_where_paged
+from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
@@ -98,9 +98,7 @@ def mixture_for(
     if data.has_answers:
         # That higher grades mean "same" is said, who is right is not.
         trust = (2.0, 1.0) if len(data.grade_ids) else (1.0, 1.0)
-        annotators = SortedPages(data.num_workers)
-        if data.placements is None:
-            annotators = lapsing_where_paged(annotators_for(data, trust), data)
+        annotators = annotators_on_pages(data, trust)
     if networks is None:
         made = (components or components_for(data))(num_clusters, math.prod(shape))
         model = SemiCrowdsourcedMixture(

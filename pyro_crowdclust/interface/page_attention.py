@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.special import expit, logit
-from torch import Tensor
 
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.pair_answers import Answers, Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import log_without_looking
 
 
 def heard_on_pages(
     known: Answers,
     other: Answers,
-    outcomes: tuple[Int[Tensor, " known"], Int[Tensor, " other"]],
+    outcomes: Outcomes,
     attentive: tuple[Float[np.ndarray, " known"], Float[np.ndarray, " other"]],
     attention: Float[np.ndarray, " worker"],
-    num_outcomes: int,
 ) -> Float[np.ndarray, " other"]:
     """``p(L)`` of other answers, given those that are known.
 
@@ -35,23 +33,22 @@ def heard_on_pages(
     known, other
         Answers with pages.
     outcomes
-        What was said, in codes from 0 on.
+        What can be said.
     attentive
         ``p(L | attentive)`` of both.
     attention
         Mean of a of every worker.
-    num_outcomes
-        C.
     """
     assert known.page is not None  # lapses are of pages
     assert other.page is not None
-    ends = torch.cat([known.page, other.page]), torch.cat([known.worker, other.worker])
-    session, place = torch.stack(ends, 1).unique(dim=0, return_inverse=True)
+    pages, workers = torch.cat([known.page, other.page]), torch.cat([known.worker, other.worker])
+    _, worker, place = Sessions.of(pages, workers)
     of_known, of_other = place.split([known.num_pairs, other.num_pairs])
-    looked = np.bincount(of_known, np.log(attentive[0]), len(session))
-    at_random = log_without_looking(outcomes[0], of_known, len(session), num_outcomes).numpy()
-    looks = expit(logit(attention)[session[:, 1].numpy()] + looked - at_random)[of_other]
-    counts = np.ones((len(session), num_outcomes))
-    np.add.at(counts, (of_known.numpy(), outcomes[0].numpy()), 1.0)
+    said, asked = outcomes.places(known.label), outcomes.places(other.label)
+    looked = np.bincount(of_known, np.log(attentive[0]), len(worker))
+    at_random = log_without_looking(said, of_known, len(worker), outcomes.num_outcomes).numpy()
+    looks = expit(logit(attention)[worker.numpy()] + looked - at_random)[of_other]
+    counts = np.ones((len(worker), outcomes.num_outcomes))
+    np.add.at(counts, (of_known.numpy(), said.numpy()), 1.0)
     shares = counts / counts.sum(1, keepdims=True)
-    return looks * attentive[1] + (1 - looks) * shares[of_other.numpy(), outcomes[1].numpy()]
+    return looks * attentive[1] + (1 - looks) * shares[of_other.numpy(), asked.numpy()]

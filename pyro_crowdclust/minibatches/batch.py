@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,26 +14,11 @@ from torch import Tensor
 from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links, Neighbors
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.selection import Part, Selection
-
-
-class Sessions(NamedTuple):
-    """The pages of each worker that answers about pairs lie on.
-
-    Attributes
-    ----------
-    worker
-        Code of the worker of each.
-    of_answer
-        Which of them every answer lies on.
-    """
-
-    worker: Int[Tensor, " session"]
-    of_answer: Int[Tensor, " pair"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,12 +128,9 @@ class Batch:
     @property
     def sessions(self) -> Sessions | None:
         """The pages of each worker that the answers lie on, where pages are known."""
-        return None if self.page is None else self.once("sessions", self._sessions)
-
-    def _sessions(self) -> Sessions:
-        assert self.page is not None  # as is asked before
-        codes, of_answer = (self.page * self.num_workers + self.worker).unique(return_inverse=True)
-        return Sessions(codes % self.num_workers, of_answer)
+        if (page := self.page) is None:
+            return None
+        return self.once("sessions", lambda: Sessions.of(page, self.worker))
 
     @property
     def num_pairs(self) -> int:

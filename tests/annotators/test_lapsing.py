@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 import scipy.special
 import torch
+from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, TwoCoin, sites_of
 from pyro_crowdclust.annotators.channels import channels_of
+from pyro_crowdclust.diagnostics.predictive import possible_labels
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.interface import cluster
@@ -20,6 +22,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.partitions import PitmanYor
+from pyro_crowdclust.results import load
 
 from ..crowds import NUM_CLUSTERS, NUM_FEATURES, NUM_WORKERS, crowd, fit_plain
 from .test_items import WithHardItems
@@ -128,6 +131,33 @@ def test_minibatches_update_and_grades_go_with_it():
     graded = cluster(FEATURES, grades, grades=["other", "alike"], **options)
     assert isinstance(graded.model.annotators.attentive, GradedPairs)
     assert graded.workers["attention"].idxmin() == "a"
+    # Also where nobody of these was unsure.
+    sure = grades.assign(label=np.where(pairs["label"] == 1, "alike", "other"))
+    told = cluster(FEATURES, sure, grades=["other", "alike"], **options)
+    np.testing.assert_array_equal(possible_labels(told), [0.0, 1.0, np.nan])
+
+
+LINKS = {
+    "must_link": {"left": [3], "right": [6]},
+    "cannot_link": {"left": [4], "right": [5]},
+}
+
+
+@pytest.mark.parametrize("more", ["labels and gaps", "links"])
+def test_lapses_beside_what_else_is_known(more, tmp_path):
+    features, help_ = FEATURES, LINKS
+    if more == "labels and gaps":
+        missing = np.random.default_rng(1).random(FEATURES.shape) < 0.08
+        features = np.where(missing, np.nan, FEATURES)
+        help_ = {
+            "known": [int(kind) if item % 10 == 0 else None for item, kind in enumerate(KINDS)]
+        }
+    options = {"components": GaussianComponents, "num_clusters": 4, "progress": False}
+    result = cluster(features, answers(0), **help_, **options)
+    assert adjusted_rand_score(KINDS, result.assignments) > 0.95
+    assert result.workers.loc["a", "specificity"] > 0.8
+    result.save(tmp_path / "fit")
+    pd.testing.assert_frame_equal(load(tmp_path / "fit").workers, result.workers)
 
 
 def test_channels_are_of_an_answer_on_an_unknown_page():

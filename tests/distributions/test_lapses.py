@@ -8,11 +8,11 @@ import scipy.integrate
 import scipy.stats
 import torch
 
+from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
     LapsingAnswer,
-    Outcomes,
     log_without_looking,
 )
 
