@@ -209,7 +209,7 @@ class SessionSites(PairSites):
             return
         habits = rates["attention"].index_select(0, sessions.worker)
         with FullPlate("sessions", len(sessions.worker), batch.pair_scale):
-            state = pyro.sample("looks", Assignment(habits))
+            state = pyro.sample("attentive", Assignment(habits))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             same = pyro.sample("same", self._same(z, batch))
             answer = self._lapsing.answer_on(sessions, state[:, 0], same, rates)
@@ -221,7 +221,7 @@ class SessionSites(PairSites):
             log_odds = coupling.log_odds(z)
             logits = torch.stack([log_odds, torch.zeros_like(log_odds)], -1)
             with FullPlate("sessions", len(logits), batch.pair_scale):
-                pyro.sample("looks", ConjugateAtMean(Categorical(2), logits))
+                pyro.sample("attentive", ConjugateAtMean(Categorical(2), logits))
         super().sample_guide(z, rates, batch)
 
     def coupling(
