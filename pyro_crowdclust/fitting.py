@@ -27,6 +27,7 @@ from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import check_callable, check_gaps, check_same_model
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.stopping import Stopping
@@ -116,7 +117,8 @@ def fit(
     -------
     Fitted
         The fitted model, guide and everything to read from them. Ctrl-C ends training early and
-        returns what has been learned so far.
+        returns what has been learned so far; in a start it waits for the end of the start, unless
+        it is pressed again.
 
     Raises
     ------
@@ -160,44 +162,45 @@ def fit(
             checkpoint = Checkpoint(checkpoint)
         keeper = CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
     with isolated(seed) as (generator, store), threads_for(data):
-        model, guide = copied(model, guide)
-        callbacks = tuple(
-            deepcopy(callback) if isinstance(callback, SupportsState) else callback
-            for callback in callbacks
-        )
-        for part in (model, guide):
-            if isinstance(part, SupportsCheck):
-                part.check(data)
-        cast_networks(model, guide, dtype)
-        if initialize is not None:
-            initialize(model, guide, data, generator)
-        for part in (model, guide):
-            if isinstance(part, nn.Module):
-                part.to(device)
-        sampler = None
-        if batch_size is not None:
-            sampler = MinibatchSampler(
-                data,
-                batch_size=batch_size,
-                answers_per_step=answer_sampling.answers_per_step,
-                blocks=answer_sampling.blocks,
-                generator=generator,
+        with WaitingInterrupt() as interrupt:
+            model, guide = copied(model, guide)
+            callbacks = tuple(
+                deepcopy(callback) if isinstance(callback, SupportsState) else callback
+                for callback in callbacks
             )
-        run = trainer(
-            model,
-            guide,
-            data,
-            sampler,
-            optim=optim,
-            step_size=step_size,
-            elbo=elbo,
-            device=device,
-            dtype=dtype,
-        )
-        if keeper is not None:
-            keeper.begin(run, callbacks)
-            started = keeper.started
-        run.meet()
+            for part in (model, guide):
+                if isinstance(part, SupportsCheck):
+                    part.check(data)
+            cast_networks(model, guide, dtype)
+            if initialize is not None:
+                initialize(model, guide, data, generator)
+            for part in (model, guide):
+                if isinstance(part, nn.Module):
+                    part.to(device)
+            sampler = None
+            if batch_size is not None:
+                sampler = MinibatchSampler(
+                    data,
+                    batch_size=batch_size,
+                    answers_per_step=answer_sampling.answers_per_step,
+                    blocks=answer_sampling.blocks,
+                    generator=generator,
+                )
+            run = trainer(
+                model,
+                guide,
+                data,
+                sampler,
+                optim=optim,
+                step_size=step_size,
+                elbo=elbo,
+                device=device,
+                dtype=dtype,
+            )
+            if keeper is not None:
+                keeper.begin(run, callbacks)
+                started = keeper.started
+            run.meet()
         stop_reason = _train(
             run,
             math.inf if epochs is None else epochs * run.steps_per_epoch,
@@ -206,6 +209,7 @@ def fit(
             progress=progress and run.ranks.is_first,
             callbacks=callbacks,
             keeper=keeper,
+            interrupted=interrupt.heard,
         )
         return Fitted(
             model=model,
@@ -264,6 +268,7 @@ def _train(
     progress: bool,
     callbacks: Sequence[Callback],
     keeper: CheckpointKeeper | None,
+    interrupted: bool,
 ) -> str:
     """Train for so many steps, or to an earlier end; returns why training stopped."""
     total = budget if stopping.steps is None else min(budget, stopping.steps)
@@ -283,6 +288,8 @@ def _train(
                 keeper.after_step()
 
         try:
+            if interrupted:
+                raise KeyboardInterrupt
             # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
             while not stopping.has_converged(trainer.elbos_per_item):
                 if trainer.steps_done >= total and trainer.position is None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
+
+INTERRUPTED = "interrupted by the user while starts were tried: the best so far"
 
 
 def fit_restarts(
@@ -21,6 +27,8 @@ def fit_restarts(
     **options: Any,
 ) -> list[Fitted]:
     """Fit from every seed; the fit with the highest ELBO of all data comes first.
+
+    Ctrl-C ends it with the fits so far.
 
     A mixture's ELBO has many local maxima. What fits from different starts agree on does not depend
     on the start; ``diagnostics.to_arviz`` takes the list and puts the fits side by side.
@@ -58,8 +66,40 @@ def fit_restarts(
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds are {seeds}, but must be different from each other, at least one")
-    results = [fit(model, guide, data, seed=seed, **options) for seed in seeds]
-    return sorted(results, key=lambda result: _rank(result.elbo))
+    return best_first(partial(fit, model, guide, data, seed=seed, **options) for seed in seeds)
+
+
+def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
+    """Fits of the same data, the highest ELBO first; Ctrl-C ends them with those so far.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If there is none so far.
+    """
+    found: list[tuple[float, Fitted]] = []
+    interrupted = False
+    try:
+        for attempt in attempts:
+            result = attempt()
+            with WaitingInterrupt() as interrupt:
+                found.append((_rank(result.elbo), result))
+            interrupted = interrupt.heard or is_interrupted(result)
+            if interrupted:
+                break
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    best, *others = [result for _, result in sorted(found, key=itemgetter(0))]
+    if interrupted and not is_interrupted(best):
+        best = replace(best, stop_reason=INTERRUPTED)
+    return [best, *others]
+
+
+def is_interrupted(result: Fitted) -> bool:
+    """Whether Ctrl-C ended training."""
+    return result.stop_reason.startswith("interrupted")
 
 
 def _rank(elbo: float) -> float:

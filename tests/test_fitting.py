@@ -26,8 +26,10 @@ from pyro_crowdclust.minibatches import (
     PageBlocks,
     SinglePairs,
 )
+from pyro_crowdclust.starts import KMeansStart
 from pyro_crowdclust.training import Stopping
 
+from .control_c import press_in_start
 from .crowds import (
     NUM_CLUSTERS,
     amortized_pair,
@@ -268,6 +270,22 @@ class Faulty(nn.Module):
             pyro.sample("o", dist.Normal(mean + self.shift, 1.0), obs=batch.features[:, 0])
         if self.fault == "factor":
             pyro.factor("penalty", self.shift**2 * nan)
+
+
+def test_interrupted_in_a_start(monkeypatch):
+    """What the start has found is kept; who does not want to wait for it presses twice."""
+    data, (model, guide) = crowd(), plain_pair()
+    train = partial(quiet_fit, model, guide, data, batch_size=None, dtype=torch.float64)
+    press_in_start(monkeypatch, 1)
+    result = train(initialize=KMeansStart())
+    KMeansStart()(model, guide, data, torch.Generator().manual_seed(0))
+    assert result.stop_reason == "interrupted by the user after 0 steps"
+    assert result.history.empty
+    assert equal(parameters(result.guide), parameters(guide))
+    press_in_start(monkeypatch, 1)
+    press_in_start(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        train()
 
 
 def test_interrupted_inside_a_step():

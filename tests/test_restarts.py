@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from pyro_crowdclust import Fitted
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz
 from pyro_crowdclust.restarts import fit_restarts
 
+from .control_c import press_control_c, press_in_start
 from .crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 
 OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 15, "dtype": torch.float64}
@@ -49,3 +51,33 @@ def test_clear_clusters_are_found_from_every_start():
 def test_bad_seeds(seeds):
     with pytest.raises(ValueError, match="must be different"):
         fit_restarts(*plain_pair(), crowd(30), seeds=seeds)
+
+
+def test_ctrl_c_ends_it_with_the_fits_so_far(monkeypatch):
+    data = crowd(30)
+    press_in_start(monkeypatch, 3)
+    found = fit_restarts(*plain_pair(), data, seeds=range(9), progress=False, **OPTIONS)
+    assert sorted(result.seed for result in found) == [0, 1, 2]
+    assert (
+        found[0].stop_reason == "interrupted by the user while starts were tried: the best so far"
+    )
+    assert found[2].stop_reason == "interrupted by the user after 0 steps"
+
+
+def test_ctrl_c_twice_leaves_the_fit_that_is_not_done(monkeypatch):
+    data = crowd(30)
+    press_in_start(monkeypatch, 2)
+    press_in_start(monkeypatch, 2)
+    (result,) = fit_restarts(*plain_pair(), data, seeds=range(9), progress=False, **OPTIONS)
+    assert (result.seed, len(result.history)) == (0, 15)
+    press_in_start(monkeypatch, 1)
+    press_in_start(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        fit_restarts(*plain_pair(), data, progress=False, **OPTIONS)
+
+
+def test_ctrl_c_while_the_elbo_is_computed_loses_nothing(monkeypatch):
+    press_control_c(monkeypatch, Fitted, "elbo_of", 1)
+    (result,) = fit_restarts(*plain_pair(), crowd(30), progress=False, **OPTIONS)
+    assert result.stop_reason.startswith("interrupted")
+    assert len(result.history) == 15

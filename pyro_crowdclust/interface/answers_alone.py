@@ -23,6 +23,7 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 
 # The first is taken where answers are too few to tell.
@@ -161,7 +162,7 @@ class AnswersAlone:
         for out in parts:
             recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
-            if result.stop_reason.startswith("interrupted"):
+            if is_interrupted(result):
                 raise KeyboardInterrupt
             log_probabilities.append(_log_probability(result, self.data, out))
         sizes = np.bincount(result.assignments)

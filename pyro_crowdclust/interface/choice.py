@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone
 from pyro_crowdclust.interface.rereading import weighted, with_workers_heard
 from pyro_crowdclust.interface.search import Search
 from pyro_crowdclust.interface.trials import Trial
-from pyro_crowdclust.restarts import fit_restarts
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
@@ -135,13 +137,16 @@ class Choice:
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes
+        source = self._source(best)
         if search.interrupted:
             fitted = recipe.fit(seed=seed, **options)
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
-            fitted = self._source(best)._fitted(best, recipe, seeds, options)
-        if not best.hears:
-            fitted = with_workers_heard(fitted, self.data)
+            fitted = source._fitted(best, recipe, seeds, options)
+        with WaitingInterrupt():  # what is fitted should not be lost
+            fitted = source._read(best, fitted)
+            if not best.hears:
+                fitted = with_workers_heard(fitted, self.data)
         return replace(fitted, chosen=chosen)
 
     def _source(self, best: Trial) -> Choice:
@@ -153,9 +158,11 @@ class Choice:
         if recipe.options["batch_size"] is not None and "initialize" not in options:
             start = self._start_of_part(best, recipe, seeds, options)
             options = AFTER_PART | {"initialize": start} | options
-            fitted = recipe.fit(seed=seeds[0], **options)
-        else:
-            fitted = _best_of_starts(recipe, seeds, options)
+            return recipe.fit(seed=seeds[0], **options)
+        return _best_of_starts(recipe, seeds, options)
+
+    def _read(self, best: Trial, fitted: Fitted) -> Fitted:
+        """The fit with the weight of the features, and the clusters, that the search has found."""
         fitted = replace(weighted(fitted, best.feature_weight), data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)
@@ -178,13 +185,13 @@ def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fi
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
         return recipe.fit(seed=seeds[0], **changes)
-    parts = recipe.model, recipe.guide, recipe.data
-    fits = fit_restarts(*parts, seeds=seeds, **options)[:1]
+    attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
+    attempts = [partial(attempt, seed=seed) for seed in seeds]
     of_answers = recipe.data.answers is not None and recipe.data.known is None
     if of_answers and "initialize" not in changes:
-        options["initialize"] = _OrFeatures(AnswersStart())
-        fits.append(fit(*parts, seed=seeds[0], **options))
-    return fits[0] if len(fits) == 1 else max(fits, key=lambda fitted: fitted.elbo)
+        start = _OrFeatures(AnswersStart())
+        attempts.append(partial(attempt, seed=seeds[0], initialize=start))
+    return best_first(attempts)[0]
 
 
 @dataclass(frozen=True)

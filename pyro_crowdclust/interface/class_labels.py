@@ -21,6 +21,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import (
     AveragedClasses,
     DrawnClasses,
@@ -55,8 +56,9 @@ def infer_classes(
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
     One fit with ``CommunityConfusion`` for each number of communities; the one with the highest
-    ELBO is returned. Nothing is asked of the user and nothing of the truth. For probabilities that
-    keep what they promise, see ``results.calibrated_class_probabilities``.
+    ELBO is returned; Ctrl-C ends them with the best so far. Nothing is asked of the user and
+    nothing of the truth. For probabilities that keep what they promise, see
+    ``results.calibrated_class_probabilities``.
 
     Where annotators err together, as language models do, pass ``dependent=True``: one fit of
     ``LatentTrait``, for two classes.
@@ -95,12 +97,14 @@ def infer_classes(
         return fit(model, ClassLabelGuide(model), data, **_DEFAULTS | _OF_TRAIT | options)
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
-    options = _DEFAULTS | options
-    results = []
-    for number in num_communities:
-        model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
-        results.append(fit(model, ClassLabelGuide(model), data, **options))
-    return max(results, key=lambda result: result.elbo)
+    return best_first(
+        partial(_with_communities, data, number, _DEFAULTS | options) for number in num_communities
+    )[0]
+
+
+def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
+    model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
+    return fit(model, ClassLabelGuide(model), data, **options)
 
 
 def average_annotator_models(

@@ -37,6 +37,7 @@ from pyro_crowdclust.interface.trials import (
     is_clear,
 )
 from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.training import Stopping
 
 # Why answers had no part in the clusters ends so.
@@ -146,7 +147,7 @@ class Search:
             return False
         generator = torch.Generator().manual_seed(self.seed)
         one = split_answers(self.data, self.choice.share, generator)
-        result = self.fit_of(best.form, best.num_components, one.data)
+        result = self.whole_fit_of(best, one.data)
         found = one.log_probability(weighted(result, best.feature_weight))
         return is_clear(found - one.by_chance, one.ends.numpy(), len(self.trials))
 
@@ -162,8 +163,7 @@ class Search:
         self.interrupted = search.interrupted
         alone = replace(best, by_item=None, hears=False)
         if self.splits and not search.interrupted:
-            fitted = search.fit_of(best.form, best.num_components, search.data)
-            fitted = with_overlaps_joined(fitted)
+            fitted = with_overlaps_joined(search.whole_fit_of(best, search.data))
             judged = (
                 one.log_probability(with_workers_heard(fitted, one.data)) for one in self.splits
             )
@@ -218,7 +218,7 @@ class Search:
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
         result = self.fit_of(form, num_components, self.data if one is None else one.data)
-        if result.stop_reason.startswith("interrupted") and self.trials:
+        if is_interrupted(result) and self.trials:
             raise KeyboardInterrupt
         trial = Trial(
             form,
@@ -233,6 +233,8 @@ class Search:
         )
         if number == 0:
             self.trials.append(trial)
+        if is_interrupted(result):
+            raise KeyboardInterrupt
         self.bar.update()
         return trial
 
@@ -249,6 +251,13 @@ class Search:
             stopping=Stopping(tolerance=1e-3),
             callbacks=callbacks,
         )
+
+    def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
+        """The same of what was tried, to other data; half of a fit says nothing of them."""
+        result = self.fit_of(trial.form, trial.num_components, data)
+        if is_interrupted(result):
+            raise KeyboardInterrupt
+        return result
 
     def place_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and what makes its ELBO comparable."""

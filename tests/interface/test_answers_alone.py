@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
 from pyro_crowdclust.interface.answers_alone import _simplest, _Trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
+
+from ..control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
@@ -120,6 +123,20 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     table = result.chosen.table
     assert table["prior"].tolist() == ["few clusters", "many small clusters"]
     assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
+
+
+def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
+    press_control_c(monkeypatch, PartitionGuide, "log_answer_probabilities", 2)
+    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert result.chosen.table["prior"].tolist() == ["few clusters"]
+
+
+def test_ctrl_c_in_the_start_of_the_last_fit(monkeypatch):
+    press_in_start(monkeypatch, 5)
+    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    assert result.stop_reason == "interrupted by the user after 0 steps"
+    assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.5
 
 
 def test_estimator_takes_no_features():

@@ -15,6 +15,8 @@ from pyro_crowdclust.results.calibration import (
     temper,
 )
 
+from ..control_c import press_in_start
+
 
 def crowd(seed: int, correlated: bool) -> tuple[np.ndarray, CrowdData]:
     """Nine workers, 80 % right; if correlated, a third of the items fools them all alike."""
@@ -43,6 +45,14 @@ def test_the_number_of_communities_is_chosen_by_the_elbo():
     assert best.elbo == max(result.elbo for result in each)
     with pytest.raises(ValueError, match="num_communities is empty"):
         infer_classes(data, num_communities=[])
+
+
+def test_ctrl_c_keeps_the_best_number_of_communities_so_far(monkeypatch):
+    _, data = crowd(1, correlated=False)
+    press_in_start(monkeypatch, 3)
+    result = infer_classes(data, epochs=5)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert result.model.annotators.num_communities < 3
 
 
 def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:

@@ -8,9 +8,17 @@ import pytest
 from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import class_candidates, classification, classify, infer_classes
+from pyro_crowdclust.interface import (
+    class_candidates,
+    class_search,
+    classification,
+    classify,
+    infer_classes,
+)
 from pyro_crowdclust.interface.class_search import ClassSearch, WorkersStart
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+
+from ..control_c import press_control_c, press_in_start
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
@@ -112,6 +120,23 @@ def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert len(result.chosen.table) == 2
     assert "2 candidates had been tried" in result.chosen.reason
+
+
+def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
+    features, _, labels, _ = iris
+    press_control_c(monkeypatch, class_search, "log_probability_by_item", 2 + 1)
+    result = classify(features, labels, **QUICK)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert result.chosen.winner.startswith("labels alone")
+
+
+def test_ctrl_c_in_the_start_of_the_last_fit(iris, monkeypatch):
+    only(monkeypatch, "full Gaussians")
+    features, _, labels, _ = iris
+    press_in_start(monkeypatch, 2 * 3 + 1)
+    result = classify(features, labels, **QUICK)
+    assert result.stop_reason == "interrupted by the user after 0 steps"
+    assert len(result.chosen.table) == 3
 
 
 def test_new_items_by_the_names_of_their_columns(iris, tmp_path):

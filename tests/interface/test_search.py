@@ -10,13 +10,12 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.held_out import (
-    split,
-)
+from pyro_crowdclust.interface.held_out import Split, split
 from pyro_crowdclust.interface.rereading import weighted
 from pyro_crowdclust.interface.search import Search, worth_another_split
 from pyro_crowdclust.interface.trials import WEIGHTS, Trial, error_of
 
+from ..control_c import press_control_c, press_in_start
 from .small_choices import (
     answered,
     small,
@@ -137,6 +136,36 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     monkeypatch.setattr(Search, "try_out", press_control_c)
     result = small(CrowdData(features), 3, 4).fit(progress=False)
     assert result.stop_reason.startswith("interrupted by the user")
+    assert len(result.chosen.table) == 1
+
+
+@pytest.mark.parametrize(("fit", "tried"), [(1, 1), (2, 1), (3, 2)])
+def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
+    """A first candidate is kept as far as it came, later ones are not."""
+    features, _ = two_rings(60)
+    press_in_start(monkeypatch, fit)
+    result = small(CrowdData(features), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert len(result.chosen.table) == tried
+
+
+def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
+    """The second of the candidates, which is not noted then; the first is read as it scored."""
+    number = len(WEIGHTS)
+    press_control_c(monkeypatch, Split, "log_probability", number + 1)
+    result = small(answered(*two_rings(60), 60), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    (row,) = result.chosen.table.itertuples()
+    assert result.model.feature_weight == row.feature_weight < 1
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_ctrl_c_in_the_last_fits_keeps_the_best_start(monkeypatch, start):
+    choice = dataclasses.replace(small(CrowdData(two_rings(60)[0]), 3, forms=1), best_forms=0)
+    press_in_start(monkeypatch, 1 + start)
+    result = choice.fit(progress=False, num_starts=3)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert (len(result.history) == 0) == (start == 1)
     assert len(result.chosen.table) == 1
 
 
