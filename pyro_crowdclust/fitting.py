@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -9,7 +10,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import torch
@@ -224,8 +227,7 @@ def fit(
             parameter_store=store,
             dtype=dtype,
             device=device,
-            train_on=partial(
-                fit,
+            train_on=TrainingOptions(
                 epochs=_further_epochs(epochs, has_networks=bool(run.network_parameters)),
                 batch_size=batch_size,
                 optim=optim,
@@ -233,12 +235,33 @@ def fit(
                 elbo=elbo,
                 stopping=stopping,
                 answer_sampling=answer_sampling,
-                device=device,
                 dtype=dtype,
                 callbacks=callbacks,
-                trainer=trainer,
+                trainer=None if trainer is Trainer else trainer,
             ),
         )
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """``fit`` as it was called, for ``Fitted.update``; a file can hold it (see ``save``)."""
+
+    epochs: int | None
+    batch_size: int | None
+    optim: Optimizer
+    step_size: float | StepSize
+    elbo: ELBO | None
+    stopping: Stopping
+    answer_sampling: AnswerSampling
+    dtype: torch.dtype
+    callbacks: Sequence[Callback]
+    trainer: Callable[..., Trainer] | None
+
+    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
+        """Fit with these options, but for changes."""
+        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        options["trainer"] = self.trainer or Trainer
+        return fit(model, guide, data, **options | changes)
 
 
 def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
@@ -325,3 +348,6 @@ def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
     if history and "clusters_in_use" in history[-1]:
         status += f", {history[-1]['clusters_in_use']} clusters in use"
     return status
+
+
+__all__ = ["TrainingOptions", "adam", "fit"]

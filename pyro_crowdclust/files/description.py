@@ -133,6 +133,9 @@ class _Writer:
             return {"$tuple": self._items(value, where)}
         if isinstance(value, dict):
             return self._dict(value, where)
+        if isinstance(value, functools.partial) and _is_optimizer(value.func) and not value.args:
+            arguments = self._dict(value.keywords, where)
+            return {"$optimizer": {"class": value.func.__name__, "arguments": arguments}}
         return self._part(value, where)
 
     def _add(self, tensor: Tensor, where: str) -> str:
@@ -250,6 +253,7 @@ class _Reader:
             "$tuple": lambda items: tuple(map(self.read, items)),
             "$dict": lambda pairs: {self.read(key): self.read(item) for key, item in pairs},
             "$index": self._index,
+            "$optimizer": self._optimizer,
             "$part": self._part,
             "$same": self.parts.__getitem__,
         }
@@ -291,11 +295,23 @@ class _Reader:
             values[:] = self.read(described["values"])
         return pd.Index(values, dtype=dtype, name=name, tupleize_cols=False)
 
+    def _optimizer(self, described: dict[str, Any]) -> Any:
+        cls: Any = vars(torch.optim).get(described["class"])
+        if not _is_optimizer(cls):
+            raise ValueError(f"torch has no optimizer {described['class']!r}")
+        return functools.partial(cls, **self.read(described["arguments"]))
+
     def _part(self, described: dict[str, Any]) -> Any:
         cls = _part_class(described["class"])
         arguments = self.read(described["arguments"])
         part = self.parts[described["number"]] = cls(**arguments)
         return part
+
+
+def _is_optimizer(cls: Any) -> bool:
+    """Whether it is one of torch's own."""
+    is_class = isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)
+    return is_class and vars(torch.optim).get(cls.__name__) is cls
 
 
 def _dtype(name: str) -> torch.dtype:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import torch
 from jaxtyping import Int
@@ -13,6 +12,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import annotators_for
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -86,9 +86,9 @@ def with_workers_heard(result: Fitted, data: CrowdData) -> Fitted:
         learned = prior.natural_parameters + counts[name]
         read.guide.posteriors[name].set_natural_parameters(learned)
     # With more answers, by ``update``, these say which components are one cluster.
-    hearing = None
-    if result.train_on is not None:
-        hearing = partial(result.train_on, callbacks=[LearnedPrior(), OwnershipMoves()])
+    hearing = result.train_on
+    if isinstance(hearing, TrainingOptions):
+        hearing = replace(hearing, callbacks=[LearnedPrior(), OwnershipMoves()])
     return replace(read, data=data, train_on=hearing)
 
 

@@ -96,7 +96,8 @@ class Fitted:
     chosen
         How the model was chosen, where it was.
     train_on
-        ``fit`` with the options that this fit had, for ``update``; None of a loaded fit.
+        ``fit`` with the options that this fit had, for ``update``; None of a loaded fit whose file
+        has not all of them.
     """
 
     model: Any
@@ -217,8 +218,9 @@ class Fitted:
         Raises
         ------
         ValueError
-            If the fit was loaded, or the model has no annotators, or none that can have new
-            workers; and for what ``CrowdData`` refuses.
+            If the fit was loaded without its data, or its file has not all options of the fit; if
+            the model has no annotators, or none that can have new workers; and for what
+            ``CrowdData`` refuses.
 
         Examples
         --------
@@ -232,10 +234,16 @@ class Fitted:
         >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
+        if self.feature_shape is not None and self.data.features is None:
+            raise ValueError(
+                "this result was loaded, and a file has no features: pass the data of the fit, "
+                "load(path, data=data), or update the result of fit() itself"
+            )
         if self.train_on is None:
             raise ValueError(
-                "this result was loaded, and a file has neither features nor options of the fit: "
-                "update the result of fit() itself, or fit anew"
+                "this result was loaded, and its file has not all options of the fit, which was a "
+                "search of clusters from answers alone, or had parts of your own: update the "
+                "result of fit() itself, or fit anew to all answers"
             )
         for name, given, heard in (
             ("labels", labels, self.data.class_labels is not None),
@@ -262,7 +270,7 @@ class Fitted:
             items = self.data.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
         data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
-        options = {"progress": False, "seed": self.seed} | options
+        options = {"progress": False, "seed": self.seed, "device": self.device} | options
         if not isinstance(guide, SupportsPartition):  # which is drawn anew
             options = {"initialize": None} | options
         updated = self.train_on(model, guide, data, **options)

@@ -33,6 +33,9 @@ from pyro_crowdclust.training.elbo import elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
 from pyro_crowdclust.training.isolation import isolated
 
+# The one part that goes on with a fit.
+_TRAINING = "pyro_crowdclust.fitting:TrainingOptions"
+
 
 def load(
     path: str | os.PathLike,
@@ -46,8 +49,9 @@ def load(
 
     Everything that was read from the result is the same: assignments and probabilities,
     predictions, tables of workers and clusters, ELBO and history. Features are not in the file, so
-    ``load(path).data`` has none, unless ``data`` is given. Loading runs nothing from the file: it
-    holds numbers, texts, and names of classes of this library.
+    ``load(path).data`` has none, unless ``data`` is given; then, or where the fit had none, the
+    result can be updated. Loading runs nothing from the file: it holds numbers, texts, and names of
+    classes of this library.
 
     Parameters
     ----------
@@ -93,10 +97,11 @@ def load(
     content = read_file(path, "result")
     try:
         known = _checked(content)
+        train_on = _train_on(content.get("train_on"))
     except UNREADABLE as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged ({what}): get a whole copy of it") from error
-    return _result(path, content, known, model, guide, data, device)
+    return _result(path, content, known, model, guide, data, device, train_on)
 
 
 def _checked(content: Any) -> CrowdData:
@@ -132,6 +137,8 @@ def _checked(content: Any) -> CrowdData:
         check_number("elbo_objective.tail_adaptive_beta", bound["tail_adaptive_beta"])
     check_count("seed", abs(check_kind("seed", content["seed"], int)), most=2**63 - 1)
     check_kind("dtype", content["dtype"], torch.dtype)
+    if content.get("train_on") is not None:
+        check_kind("train_on", content["train_on"], str)
     for name, column in check_kind("history", content["history"], dict).items():
         check_kind(f"history.{name}.dtype", column["dtype"], str)
         check_kind(f"history.{name}.values", column["values"], list)
@@ -146,6 +153,7 @@ def _result(
     guide: Callable[..., Any] | None,
     data: CrowdData | None,
     device: Any,
+    train_on: Callable[..., Fitted] | None,
 ) -> Fitted:
     if data is not None:
         _check_data(data, known, content["feature_shape"])
@@ -175,6 +183,7 @@ def _result(
             device=device,
             feature_shape=content["feature_shape"],
             chosen=_chosen(content.get("chosen")),
+            train_on=train_on,
         )
     # What the result would compute from the features, it is told.
     result.__dict__["elbo"] = content["elbo"]
@@ -182,6 +191,17 @@ def _result(
         result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
         result.__dict__["cluster_order"] = content["cluster_order"]
     return result
+
+
+def _train_on(text: str | None) -> Callable[..., Fitted] | None:
+    """``fit`` with the options that are in the file."""
+    if text is None:
+        return None
+    description = json.loads(text)
+    if description["$part"]["class"] != _TRAINING:
+        raise ValueError(f"{description['$part']['class']!r} trains no model")
+    with limited_allocation(len(text)):
+        return build(description, {})
 
 
 def _table(columns: dict[str, Any]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pandas as pd
@@ -38,6 +39,10 @@ class SavableResult(FittedModel, Protocol):
         """State of Pyro's store."""
 
     @property
+    def train_on(self) -> Callable[..., Any] | None:
+        """What goes on from it."""
+
+    @property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items."""
 
@@ -64,7 +69,19 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "seed": result.seed,
         "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
         "dtype": result.dtype,
+        "train_on": _text_of(result.train_on),
     }
+
+
+def _text_of(train_on: Callable[..., Any] | None) -> str | None:
+    """The options of the fit; None where they are not of this library alone."""
+    tensors: dict[str, Tensor] = {}
+    try:
+        description = describe(train_on, tensors)
+    except NotDescribable:
+        return None
+    # As a text of its own it is built only where it is needed.
+    return None if tensors or train_on is None else json.dumps(description)
 
 
 def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:

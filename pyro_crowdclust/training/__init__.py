@@ -2,7 +2,11 @@
 
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
-from pyro_crowdclust.training.natural_gradient import NaturalGradient, robbins_monro
+from pyro_crowdclust.training.natural_gradient import (
+    NaturalGradient,
+    RobbinsMonro,
+    robbins_monro,
+)
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -10,6 +14,7 @@ __all__ = [
     "Checkpoint",
     "NaturalGradient",
     "PlainELBO",
+    "RobbinsMonro",
     "Stopping",
     "Trainer",
     "default_elbo",

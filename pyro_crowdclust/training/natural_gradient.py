@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,10 +13,11 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior
 StepSize = Callable[[int], float]
 
 
-def robbins_monro(initial: float = 1.0, delay: float = 1.0, forgetting: float = 0.7) -> StepSize:
+@dataclass(frozen=True)
+class RobbinsMonro:
     """Step sizes ``rho_t = initial (1 + t / delay)^(-forgetting)``; Hoffman et al. 2013, eq. 26.
 
-    Parameters
+    Attributes
     ----------
     initial
         rho_0, in (0, 1].
@@ -29,12 +31,25 @@ def robbins_monro(initial: float = 1.0, delay: float = 1.0, forgetting: float = 
     >>> robbins_monro(0.5, delay=10.0, forgetting=1.0)(10)
     0.25
     """
-    if not 0 < initial <= 1 or delay <= 0 or not 0 <= forgetting <= 1:
-        raise ValueError(
-            f"need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1, not {initial}, {delay}, "
-            f"{forgetting}"
-        )
-    return lambda step: initial * (1 + step / delay) ** -forgetting
+
+    initial: float = 1.0
+    delay: float = 1.0
+    forgetting: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial <= 1 or self.delay <= 0 or not 0 <= self.forgetting <= 1:
+            raise ValueError(
+                "need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1, not "
+                f"{self.initial}, {self.delay}, {self.forgetting}"
+            )
+
+    def __call__(self, step: int) -> float:
+        """rho_t."""
+        return self.initial * (1 + step / self.delay) ** -self.forgetting
+
+
+# Read like a function, which it is.
+robbins_monro = RobbinsMonro
 
 
 class NaturalGradient:

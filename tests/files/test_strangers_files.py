@@ -121,6 +121,16 @@ WRONG = {
     ),
     "a history of no columns": (put("history", value=[]), "history is of type list"),
     "a column of no values": (put("history", "elbo", value={"dtype": "f8"}), "it lacks 'values'"),
+    "training by another part": (
+        put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.mixture:X"}})),
+        "'pyro_crowdclust.mixture:X' trains no model",
+    ),
+    "training with another optimizer": (
+        lambda content, tensors: content.update(
+            train_on=content["train_on"].replace('"class": "Adam"', '"class": "Tensor"')
+        ),
+        "torch has no optimizer 'Tensor'",
+    ),
     "data that are none": (put("data", value=None), "data is of type NoneType"),
     "data without ids": (put("data", "item_ids", value=["a"]), "item_ids is of type list"),
     "fewer ids": (

@@ -18,7 +18,7 @@ from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Stopping, robbins_monro
 
 TRUTH = np.arange(90) % 3
 FEATURES = 3.0 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
@@ -120,6 +120,39 @@ def test_what_the_interface_made_goes_on():
         assert adjusted_rand_score(TRUTH, updated.assignments) > 0.7
 
 
+@pytest.mark.parametrize("kind", ["own", "chosen", "networks", "minibatches"])
+def test_a_loaded_fit_goes_on_as_if_it_had_never_been_saved(kind, tmp_path):
+    before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
+    schedule = {"batch_size": 30, "step_size": robbins_monro(0.5, delay=20.0), "epochs": 3}
+    first = {
+        "own": lambda: fitted(CrowdData(FEATURES, before), epochs=9),
+        "minibatches": lambda: fitted(CrowdData(FEATURES, before), **schedule),
+        "chosen": lambda: cluster(FEATURES, before, components=GaussianComponents, progress=False),
+        "networks": lambda: cluster(
+            FEATURES, before, networks=DeepNormal(dim=2, hidden=(8,)), epochs=20, progress=False
+        ),
+    }[kind]()
+    first.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=first.data)
+    assert loaded.train_on.optim.keywords == first.train_on.optim.keywords
+    updated, wanted = loaded.update(more), first.update(more)
+    assert updated.elbo == wanted.elbo
+    np.testing.assert_array_equal(updated.probabilities, wanted.probabilities)
+    assert len(updated.history) == len(wanted.history)
+
+
+def test_a_loaded_fit_of_labels_alone_needs_no_data_beside_its_file(tmp_path):
+    said = {"item": [0, 1, 2] * 3, "worker": list("aaabbbccc"), "label": list("xyxxyyxyx")}
+    more = {"item": [0, 1], "worker": ["d"] * 2, "label": ["x", "y"]}
+    data = CrowdData(None, labels=said)
+    model = DawidSkene(ConfusionMatrices(3, 2))
+    first = fit(model, ClassLabelGuide(model), data, **OPTIONS)
+    first.save(tmp_path / "fit.safetensors")
+    updated = load(tmp_path / "fit.safetensors").update(labels=more)
+    wanted = first.update(labels=more)
+    np.testing.assert_array_equal(updated.probabilities, wanted.probabilities)
+
+
 def test_networks_train_on_for_a_tenth_of_the_epochs():
     answers = crowd("pairs", ["a", "b"], 0)
     data, networks = CrowdData(FEATURES, answers), DeepNormal(dim=2, hidden=(8,))
@@ -133,8 +166,12 @@ def test_what_cannot_go_on_says_why(tmp_path):
     answers = crowd("pairs", ["a", "b"], 0)
     result = fitted(CrowdData(FEATURES, answers), epochs=2)
     result.save(tmp_path / "fit.safetensors")
-    with pytest.raises(ValueError, match="this result was loaded"):
+    with pytest.raises(ValueError, match=r"no features: pass the data .*load\(path, data=data\)"):
         load(tmp_path / "fit.safetensors").update(answers)
+    own = fitted(result.data, epochs=2, callbacks=[lambda trainer: None])
+    own.save(tmp_path / "own.safetensors")
+    with pytest.raises(ValueError, match="not all options of the fit.*parts of your own"):
+        load(tmp_path / "own.safetensors", data=result.data).update(answers)
     with pytest.raises(ValueError, match="new items need features"):
         result.update(answers, item_ids=["new"])
     paged = CrowdData(FEATURES, answers.assign(page="one"))
