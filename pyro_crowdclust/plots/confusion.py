@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.plots.style import as_array, matrix, new_figure, plain
+from pyro_crowdclust.protocols import FittedModel, SupportsConfusion
+from pyro_crowdclust.results.tables import confusion_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
 def plot_confusion(
-    confusion: ArrayLike | pd.DataFrame,
+    confusion: ArrayLike | pd.DataFrame | FittedModel,
     *,
     workers: Sequence[Hashable] | None = None,
     classes: Sequence[Hashable] | None = None,
@@ -31,7 +33,7 @@ def plot_confusion(
     confusion
         Shape ``[worker, class, label]``, rows summing to one, or ``[class, label]`` of one worker;
         or a frame with a column ``mean`` and an index of worker, class and label, every
-        combination once and in order.
+        combination once and in order; or a result that has such a table, ``result.confusion``.
     workers, classes
         Their names; default those of the frame, or numbers.
     max_workers
@@ -42,7 +44,8 @@ def plot_confusion(
     Raises
     ------
     ValueError
-        If the shape is another, rows do not sum to one, or names are too few or too many.
+        If the shape is another, rows do not sum to one, names are too few or too many, or the
+        result is none of class labels.
 
     Examples
     --------
@@ -51,6 +54,8 @@ def plot_confusion(
     >>> [axes.get_title() for axes in figure.axes]
     ['Ann', 'Bob']
     """
+    if hasattr(confusion, "guide"):
+        confusion = _table_of(confusion)
     if isinstance(confusion, pd.DataFrame):
         levels = [level.unique() for level in map(confusion.index.get_level_values, range(3))]
         workers, classes = workers or levels[0].tolist(), classes or levels[2].tolist()
@@ -85,3 +90,12 @@ def plot_confusion(
     figure.supxlabel("label given", fontsize="medium")
     figure.supylabel("true class", fontsize="medium")
     return figure
+
+
+def _table_of(fitted: Any) -> pd.DataFrame:
+    if not isinstance(fitted.guide, SupportsConfusion):
+        raise ValueError(
+            "this fit has no confusion matrices, which workers who name classes have: draw workers "
+            "who answer about pairs or pages by plot_workers(result)"
+        )
+    return confusion_table(fitted.guide.confusion(), fitted.data)

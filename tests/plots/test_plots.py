@@ -22,6 +22,7 @@ from pyro.infer.autoguide import AutoNormal
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalPosterior
+from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.interface.report import report_page
 from pyro_crowdclust.plots import (
     plot_calibration,
@@ -492,6 +493,16 @@ class TestConfusion:
         np.testing.assert_allclose(figure.axes[1].images[0].get_array(), self.MATRICES[1])
         names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         assert names == ["cat", "dog"]
+
+    def test_a_result_brings_its_table(self, deep):
+        said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xyyy")}
+        result = infer_classes(CrowdData(None, labels=said), [1], epochs=2)
+        of_table, of_result = plot_confusion(result.confusion), plot_confusion(result)
+        for one, other in zip(of_table.axes, of_result.axes, strict=True):
+            assert one.get_title() == other.get_title()
+            np.testing.assert_allclose(one.images[0].get_array(), other.images[0].get_array())
+        with pytest.raises(ValueError, match=r"no confusion matrices.* plot_workers\(result\)"):
+            plot_confusion(deep)
 
     def test_one_worker_and_the_first_of_many(self):
         assert len(plot_confusion(self.MATRICES[0]).axes) == 1
