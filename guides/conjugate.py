@@ -100,13 +100,6 @@ class ConjugateGuide(nn.Module):
             return {}
         return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
 
-    def _weights_change(self, natural_parameters: Tensor) -> float:
-        """Change of the log evidence of the weights at other natural parameters."""
-        weights = self.posteriors["weights"]
-        pair = torch.stack([natural_parameters, weights.natural_parameters])
-        after, before = weights.family.log_normalizer(pair).reshape(2, -1).sum(-1)
-        return float(after - before)
-
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
         """Give the statistics of two clusters to the larger; returns the other, emptied.

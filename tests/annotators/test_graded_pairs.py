@@ -153,6 +153,13 @@ def test_higher_grades_say_same_beforehand():
     assert same[4] == different[4]
 
 
+@pytest.mark.parametrize("unsure", [True, False])
+def test_who_may_be_unsure_has_one_more_thing_to_say(unsure):
+    annotators = GradedPairs(1, num_grades=3, unsure=unsure)
+    sizes = {prior.family.size for prior in annotators.priors().values()}
+    assert sizes == {annotators.outcomes.num_outcomes} == {3 + unsure}
+
+
 def test_other_grades_than_those_of_the_data_are_refused():
     _, data = graded_items()
     with pytest.raises(ValueError, match="of 3 grades, but the answers have 4"):

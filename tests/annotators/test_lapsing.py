@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, TwoCoin, sites_of
 from pyro_crowdclust.annotators.channels import channels_of
+from pyro_crowdclust.annotators.suited import annotators_on_pages
 from pyro_crowdclust.diagnostics.predictive import possible_labels
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
@@ -160,15 +161,27 @@ def test_lapses_beside_what_else_is_known(more, tmp_path):
     pd.testing.assert_frame_equal(load(tmp_path / "fit").workers, result.workers)
 
 
+@pytest.mark.parametrize("size", [4, 5])
+def test_lapses_are_of_pages_of_five_answers_and_more(size):
+    """On average: here over three pages, of which one has two more and one two less."""
+    page = np.repeat(["a", "b", "c"], [size, size + 2, size - 2])
+    number = np.arange(len(page))
+    pairs = {"left": number, "right": number + 1, "worker": page, "page": page, "label": 0 * number}
+    annotators = annotators_on_pages(CrowdData(None, pairs))
+    assert isinstance(annotators, LapsingWorkers) == (size >= 5)
+
+
 def test_channels_are_of_an_answer_on_an_unknown_page():
     data = CrowdData(FEATURES, answers(0))
     model = model_of(LapsingWorkers(TwoCoin(3)), 3, 3)
     result = fit_plain(model, MessagePassingGuide(model), data, epochs=2)
-    channels = channels_of(result.guide.workers()).mean
-    np.testing.assert_allclose(channels.sum(-1), 1.0)
+    channels = channels_of(result.guide.workers())
+    np.testing.assert_allclose(channels.mean.sum(-1), 1.0)
     attention = result.workers["attention"].to_numpy()
     expected = attention * result.workers["sensitivity"] + (1 - attention) / 2
-    np.testing.assert_allclose(channels[:, 1, 1], expected)
+    np.testing.assert_allclose(channels.mean[:, 1, 1], expected)
+    expected = attention * result.workers["sensitivity_sd"]
+    np.testing.assert_allclose(channels.sd[:, 1, 1], expected)
 
 
 def test_what_does_not_go_with_it_is_refused():

@@ -21,12 +21,13 @@ from pyro_crowdclust.callbacks import RateMoves
 from pyro_crowdclust.distributions import ConjugatePrior, PointEstimate
 from pyro_crowdclust.distributions.statistics import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
-from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters
+from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters, Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
 from pyro_crowdclust.inference import RecognitionTerm, exponential_annealing
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler, SinglePairs, full_batch
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
+from pyro_crowdclust.starts import MixtureStart
 
 from ..crowds import added_to_loss, amortized_pair, crowd, quiet_fit
 from ..oracles import is_conjugate_prior, log_density, random_covariance, random_natural
@@ -325,6 +326,43 @@ def test_an_amortized_fit_learns():
         bound.differentiable_loss(guide.model, guide, batch).backward()
         optimizer.step()
     assert np.mean([elbo(guide, batch) for _ in range(5)]) > before + 1
+
+
+def test_points_start_where_a_partition_puts_the_posterior():
+    """Means of weights and locations, modes of covariances; in closed form."""
+    guide, _ = problem()
+    x, partition = np.random.default_rng(0).normal(size=(9, DIM)), torch.rand(9, 3).softmax(-1)
+    guide.start_at(MixtureStart(Moments.point(torch.tensor(x)).flat(), partition, 2.0))
+    prior = guide.model.components.prior
+    location, kappa, scale, degrees = (
+        part[0].numpy() for part in prior.family.standard(prior.natural_parameters)
+    )
+    weights = guide.points["weights"].value().detach()
+    expected = 0.8 + 2 * partition.sum(0)
+    torch.testing.assert_close(weights, expected / expected.sum())
+    means, covariances = guide.points["components"].value()
+    for k, r in enumerate(2 * partition.numpy().T):
+        count, center = r.sum(), np.average(x, axis=0, weights=r)
+        mean = (kappa * location + count * center) / (kappa + count)
+        np.testing.assert_allclose(means[k].detach(), mean)
+        away = [location - mean, *(x - mean)]
+        spread = scale + np.einsum("n,ni,nj->ij", [kappa, *r], away, away)
+        mode = spread / (degrees + count + DIM + 1)
+        np.testing.assert_allclose(covariances[k].detach(), mode, atol=1e-12)
+
+
+def test_an_emptied_cluster_has_no_weight_and_no_items():
+    guide, batch = problem()
+    weights = guide.points["weights"].value().detach().clone()
+    components = [part.detach().clone() for part in guide.points["components"].value()]
+    q = guide.infer(batch).assignments
+    guide.empty(1)
+    q[:, 1], weights[1] = 0, 1e-6
+    found = guide.infer(batch).assignments
+    torch.testing.assert_close(found, q / q.sum(1, keepdim=True))
+    torch.testing.assert_close(guide.points["weights"].value().detach(), weights / weights.sum())
+    for part, before in zip(guide.points["components"].value(), components, strict=True):
+        assert torch.equal(part, before)
 
 
 def expected_rates(

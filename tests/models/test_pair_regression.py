@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 import torch
+from pyro import poutine
 from pyro.infer import Trace_ELBO
 from scipy.special import betaln, log_softmax
 
@@ -73,6 +75,41 @@ def test_the_elbo_rises_and_stays_below_the_evidence():
     assert (np.diff(elbos) > -1e-6).all()
     evidence = log_evidence(data, 1.2, 0.8)
     assert evidence - 3.0 < elbos[-1] < evidence
+
+
+def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
+    """Groups of three and four; item 7 is in neither and may be in any of the clusters."""
+    said = [(0, 1, 1), (1, 2, 1), (0, 2, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (3, 6, 1)]
+    said += [(3, 5, 1), (0, 3, 0), (1, 4, 0), (2, 5, 0), (2, 6, 0), (6, 7, 0), (2, 7, 0)]
+    left, right, label = map(list, zip(*said, strict=True))
+    pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
+    workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
+    guide = PairRegressionGuide(PairRegression(SoftmaxRegression(3, 1), workers), start_steps=60)
+    guide.start(CrowdData(np.linspace(-1, 1, 8)[:, None], pairs), torch.Generator())
+    q = np.eye(3)[[0, 0, 0, 1, 1, 1, 1, 2]]
+    q[7] = 1 / 3
+    counts = {"sensitivity": np.array([2.0, 1.0]), "specificity": np.array([1.5, 0.7])}
+    for one, other, yes in said:
+        same = q[one] @ q[other]
+        counts["sensitivity"][1 - yes] += same
+        counts["specificity"][yes] += 1 - same
+    for name, expected in counts.items():
+        found = torch.cat(guide.posteriors[name].standard()).detach()
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_clusters_have_the_shares_and_the_middle_of_the_last_batch():
+    data = tiny()
+    batch = dataclasses.replace(full_batch(data), item_weight=torch.tensor([1.0, 2.0, 0.5, 3.0]))
+    guide = PairRegressionGuide(PairRegression(SoftmaxRegression(2, 1), TwoCoin(1)))
+    steep = guide.model.regression.prior.natural_parameters.clone()
+    steep[:, 0] += torch.tensor([1.0, -2.0])
+    guide.posteriors["coefficients"].set_natural_parameters(steep)
+    q = poutine.trace(guide).get_trace(batch).nodes["z"]["value"].detach().numpy()
+    found, weight = guide.mixture(), batch.item_weight.numpy()
+    np.testing.assert_allclose(found.weights, np.average(q, axis=0, weights=weight))
+    middle = [np.average(batch.features, axis=0, weights=weight * own) for own in q.T]
+    np.testing.assert_allclose(found.location, middle)
 
 
 def regions(num_items: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -10,17 +10,19 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO
-from scipy.special import softmax
+from scipy.special import digamma, softmax
+from scipy.stats import invwishart
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import GradedPairs, SortedPages, TwoCoin
 from pyro_crowdclust.families import MatrixNormalInverseWishart, NormalInverseWishart
 from pyro_crowdclust.guides import TwoWayGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import TwoWayMixture
-from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import NaturalGradient
 
 from ..crowds import fit_plain
@@ -40,17 +42,19 @@ def gain(prior: Tensor, statistics: Tensor, family) -> Tensor:
     return (family.log_normalizer(prior + statistics) - family.log_normalizer(prior)).sum()
 
 
+def counts_of(model: TwoWayMixture, x: Tensor, h: Tensor) -> dict[str, Tensor]:
+    """What items x in clusters and styles h (1 and 0) add to the sites of the mixture."""
+    z, style = h.split((model.num_clusters, model.num_styles), -1)
+    last = torch.tensor(float(len(x)), dtype=torch.float64)
+    effects = model.family._pack(h.mT @ x, h.mT @ h, x.mT @ x, last)
+    return {"effects": effects, "weights": z.sum(0), "styles": style.sum(0)}
+
+
 def posteriors_given(model: TwoWayMixture, batch, cells: tuple[int, ...]) -> dict[str, Tensor]:
     """Natural parameters of the exact posterior of every global site, cells known."""
     one_hot = torch.eye(CLUSTERS * STYLES)[list(cells)].double()
-    h, x = one_hot @ model.regressors, batch.features.double()
-    z, style = h.split((CLUSTERS, STYLES), -1)
-    last = torch.tensor(float(len(x)), dtype=torch.float64)
-    counts = {
-        "effects": model.family._pack(h.mT @ x, h.mT @ h, x.mT @ x, last),
-        "weights": z.sum(0),
-        "styles": style.sum(0),
-    }
+    h = one_hot @ model.regressors
+    counts, z = counts_of(model, batch.features.double(), h), h[:, :CLUSTERS]
     same, yes = (z[batch.left] * z[batch.right]).sum(-1), batch.label.double()
     right = {"sensitivity": same * yes, "specificity": (1 - same) * (1 - yes)}
     wrong = {"sensitivity": same * (1 - yes), "specificity": (1 - same) * yes}
@@ -190,6 +194,49 @@ def test_splitting_a_batch_changes_nothing():
     torch.testing.assert_close(guide.infer(part).logits, whole[2:4])
 
 
+def guide_given(h: Tensor, points: Tensor) -> TwoWayGuide:
+    """Of three clusters and two styles, at the exact posterior of the mixture given both."""
+    model = TwoWayMixture(3, 2, DIM, degrees=2.0)
+    guide = TwoWayGuide(model)
+    for name, counts in counts_of(model, points, h).items():
+        prior = model.priors()[name].natural_parameters
+        guide.posteriors[name].set_natural_parameters(prior + counts)
+    return guide
+
+
+@pytest.mark.parametrize(("first", "second", "emptied"), [(0, 1, 0), (1, 2, 2), (1, 0, 0)])
+def test_a_merge_is_as_if_the_items_had_been_in_the_larger_cluster(first, second, emptied):
+    h = torch.cat([torch.eye(3)[[1, 0, 1, 2, 1]], torch.eye(2)[[0, 1, 1, 0, 0]]], -1)
+    points = torch.randn(5, DIM)
+    guide = guide_given(h, points)
+    assert guide.merge(first, second) == emptied
+    h[h[:, emptied] == 1, 1], h[:, emptied] = 1, 0
+    for name, posterior in guide_given(h, points).posteriors.items():
+        expected = posterior.natural_parameters
+        torch.testing.assert_close(guide.posteriors[name].natural_parameters, expected)
+
+
+def test_items_of_an_emptied_cluster_have_their_style_alone():
+    h = torch.cat([torch.eye(3)[[1, 0, 1, 2, 1]], torch.eye(2)[[0, 1, 1, 0, 0]]], -1)
+    points = torch.randn(5, DIM)
+    guide = guide_given(h, points)
+    guide.empty(1)
+    h[:, 1] = 0
+    for name, posterior in guide_given(h, points).posteriors.items():
+        expected = posterior.natural_parameters
+        torch.testing.assert_close(guide.posteriors[name].natural_parameters, expected)
+
+
+def test_the_summary_has_the_mean_covariance_and_the_effects_of_clusters():
+    h = torch.cat([torch.eye(3)[[1, 0, 1, 2, 1]], torch.eye(2)[[0, 1, 1, 0, 0]]], -1)
+    guide = guide_given(h, torch.randn(5, DIM))
+    found, effects = guide.mixture(), guide.posteriors["effects"].standard()
+    assert torch.equal(found.location, effects.location[:3])
+    mean = invwishart.mean(float(effects.degrees), effects.scale.detach().numpy())
+    np.testing.assert_allclose(found.covariance, np.stack([mean] * 3))
+    np.testing.assert_allclose(found.weights, np.array([6.0, 8.0, 6.0]) / 20)
+
+
 def two_ways(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points whose style moves them far, and whose cluster moves them a little."""
     rng = np.random.default_rng(seed)
@@ -197,6 +244,64 @@ def two_ways(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     between = 1.2 * np.eye(3, 6)[clusters] + 4 * rng.standard_normal((4, 6))[styles]
     points = between + 0.25 * rng.standard_normal((240, 6))
     return (points - points.mean(0)) / points.std(0), clusters, styles
+
+
+def test_it_starts_with_styles_by_k_means_and_even_clusters():
+    points, _, styles = two_ways()
+    guide = TwoWayGuide(TwoWayMixture(3, 4, 6))
+    guide.start(CrowdData(points), torch.Generator().manual_seed(0))
+    weights, found = (
+        guide.posteriors[name].natural_parameters - guide.model.priors()[name].natural_parameters
+        for name in ("weights", "styles")
+    )
+    np.testing.assert_allclose(found.sort().values.detach(), np.sort(np.bincount(styles)))
+    # Alike but for a little noise, without which clusters would stay alike.
+    away = (weights - 80).abs()
+    assert 0.01 < away.max() < 1
+    assert weights.sum().item() == pytest.approx(240)
+
+
+@pytest.mark.parametrize("kind", ["coins", "grades", "pages"])
+def test_trusted_workers_are_heard_as_if_they_were_known_to_be_so_right(kind):
+    rng = np.random.default_rng(1)
+    points, trusted = rng.normal(size=(12, DIM)), torch.tensor([6.0, 4.0]) - 1
+    answers = {"left": [0, 1, 2, 0], "right": [1, 2, 3, 3], "worker": [0, 0, 1, 1]}
+    if kind == "pages":
+        crowd = simulate_placements(
+            np.arange(12) % 2, [0.9, 0.8], pages_per_worker=1, page_size=8, seed=0
+        )
+        data, annotators = CrowdData(points, placements=crowd), SortedPages(2)
+        known = {"accuracy": trusted.expand(2, 2)}
+    elif kind == "coins":
+        data, annotators = CrowdData(points, answers | {"label": [1, 0, 1, 0]}), TwoCoin(2)
+        known = {name: trusted.expand(2, 2) for name in annotators.priors()}
+    else:
+        data = CrowdData(points, answers | {"label": [1, 2, 3, 1]}, grades=[1, 2, 3])
+        annotators = GradedPairs(2, 3)
+        priors = GradedPairs(2, 3, (6.0, 4.0)).priors()
+        known = {name: prior.natural_parameters for name, prior in priors.items()}
+    model, batch = TwoWayMixture(2, 2, DIM, annotators), full_batch(data)
+    found = []
+    for epoch, trusting in ((2, 3), (3, 3), (0, 0)):
+        guide = TwoWayGuide(model, trusting_epochs=trusting)
+        torch.manual_seed(0)
+        guide.posteriors["effects"].set_natural_parameters(random_natural(model.family))
+        for name, eta in known.items() if not trusting else ():
+            guide.posteriors[name].set_natural_parameters(eta)
+        guide.set_epoch(epoch)
+        found.append(guide.infer(batch).assignments)
+    trusting, after, known_rates = found
+    torch.testing.assert_close(trusting, known_rates)
+    assert (after - known_rates).abs().max() > 1e-3
+
+
+def test_statistics_of_rates_are_expected_logarithms():
+    guide = TwoWayGuide(some_model())
+    for name, (right, wrong) in {"sensitivity": (2.0, 1.0), "specificity": (1.5, 0.7)}.items():
+        expected = digamma([right, wrong]) - digamma(right + wrong)
+        found = guide.rate_statistics()[name]
+        np.testing.assert_allclose(found, np.stack([expected] * WORKERS))
+    assert TwoWayGuide(TwoWayMixture(2, 2, DIM)).rate_statistics() == {}
 
 
 def test_answers_about_a_few_tell_the_clusters_of_all(tmp_path):

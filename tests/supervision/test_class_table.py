@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO
@@ -125,6 +126,13 @@ def test_natural_gradient_is_the_conjugate_update():
         if label is not None:
             expected[:, label] += q[n]
     torch.testing.assert_close(stepped, expected)
+
+
+def test_the_table_is_the_mean_of_its_posterior():
+    guide, _ = problem()
+    alpha = guide.posteriors["class_table"].standard().concentration.detach().numpy()
+    expected = np.stack([scipy.stats.dirichlet.mean(row) for row in alpha])
+    np.testing.assert_allclose(guide.class_table().detach(), expected)
 
 
 def test_minibatches_average_to_the_whole():

@@ -199,6 +199,32 @@ def test_settling_never_lowers_the_bound(case, strength):
     assert bounds[-1] > bounds[0]
 
 
+def test_the_potential_follows_the_posterior_for_as_long_as_it_should():
+    guide = problem(crowd(), refresh_epochs=2)
+    field, components = guide.model.supervision, guide.posteriors["components"]
+    for epoch, follows in ((0.0, True), (1.5, True), (2.0, False)):
+        randomize(guide)
+        expected = field.divergence.clone()
+        if follows:
+            eta = components.natural_parameters.detach()
+            expected = pairwise_divergence(components.family, eta)
+        guide.set_epoch(epoch)
+        assert torch.equal(field.divergence, expected)
+
+
+def test_what_the_field_remembers_moves_with_the_clusters():
+    guide = problem(crowd())
+    guide(full_batch(crowd()))
+    remembered = guide.model.supervision.settled
+    q = remembered.softmax(-1)
+    emptied = guide.merge(0, 2)
+    kept = 2 - emptied
+    q[:, kept], q[:, emptied] = q[:, 0] + q[:, 2], 0
+    torch.testing.assert_close(remembered.softmax(-1), q)
+    guide.empty(kept)
+    torch.testing.assert_close(remembered.softmax(-1), torch.eye(3)[1].expand(6, 3))
+
+
 def test_undamped_updates_would_fall():
     """Two items that cannot be together, and are alike, change places for ever."""
     data = crowd(None, {"cannot_link": {"left": [0], "right": [1]}})
