@@ -86,11 +86,16 @@ CORE = {
         *(_BOUNDS, "tests/guides/test_message_passing.py", "tests/inference"),
         *("tests/mixture/test_ownership.py", "tests/starts/test_partitions.py"),
     ],
-    "guides/conjugate.py": ["tests/callbacks", "tests/guides", "tests/supervision"],
-    "guides/amortized.py": ["tests/guides", "tests/callbacks"],
-    "guides/assignment_sums.py": ["tests/guides/test_amortized.py"],
+    "guides/conjugate.py": [
+        *("tests/callbacks", "tests/guides/test_message_passing.py", "tests/supervision"),
+    ],
+    "guides/amortized.py": [
+        *("tests/guides/test_amortized.py", "tests/callbacks/test_merge_moves.py"),
+        *("tests/inference/test_loss_terms.py", "tests/starts/test_taught.py"),
+    ],
+    "guides/assignment_sums.py": ["tests/distributions/test_assignments.py"],
     "guides/enumerated.py": ["tests/guides/test_enumerated.py"],
-    "guides/pair_evidence.py": ["tests/guides/test_enumerated.py"],
+    "guides/pair_evidence.py": ["tests/guides/test_partition.py"],
     "guides/structured.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
     ],
