@@ -12,6 +12,8 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 # Eigenvectors that are looked at, which is also the largest number of clusters; of so many gaps,
 # and all numbers up to this one.
 _MOST, _GAPS, _SMALL = 20, 3, 6
+# Arnoldi's iteration ends, or misses some, where eigenvalues are equal: so little keeps them apart.
+_APART = 1e-6
 
 
 def spectral_partitions(
@@ -55,8 +57,11 @@ def spectral_partitions(
         ((degrees + 0.1 * degrees.mean() + 1e-12)[None] ** -0.5, [0]), (num_items, num_items)
     )
     seed = int(torch.randint(2**31, (), generator=generator))
-    first = np.random.default_rng(seed).normal(size=num_items)
-    values, vectors = eigsh(scale @ affinity @ scale, k=most, which="LA", v0=first)
+    rng = np.random.default_rng(seed)
+    first, apart = rng.normal(size=num_items), sparse.dia_array(
+        (_APART * rng.random(num_items)[None], [0]), (num_items, num_items)
+    )
+    values, vectors = eigsh(scale @ affinity @ scale + apart, k=most, which="LA", v0=first)
     values, vectors = values[::-1], vectors[:, ::-1]
     # A cluster more is a gap of the values; the first value is that of all items together.
     by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")

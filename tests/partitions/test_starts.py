@@ -54,3 +54,16 @@ def test_two_items_are_one_cluster_to_start_with():
     pairs = AskedPairs.of(torch.tensor([[0, 1]]), 2)
     (found,) = spectral_partitions(torch.ones(1).double(), pairs, torch.Generator().manual_seed(0))
     assert found.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("num_same", [0, 30])
+def test_few_pairs_that_are_the_same_or_none(num_same):
+    """Most eigenvalues are equal then; what is apart stays so."""
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        items = torch.randint(69, (150, 2), generator=generator)
+        pairs = AskedPairs.of(items[items[:, 0] != items[:, 1]], 69)
+        shares = torch.zeros(pairs.num_pairs, dtype=torch.float64)
+        shares[:num_same] = 1.0
+        for labels in spectral_partitions(shares, pairs, generator):
+            assert 2 <= len(labels.unique()) <= 69
