@@ -93,7 +93,11 @@ def sample_sites(trace: Trace) -> dict[str, Any]:
 def run(part: Callable, batch: Batch, values: Mapping[str, Tensor]) -> Trace:
     """One run of a model or guide, with some of its latent sites given."""
     with pyro.validation_enabled(False), GivenValues(values):
-        return poutine.trace(part).get_trace(batch)
+        try:
+            return poutine.trace(part).get_trace(batch)
+        except ValueError as error:
+            # Pyro adds a table of all sites to what was said, of features that are not there, say.
+            raise error.__cause__ or error from None
 
 
 def local_plates(result: FittedModel) -> frozenset[str]:

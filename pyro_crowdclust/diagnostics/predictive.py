@@ -186,7 +186,10 @@ def check_workers(
     """
     data = result.data
     if data.answers is None:
-        raise ValueError("there are no answers to check: the data have none")
+        raise ValueError(
+            "there are no answers about pairs to check; what became of sorted pages is in "
+            "result.pages, what workers mix up in result.confusion"
+        )
     every = torch.arange(data.num_pairs)
     with result.inside(seed):
         draws = global_draws(result, num_draws)

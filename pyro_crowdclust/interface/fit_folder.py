@@ -79,6 +79,9 @@ def read_data(
         tables |= read_exported(files, ids, ("pairs", "placements"))
     if grades is not None:
         tables["grades"] = _levels(grades)
+        if "label" in tables.get("pairs", ()):
+            pairs = tables["pairs"]
+            tables["pairs"] = pairs.assign(label=_named(pairs["label"], grades))
     if table is None:
         return CrowdData(None, **tables)
     return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
@@ -91,6 +94,14 @@ def _levels(grades: Sequence[str]) -> int | Sequence[str]:
     if not grades[0].isdecimal():
         raise ValueError(f"--grades {grades[0]} is one grade: name all, or say how many levels")
     return int(grades[0])
+
+
+def _named(labels: pd.Series, grades: Sequence[str]) -> pd.Series:
+    """Labels as the grades are written: beside empty cells "2" has become "2.0" in many tables."""
+    numbers = pd.to_numeric(pd.Series([*grades], [*grades]), errors="coerce").dropna()
+    names = {number: name for name, number in numbers.items()}
+    found = pd.to_numeric(labels, errors="coerce").map(names)
+    return labels.where(labels.isin(grades) | found.isna(), found)
 
 
 def read_exported(

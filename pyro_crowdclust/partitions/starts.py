@@ -58,9 +58,7 @@ def spectral_partitions(
     )
     seed = int(torch.randint(2**31, (), generator=generator))
     rng = np.random.default_rng(seed)
-    first, apart = rng.normal(size=num_items), sparse.dia_array(
-        (_APART * rng.random(num_items)[None], [0]), (num_items, num_items)
-    )
+    first, apart = rng.normal(size=num_items), sparse.diags_array(_APART * rng.random(num_items))
     values, vectors = eigsh(scale @ affinity @ scale + apart, k=most, which="LA", v0=first)
     values, vectors = values[::-1], vectors[:, ::-1]
     # A cluster more is a gap of the values; the first value is that of all items together.

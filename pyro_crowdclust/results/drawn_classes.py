@@ -115,7 +115,8 @@ def draw_classes(
     Raises
     ------
     ValueError
-        For annotators that cannot be drawn, and for numbers of draws or chains below 1.
+        For annotators that cannot be drawn, models of features beside the labels, and numbers of
+        draws or chains below 1.
 
     Examples
     --------
@@ -129,10 +130,15 @@ def draw_classes(
     >>> draw_classes(result, num_draws=50).class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y', 'x']
     """
-    if not isinstance(result.model.annotators, SupportsDraws):
+    annotators = result.model.annotators
+    if not isinstance(annotators, SupportsDraws):
         raise ValueError(
-            f"{type(result.model.annotators).__name__} cannot be drawn: it has no verb draw; use "
-            "the fit itself"
+            f"{type(annotators).__name__} cannot be drawn: it has no verb draw; use the fit itself"
+        )
+    if {*result.guide.posteriors} != {"weights", *annotators.priors()}:
+        raise ValueError(
+            f"{type(result.model).__name__} learns from features, too, which draws leave out: use "
+            "the fit itself, or one of infer_classes(CrowdData(None, labels=labels))"
         )
     if min(num_draws, num_chains) < 1:
         raise ValueError(

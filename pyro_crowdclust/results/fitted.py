@@ -568,6 +568,8 @@ class Fitted:
         """
         several = Sequence | np.ndarray | pd.Index | pd.Series
         single = isinstance(left, str) or not isinstance(left, several)
+        if isinstance(left, tuple):  # which may be an id, too
+            single = left in self.data.item_ids
         ends: Any = ([left], [right]) if single else (left, right)
         lefts, rights = ends
         if len(lefts) != len(rights):

@@ -24,7 +24,7 @@ from pyro import poutine
 from pyro.infer.autoguide import AutoDelta, AutoNormal
 from scipy.special import logsumexp
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.diagnostics import aligned_order, check_workers, pareto_k, to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz, pareto_shape
 from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
@@ -733,6 +733,12 @@ class TestWorkerChecks:
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):
             check_workers(known)
+
+
+def test_a_loaded_fit_says_no_more_than_that_it_has_no_features(plain, tmp_path):
+    plain.save(tmp_path / "fit.safetensors")
+    with pytest.raises(ValueError, match=r"as load\(path, data=CrowdData\(features, ...\)\)$"):
+        to_arviz(load(tmp_path / "fit.safetensors"), 3)
 
 
 def test_version_one_gets_a_data_tree(plain, monkeypatch):

@@ -21,6 +21,7 @@ from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster
 from pyro_crowdclust.interface.advice import advice
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.fit_folder import read_data
 from pyro_crowdclust.interface.held_out import split
 from pyro_crowdclust.interface.portraits import pairs_in_dispute
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -200,6 +201,17 @@ def test_grades_of_looks_are_for_answers_alone():
     data = CrowdData(features(), judgements(), grades=GRADES)
     with pytest.raises(ValueError, match="grade what a pair looks like"):
         check_workers(GradedAnswers(4, 4), data)
+
+
+def test_grades_in_a_table_with_empty_cells_are_those_that_are_named(tmp_path):
+    """pandas writes 2.0 for a grade 2 in a column in which somebody cannot tell."""
+    graded = simulate_grades([0, 0, 1, 1], [9.0], [[-2.0, 2.0]], pairs_per_worker=6, seed=0)
+    graded.loc[0, "label"] = np.nan
+    graded.to_csv(tmp_path / "answers.csv", index=False)
+    files = dict.fromkeys(("placements", "known", "must_link", "cannot_link", "answers"))
+    data = read_data(files | {"pairs": tmp_path / "answers.csv"}, None, {}, ["1", "2", "3"])
+    assert data.grade_ids.tolist() == ["1", "2", "3"]
+    np.testing.assert_array_equal(data.answers.label, (graded["label"] - 1) / 2)
 
 
 def test_from_files_and_back(tmp_path, capsys):

@@ -22,18 +22,18 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.annotators.confusion import OneCoin
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.mixture import DirichletWeights
-from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
+from pyro_crowdclust.models import DawidSkene, MomResp
 from pyro_crowdclust.results import draw_classes
 
 ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 2, 0), (2, 1, 1), (2, 2, 0), (3, 0, 1), (3, 1, 1)]
 
 
-def fitted(annotators):
+def fitted(annotators, model=None, features=None):
     labels = pd.DataFrame(ANSWERS, columns=["item", "worker", "label"])
-    model = DawidSkene(annotators, DirichletWeights(2, 4.0))
+    model = model or DawidSkene(annotators, DirichletWeights(2, 4.0))
     options = {"batch_size": None, "step_size": 1.0, "epochs": 5, "progress": False}
-    return fit(model, ClassLabelGuide(model), CrowdData(None, labels=labels), **options)
+    return fit(model, ClassLabelGuide(model), CrowdData(features, labels=labels), **options)
 
 
 def exact_states() -> np.ndarray:
@@ -144,5 +144,8 @@ def test_learned_concentrations_end_where_the_joint_density_is_highest():
 def test_what_cannot_be_drawn():
     with pytest.raises(ValueError, match="OneCoin cannot be drawn"):
         draw_classes(fitted(OneCoin(3, 2)))
+    model = MomResp(DiagonalGaussianComponents(2, 1), ConfusionMatrices(3, 2))
+    with pytest.raises(ValueError, match="MomResp learns from features, too"):
+        draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))
     with pytest.raises(ValueError, match="num_draws is 0 and num_chains 4"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)

@@ -192,6 +192,7 @@ def test_same_cluster_probability_of_tuples_that_are_ids():
     q = result.probabilities
     values = result.same_cluster_probability([(0, 1), (2, 0)], [(0, 2), (2, 1)])
     assert values == pytest.approx([q[1] @ q[2], q[12] @ q[13]])
+    assert result.same_cluster_probability((2, 0), (2, 1)) == pytest.approx(values[1])
 
 
 def test_same_cluster_probability_of_unknown_items(result):
