@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -271,7 +273,7 @@ def allowed_workers(
 
 
 class Asked:
-    """Who was asked what: items on pages or with labels, and pairs.
+    """Who was asked what: to place items on pages, to label them, and about pairs.
 
     Parameters
     ----------
@@ -281,20 +283,22 @@ class Asked:
 
     def __init__(self, data: CrowdData) -> None:
         self.num_items = data.num_items
-        items, pairs = [], []
+        nobody = torch.empty(0, dtype=torch.int64)
+        placed, labelled, compared, pairs = (nobody,) * 4
         if data.placements is not None:
             worker = data.placements.worker[data.placements.page]
-            items.append(worker * data.num_items + data.placements.item)
+            placed = worker * data.num_items + data.placements.item
         if data.class_labels is not None:
-            items.append(data.class_labels.worker * data.num_items + data.class_labels.item)
-        if data.answers is not None:
-            answers = data.answers
-            for ends in (answers.left, answers.right):
-                items.append(answers.worker * data.num_items + ends)
-            key = self.pair_keys(answers.left.numpy(), answers.right.numpy())
-            pairs.append(answers.worker.numpy() * data.num_items**2 + key)
-        self._items = _sorted([part.numpy() for part in items])
-        self._pairs = _sorted(pairs)
+            labelled = data.class_labels.worker * data.num_items + data.class_labels.item
+        if (answers := data.answers) is not None:
+            ends = torch.stack([answers.left, answers.right])
+            compared = (answers.worker * data.num_items + ends).flatten()
+            key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
+            pairs = answers.worker * data.num_items**2 + key
+            if answers.page is not None:  # whose pairs are what sorting it says
+                placed = compared
+        self._placed, self._labelled, self._pairs = map(_sorted, (placed, labelled, pairs))
+        self._items = _sorted(torch.cat([placed, labelled, compared]))
 
     def heard(self, reliability: Float[np.ndarray, " worker"]) -> Float[np.ndarray, " item"]:
         """``1 - prod_m (1 - r_m)`` over the workers who were asked about an item."""
@@ -308,11 +312,17 @@ class Asked:
         """One number for a pair, either way round."""
         return np.minimum(left, right) * self.num_items + np.maximum(left, right)
 
-    def items(
+    def to_place(
         self, worker: Int[np.ndarray, "*question"], item: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
-        """Whether workers, by their codes, were asked about items."""
-        return (worker >= 0) & _is_in(self._items, worker * self.num_items + item)
+        """Whether workers, by their codes, had items on a page."""
+        return (worker >= 0) & _is_in(self._placed, worker * self.num_items + item)
+
+    def to_label(
+        self, worker: Int[np.ndarray, "*question"], item: Int[np.ndarray, "*question"]
+    ) -> Bool[np.ndarray, "*question"]:
+        """Whether they labelled items."""
+        return (worker >= 0) & _is_in(self._labelled, worker * self.num_items + item)
 
     def pairs(
         self, worker: Int[np.ndarray, "*question"], key: Int[np.ndarray, "*question"]
@@ -321,8 +331,8 @@ class Asked:
         return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
 
 
-def _sorted(parts: list[np.ndarray]) -> Int[np.ndarray, " key"]:
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+def _sorted(keys: Int[Tensor, " answer"]) -> Int[np.ndarray, " key"]:
+    return np.unique(keys.numpy())
 
 
 def _is_in(keys: Int[np.ndarray, " key"], wanted: Int[np.ndarray, "*question"]) -> np.ndarray:

@@ -50,7 +50,7 @@ class Labels:
             outcomes,
             channels,
             channels.mean(0) if len(channels) else stranger,
-            lambda codes, question: asked.items(codes, np.full(len(codes), items[question])),
+            lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             np.ones(len(items)),
             allowed,
         )

@@ -56,7 +56,7 @@ class Pages:
             if worker is not None:
                 loads[worker] -= 1
                 code = np.full(len(pool), crowd.codes[worker])
-                unasked = ~situation.asked.items(code, pool)
+                unasked = ~situation.asked.to_place(code, pool)
             # Pages of a batch share items only where there are not enough.
             eligible = free & unasked
             if eligible.sum() < self.size:

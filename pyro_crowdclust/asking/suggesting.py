@@ -84,7 +84,7 @@ def suggest(
     """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
-    A worker is never asked again about a pair, or an item on a page or to label.
+    A worker is never asked again about a pair, to place an item on a page, or to label it.
 
     Parameters
     ----------

@@ -159,10 +159,14 @@ def test_who_was_asked_what_is_remembered():
     table = simulate_pairs(np.arange(12) % 2, [0.9] * 2, [0.9] * 2, pairs_per_worker=5, seed=0)
     data = CrowdData(np.zeros((12, 1)), table)
     asked = Asked(data)
+    on_pages = Asked(CrowdData(np.zeros((12, 1)), table.assign(page=table["worker"])))
     for row in table.itertuples():
         keys = asked.pair_keys(np.array([row.right]), np.array([row.left]))
         assert asked.pairs(np.array([row.worker]), keys)[0]
-        assert asked.items(np.array([row.worker]), np.array([row.left]))[0]
+        whom, what = np.array([row.worker]), np.array([row.left])
+        assert on_pages.to_place(whom, what)[0]
+        assert not on_pages.to_label(whom, what)[0]
+        assert not asked.to_place(whom, what)[0]
         assert not asked.pairs(np.array([-1]), keys)[0]
     heard = asked.heard(np.array([0.5, 0.8]))
     both = set(table[table.worker == 0][["left", "right"]].to_numpy().ravel()) & set(

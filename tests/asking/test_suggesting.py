@@ -106,6 +106,13 @@ def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
     assert sorted_before.isdisjoint(zip(pages["item"], pages["worker"], strict=True))
 
 
+def test_who_compared_all_items_may_still_sort_and_label_them():
+    ring = {"left": range(80), "right": np.roll(range(80), 1), "worker": [0] * 80}
+    result = fitted(CrowdData(problem()[0].features, ring | {"label": [0, 1] * 40}))
+    assert len(suggest(result, Pages(6), count=3)) == 3
+    assert len(suggest(result, Labels(), count=3)) == 3
+
+
 def test_pages_have_numbers_that_an_update_takes(by_pages):
     frame = suggest(by_pages, Pages(5), count=2).frame
     last = max(by_pages.data.page_ids)
