@@ -1,9 +1,11 @@
-"""What errors say."""
+"""What errors say, and how often warnings do."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -49,4 +51,33 @@ def check_whole(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value!r}, but must be a whole number")
 
 
-__all__ = ["check_whole", "did_you_mean", "first_line"]
+@contextmanager
+def warnings_once() -> Iterator[None]:
+    """Within it, or in a function that it decorates, no warning is shown twice.
+
+    What one fit warns of its data, each of twenty candidates warns of again.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as shown, warnings_once():
+    ...     for number in (1, 1, 2):
+    ...         with warnings.catch_warnings():
+    ...             warnings.simplefilter("always")
+    ...             warnings.warn(f"number {number}")
+    >>> [str(one.message) for one in shown]
+    ['number 1', 'number 2']
+    """
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_once(message: Warning | str, *place: Any, **options: Any) -> None:
+            if str(message) not in seen:
+                seen.add(str(message))
+                show(message, *place, **options)
+
+        warnings.showwarning = show_once
+        yield
+
+
+__all__ = ["check_whole", "did_you_mean", "first_line", "warnings_once"]

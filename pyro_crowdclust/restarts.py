@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
@@ -18,6 +19,7 @@ from pyro_crowdclust.training.interrupts import WaitingInterrupt
 INTERRUPTED = "interrupted by the user while starts were tried: the best so far"
 
 
+@warnings_once()
 def fit_restarts(
     model: Model,
     guide: Guide,

@@ -64,7 +64,7 @@ def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
         kind, count = Labels(), options.pages * options.size
     found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
     if not len(found):
-        raise ValueError("there is nothing left to ask these workers")
+        raise ValueError("there is nothing left to ask these workers: name others by --workers")
     frame = found.frame
     if "page" in frame:
         # Pages of another round must not have the same ids.

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.forms import MOST_ITEMS, Form, forms_for
 from pyro_crowdclust.interface.held_out import connected_items, some_items
 from pyro_crowdclust.interface.overlaps import with_classes_joined, with_overlaps_joined
@@ -113,6 +114,7 @@ class Choice:
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         return best, recipe, Chosen(table, reason, chance)
 
+    @warnings_once()
     def fit(
         self, *, num_starts: int = 3, seed: int = 0, progress: bool = True, **changes: Any
     ) -> Fitted:

@@ -115,6 +115,16 @@ def assert_comes_back(result, features, folder) -> None:
     assert again.chosen.winner == result.chosen.winner
 
 
+def test_candidates_and_starts_warn_once():
+    kinds = np.arange(30) % 2
+    features = np.random.default_rng(0).normal(size=(30, 2)) + 4.0 * kinds[:, None]
+    lonely = {"known": {0: "a", 1: "b", 2: "a"}, "cannot_link": [(0, 1)]}
+    choice = small(CrowdData(features, **lonely), 2, 3, forms=1)
+    with pytest.warns(UserWarning, match="'b' is carried by one item") as shown:
+        choice.fit(epochs=2, num_starts=2, progress=False)
+    assert len(shown) == 1
+
+
 @pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
 def test_labels_links_and_pages_are_heard_by_a_choice(said, tmp_path):
     """And the least number of clusters is that of known classes."""
