@@ -266,10 +266,62 @@ class Faulty(nn.Module):
         nan = torch.tensor(float("nan") if wrong else 1.0)
         mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
         mean = mean * nan if self.fault == "argument" else mean
-        with pyro.plate("items", len(batch.items)):
+        weight = batch.item_weight
+        with pyro.plate("items", len(weight)), poutine.scale(scale=weight):
             pyro.sample("o", dist.Normal(mean + self.shift, 1.0), obs=batch.features[:, 0])
         if self.fault == "factor":
             pyro.factor("penalty", self.shift**2 * nan)
+
+
+class TestModelsThatTakeAMinibatchForAll:
+    """How many items there are is told by weights, which a model of one's own may forget."""
+
+    DATA = CrowdData(torch.randn(20, 1, generator=torch.Generator().manual_seed(0)))
+
+    @staticmethod
+    def heights(batch, scale):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)), poutine.scale(scale=scale(batch)):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def by_factor(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)):
+            density = dist.Normal(mean, 1.0).log_prob(batch.features[:, 0])
+            pyro.factor("o", batch.item_weight * density)
+
+    @staticmethod
+    def by_plate(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", batch.num_items, subsample=batch.items):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def of_items_alone(batch):
+        with pyro.plate("items", len(batch.items)):
+            mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def of_each(batch):
+        scale = pyro.param("scale", torch.tensor(0.7))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("mean", dist.Normal(batch.features[:, 0] / 2, scale))
+
+    def test_is_told(self):
+        model = partial(self.heights, scale=lambda batch: 1.0)
+        said = "takes the 5 items of a minibatch for all of the 20 that there are, at site 'o'"
+        with pytest.warns(UserWarning, match=said):
+            quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
+        quiet_fit(model, AutoNormal(model), self.DATA, batch_size=None, epochs=1)
+
+    @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
+    def test_others_are_not(self, name):
+        weighted = partial(self.heights, scale=lambda batch: batch.item_weight)
+        model = weighted if name == "weight" else getattr(self, name)
+        guide = self.of_each if name == "of_items_alone" else AutoNormal(model)
+        quiet_fit(model, guide, self.DATA, batch_size=5, epochs=1)
 
 
 def test_interrupted_in_a_start(monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,6 +133,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """
     model_trace, guide_trace = _traces(model, guide, batch)
     _check_weights(model_trace, guide_trace, batch)
+    _warn_of_unweighted_items(model, model_trace, guide_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     missing = [
         name
@@ -186,6 +189,45 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
                     "EnumeratedGuide(model, guide), which enumerates it in the guide"
                 )
             )
+
+
+def _warn_of_unweighted_items(
+    model: Callable, model_trace: Trace, guide_trace: Trace, batch: Batch
+) -> None:
+    """Warn of a model for which a minibatch is all there is, although it learns of all items.
+
+    What latents outside of the plate of the items learn hangs on how many items there are. Such a
+    model is one whose observations of the items have no scale; and where these are weighed in
+    another way than by Pyro's scales, the weights make a difference.
+    """
+    if bool((batch.item_weight == 1).all()):
+        return
+    size = len(batch.items)
+    observed = {
+        name: site
+        for name, site in _sample_sites(model_trace).items()
+        if site["is_observed"] and _is_in_plate(site, size)
+    }
+    latents = _latent_sites(model_trace).values()
+    if not observed or all(_is_in_plate(site, size) for site in latents):
+        return
+    if any(torch.as_tensor(site["scale"] != 1).any() for site in observed.values()):
+        return
+    heavier = dataclasses.replace(batch, item_weight=2 * batch.item_weight)
+    with torch.random.fork_rng():
+        other = _trace("model", poutine.replay(model, trace=guide_trace), heavier)
+    if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
+        warnings.warn(
+            f"the model takes the {size} items of a minibatch for all of the {batch.num_items} "
+            f"that there are, at site{'s' * (len(observed) > 1)} "
+            f"{', '.join(map(repr, observed))}, so that its posterior is too wide: scale the plate "
+            "of the items by poutine.scale(scale=batch.item_weight), or fit with batch_size=None",
+            stacklevel=4,
+        )
+
+
+def _is_in_plate(site: dict[str, Any], size: int) -> bool:
+    return any(frame.vectorized and frame.size == size for frame in site["cond_indep_stack"])
 
 
 @torch.no_grad()

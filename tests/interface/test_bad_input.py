@@ -141,7 +141,7 @@ def test_schedules_outside_their_range(arguments):
 def two_sites(batch):
     mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
     scale = pyro.sample("scale", dist.LogNormal(0.0, 1.0))
-    with pyro.plate("items", len(batch.items)):
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
         pyro.sample("o", dist.Normal(mean, scale), obs=batch.features[:, 0])
 
 

@@ -13,6 +13,7 @@ import pytest
 import scipy.special
 import scipy.stats
 import torch
+from pyro import poutine
 from pyro.infer import Trace_ELBO
 from torch import nn
 
@@ -292,7 +293,7 @@ def test_latent_means(results):
 
 def no_verbs_model(batch):
     mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
-    with pyro.plate("items", len(batch.items)):
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
         pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
 
 
