@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
@@ -22,8 +22,10 @@ from pyro_crowdclust.interface.coordinates import (
     projected,
     standardized,
     varying,
+    with_categories,
 )
 from pyro_crowdclust.interface.forms import MOST_FULL, REGRESSION
+from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
     DiagonalGaussianComponents,
@@ -44,7 +46,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     if data.has_gaps:
         # A regression cannot leave out what is missing.
         kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
-        kinds = kinds if _num_features(data) <= MOST_FULL else _MANY_WITH_GAPS
+        kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
     return [ClassCandidate("none", "labels alone", _alone)] + [
         ClassCandidate(name, kind, partial(make, emission))
         for name, emission in _coordinates(data).items()
@@ -53,21 +55,21 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
 
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
-    num_features = _num_features(data)
-    if num_features <= MOST_FULL or data.has_gaps:
+    num_numbers = _num_numbers(data)
+    if num_numbers <= MOST_FULL or data.has_gaps:
         places = {"columns": standardized, "powers": power_transformed}
-        return {name: varying(place, data) for name, place in places.items()}
-    inner = in_common_units(data)
-    most = min(num_features, data.num_items) - 1
+        return {name: with_categories(varying(place, data), data) for name, place in places.items()}
+    inner = with_categories(in_common_units(data), data)
+    most = min(num_numbers, data.num_items) - 1
     return {
         f"{number} directions": projected(data, inner, number, whiten=True)
         for number in sorted({min(number, most) for number in _DIRECTIONS})
     }
 
 
-def _num_features(data: CrowdData) -> int:
-    assert data.features is not None  # as classify was given
-    return int(np.prod(data.features.shape[1:]))
+def _num_numbers(data: CrowdData) -> int:
+    """Of an item, with one for every category."""
+    return with_categories(Identity(), data).latent_size(math.prod(feature_shape(data)))
 
 
 def _size(emission: Identity, data: CrowdData) -> int:

@@ -9,7 +9,7 @@ well labels of items are predicted whose labels were kept out of the fit. No tru
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ def classify(
     *,
     item_ids: Iterable[Hashable] | None = None,
     classes: Iterable[Hashable] | None = None,
+    kinds: Mapping[Hashable, str] | None = None,
     folds: int = 3,
     seed: int = 0,
     progress: bool = True,
@@ -62,12 +63,12 @@ def classify(
     Parameters
     ----------
     features
-        Numbers, a row for every item, as for ``CrowdData``. Columns of categories become numbers
-        by ``pandas.get_dummies``.
+        A row for every item, as for ``CrowdData``. A column of categories counts as a number for
+        each of them, 1 for the own one and 0 for all others.
     labels
         ``item, worker, label``, about any of the items.
-    item_ids, classes
-        As for ``CrowdData``.
+    item_ids, classes, kinds
+        As for ``CrowdData``; but counts are numbers like others here.
     folds
         Parts of the labelled items, each held out once.
     seed
@@ -85,7 +86,7 @@ def classify(
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, columns of categories, and fewer labelled items than folds.
+        For what ``CrowdData`` refuses, and fewer labelled items than folds.
 
     Examples
     --------
@@ -105,16 +106,8 @@ def classify(
             "a classification is of features and labels: pass features, or use "
             "infer_classes(CrowdData(None, labels=labels))"
         )
-    data = CrowdData(
-        features, labels=labels, item_ids=item_ids, classes=classes, kinds=_as_numbers(features)
-    )
-    columns = {} if data.columns is None else data.columns.table()["kind"].to_dict()
-    categories = [name for name, kind in columns.items() if kind == "category"]
-    if categories:
-        raise ValueError(
-            f"feature column {categories[0]!r} holds categories, which a classification cannot "
-            "use: pass pandas.get_dummies(features)"
-        )
+    kinds = _as_numbers(features, kinds)
+    data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     options = _OPTIONS | {"seed": seed, "progress": False} | options
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds)
     winner, reason = search.run(progress)
@@ -137,9 +130,10 @@ def _some_items(data: CrowdData, seed: int) -> CrowdData:
     return some_items(data, torch.from_numpy(np.sort(kept)))
 
 
-def _as_numbers(features: Any) -> dict[Hashable, str] | None:
-    """Counts are numbers like others here."""
-    if not isinstance(features, pd.DataFrame):
-        return None
-    numbers = features.select_dtypes("number").columns
-    return dict.fromkeys(numbers, "real")
+def _as_numbers(features: Any, kinds: Mapping[Hashable, str] | None) -> dict[Hashable, str]:
+    """What columns hold: counts are numbers like others here, and so are numbers that might be."""
+    found: dict[Hashable, str] = {}
+    if isinstance(features, pd.DataFrame):
+        found = dict.fromkeys(features.select_dtypes("number").columns, "real")
+    given = {name: "real" if kind == "count" else kind for name, kind in (kinds or {}).items()}
+    return found | given

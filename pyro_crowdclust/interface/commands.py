@@ -215,9 +215,8 @@ def _fit_labels(options: Namespace, table: FeatureTable | None) -> Fitted:
         labels = read_exported(vars(options), ids, ("labels",))["labels"]
     if table is None:
         return infer_classes(CrowdData(None, labels=labels), **_training(options))
-    if _kinds(options, table):
-        raise ValueError("beside --labels all columns are numbers: leave out what they hold")
-    return classify(table.values, labels, item_ids=table.ids, **_training(options))
+    kinds = _kinds(options, table)
+    return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **_training(options))
 
 
 def _training(options: Namespace) -> dict:

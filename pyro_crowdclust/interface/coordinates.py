@@ -17,7 +17,7 @@ from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
-from pyro_crowdclust.transforms import PowerTransformed, Projected, Selected
+from pyro_crowdclust.transforms import OneHot, PowerTransformed, Projected, Selected
 
 # Atoms, powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
@@ -49,6 +49,18 @@ def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity
     kept = torch.from_numpy(spread > 0) | ~is_real(data)
     emission = inner(data)
     return emission if kept.all() or not kept.any() else Selected(emission, kept)
+
+
+def with_categories(emission: Identity, data: CrowdData) -> Identity:
+    """The same of numbers, and a number for every category of the columns that hold such."""
+    columns = data.columns
+    if columns is None or not columns.of_kind("category"):
+        return emission
+    sizes = [0] * len(columns)
+    for place in columns.of_kind("category"):
+        levels = columns.levels[place]
+        sizes[place] = 0 if levels is None else len(levels)
+    return OneHot(emission, sizes)
 
 
 def in_common_units(data: CrowdData) -> Standardized:

@@ -17,10 +17,10 @@ def has_clusters(result: Fitted) -> bool:
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
-    Of clusters: ``items``, ``clusters``, ``columns`` of a table with what they hold, ``workers``
-    where there are answers and ``pages`` where these are sorted. Of classes: ``items``,
-    ``classes``, ``workers`` and ``confusion``. Of both ``history``, and ``choice`` where the model
-    was chosen.
+    Of clusters: ``items``, ``clusters``, ``workers`` where there are answers and ``pages`` where
+    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of both
+    ``history``, ``columns`` of a table with what they hold, and ``choice`` where the model was
+    chosen.
 
     Examples
     --------
@@ -33,14 +33,14 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """
     if has_clusters(result):
         found = {"items": _item_table(result), "clusters": result.clusters}
-        if result.data.columns is not None:
-            found["columns"] = result.data.columns.table()
         if result.data.has_answers:
             found["workers"] = result.workers
         if result.data.placements is not None:
             found["pages"] = result.pages
     else:
         found = _tables_of_classes(result)
+    if result.data.columns is not None:
+        found["columns"] = result.data.columns.table()
     if result.chosen is not None:
         found["choice"] = result.chosen.table
     return found | {"history": result.history.set_index("epoch")}

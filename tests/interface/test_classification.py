@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.interface import (
     class_candidates,
     class_search,
@@ -239,9 +240,64 @@ def test_what_is_refused_says_what_to_do(iris):
         infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
     with pytest.raises(ValueError, match="folds is 500"):
         classify(features, labels, folds=500, progress=False)
-    with pytest.raises(ValueError, match="'site' holds categories"):
-        classify(
-            features.assign(site=list("xyz") * 50),
-            labels,
-            **QUICK,
-        )
+
+
+def with_towns(kind: np.ndarray) -> pd.DataFrame:
+    rng = np.random.default_rng(11)
+    towns = np.array(["Rome", "Bari", "Lecce"])
+    own = rng.random(len(kind)) < 0.8
+    return pd.DataFrame(
+        {
+            "town": np.where(own, towns[2 * kind], towns[rng.integers(3, size=len(kind))]),
+            "age": rng.normal(30 + kind),
+            "member": rng.random(len(kind)) < 0.3 + 0.4 * kind,
+        },
+        [f"item {number}" for number in range(len(kind))],
+    )
+
+
+def test_a_category_is_a_number_for_each(monkeypatch, tmp_path):
+    """As by ``pandas.get_dummies``, but for new items and in files, too."""
+    only(monkeypatch, "full Gaussians")
+    kind = np.random.default_rng(6).integers(2, size=80)
+    table, labels = with_towns(kind), crowd(kind, 7)
+    labels["item"] = "item " + labels["item"].astype(str)
+    result = classify(table, labels, **QUICK)
+    dummies = pd.get_dummies(table, columns=["town"])
+    expected = classify(dummies, labels, **QUICK)
+    assert result.chosen.winner == expected.chosen.winner
+    assert result.probabilities == pytest.approx(expected.probabilities, abs=1e-9)
+    assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.8
+    result.save(tmp_path / "fit.safetensors")
+    for one in (result, load(tmp_path / "fit.safetensors")):
+        found = one.predict_class_probabilities(table.iloc[::-1, ::-1]).to_numpy()[::-1]
+        wanted = expected.predict_class_probabilities(dummies).to_numpy()
+        assert found == pytest.approx(wanted, abs=1e-9)
+
+
+def test_what_columns_hold_can_be_said(monkeypatch):
+    only(monkeypatch, "full Gaussians")
+    kind = np.random.default_rng(6).integers(2, size=80)
+    table, labels = with_towns(kind), crowd(kind, 7)
+    labels["item"] = "item " + labels["item"].astype(str)
+    table = table.mask(np.random.default_rng(8).random(table.shape) < 0.1)
+    codes = table.assign(town=table["town"].map({"Bari": 0, "Lecce": 1, "Rome": 2}))
+    options = QUICK | {"epochs": 3}
+    result = classify(codes, labels, kinds={"town": "category", "age": "real"}, **options)
+    expected = classify(table, labels, **options)
+    assert result.probabilities == pytest.approx(expected.probabilities, abs=1e-9)
+
+
+def test_features_on_disk(monkeypatch, tmp_path):
+    only(monkeypatch, "Gaussians of one covariance")
+    monkeypatch.setattr(classification, "MOST_ITEMS", 50)
+    rng = np.random.default_rng(9)
+    kind = rng.integers(2, size=90)
+    features = rng.normal(size=(90, 2)) + 4 * kind[:, None]
+    np.save(tmp_path / "x.npy", features)
+    labels = crowd(kind[:30], 10)
+    on_disk = MemmapFeatures(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    stored = classify(on_disk, labels, **QUICK | {"epochs": 3})
+    expected = classify(features, labels, **QUICK | {"epochs": 3})
+    assert stored.probabilities == pytest.approx(expected.probabilities)
+    assert stored.predict_proba(features[:3]) == pytest.approx(expected.predict_proba(features[:3]))
