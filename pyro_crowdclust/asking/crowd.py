@@ -98,7 +98,7 @@ class Crowd:
                 grades = _of_grades(channels, codes)
                 counts = _best_reading(grades)
             else:
-                found = _of_rates(summary)
+                found = _of_accuracy(summary) if channels is None else _of_rates(channels)
                 counts[known] = found[codes[known]]
         drawn = generator.beta(counts[..., 0], counts[..., 1])
         if is_placing:
@@ -189,21 +189,33 @@ class Crowd:
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
 
 
-def _of_rates(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of two rates of every worker, or of one twice."""
-    pair_rates = ["sensitivity", "specificity"]
-    names = [name for name in pair_rates if name in summary.rates] or ["accuracy"]
-    if not {*names} <= {*summary.rates}:
+def _of_rates(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of how often every worker says "same" of the same, and "different" of others.
+
+    Of workers who lapse on a page of which nothing is known, as that of the next question is.
+    """
+    mean, sd = (part[:, [1, 0], [1, 0]] for part in channels)
+    return _counts(mean, sd)
+
+
+def _of_accuracy(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
+    """Those of the one rate of placements, twice."""
+    if "accuracy" not in summary.rates:
         raise ValueError(
             "nothing can be asked after graded answers without features: fit features and grades, "
             "or answers of 0 and 1"
         )
-    of_rates = []
-    for rate in (summary.rates[name] for name in names):
-        mean = np.clip(rate.mean, 1e-3, 1 - 1e-3)
-        total = _total_counts(mean, rate.sd)
-        of_rates.append(np.stack([mean * total, (1 - mean) * total], -1))
-    return np.stack((of_rates * 2)[:2], 1)
+    rate = summary.rates["accuracy"]
+    return np.stack([_counts(rate.mean, rate.sd)] * 2, 1)
+
+
+def _counts(
+    mean: Float[np.ndarray, "*rate"], sd: Float[np.ndarray, "*rate"]
+) -> Float[np.ndarray, "*rate 2"]:
+    """Pseudo-counts (right, wrong) of rates of these moments."""
+    mean = np.clip(mean, 1e-3, 1 - 1e-3)
+    total = _total_counts(mean, sd)
+    return np.stack([mean * total, (1 - mean) * total], -1)
 
 
 def _total_counts(

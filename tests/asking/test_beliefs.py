@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.crowd import Asked, Crowd
 from pyro_crowdclust.asking.evidence import component_gain
-from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -153,6 +154,33 @@ def test_placements_and_their_pairs_are_equally_reliable(accuracy):
     np.testing.assert_allclose(channels, [[rates[1], 1 - rates[1]], [1 - rates[0], rates[0]]])
     crowd.is_placing = False
     assert crowd.reliability(rates, 4) == pytest.approx(placing, abs=1e-7)
+
+
+@pytest.mark.parametrize("grades", [None, [0, 1]], ids=["yes or no", "grades"])
+def test_the_next_question_is_on_a_page_of_unknown_attention(grades):
+    """``a p(L | attentive) + (1 - a) / C``, for workers of both kinds."""
+    kind = np.arange(12) % 2
+    table = simulate_pairs(kind, [0.9] * 2, [0.8] * 2, pairs_per_worker=60, seed=0)
+    table["page"] = np.arange(len(table)) // 6
+    careless = table["page"] % 3 == 0
+    table.loc[careless, "label"] = np.arange(careless.sum()) // 3 % 2
+    data = CrowdData(9.0 * np.eye(2)[kind], table, grades=grades)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(2), GaussianComponents(2, 2), Identity(), annotators_on_pages(data)
+    )
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 9}
+    result = quiet_fit(model, MessagePassingGuide(model), data, dtype=torch.float64, **options)
+    crowd = Crowd.of(result, None, None, None, np.random.default_rng(0))
+    rates = result.guide.workers().rates
+    attention = rates["attention"].mean
+    assert attention.max() < 0.95
+    if grades is None:
+        looked = rates["specificity"].mean, rates["sensitivity"].mean
+    else:
+        looked = rates["if_different"].mean[:, 0], rates["if_same"].mean[:, 1]
+    said = crowd.channels(2)  # of grades "can't tell", too
+    mixed = attention * np.stack(looked) + (1 - attention) / said.shape[-1]
+    np.testing.assert_allclose(said[:, [0, 1], [0, 1]].T, mixed)
 
 
 def test_who_was_asked_what_is_remembered():
