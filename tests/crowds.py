@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import LossTerms, RecognitionTerm
@@ -19,7 +19,7 @@ from pyro_crowdclust.minibatches import AnswerSampling
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.simulation import simulate_pages
+from pyro_crowdclust.simulation import simulate_grades, simulate_pages
 
 NUM_CLUSTERS, NUM_FEATURES, DIM, NUM_WORKERS = 3, 4, 2, 3
 
@@ -88,6 +88,29 @@ def amortized_pair() -> tuple[SemiCrowdsourcedMixture, AmortizedGuide]:
 def plain_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     """No network at all."""
     model = plain_mixture()
+    return model, MessagePassingGuide(model)
+
+
+def graded_crowd(num_items: int = 60) -> CrowdData:
+    """Blobs, two thirds of which were compared on pages, by grades from 1 to 3 or "can't tell"."""
+    features, labels = blobs(num_items)
+    pairs = simulate_grades(
+        labels,
+        [3.0] * NUM_WORKERS,
+        [[-0.7, 0.7]] * NUM_WORKERS,
+        doubt=0.2,
+        pairs_per_worker=num_items,
+        items=np.arange(2 * num_items // 3),
+        seed=0,
+    )
+    return CrowdData(features, pairs.assign(page=np.arange(len(pairs)) // 10), grades=[1, 2, 3])
+
+
+def graded_pair(lapsing: bool = False) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """Gaussians on features, and workers who grade, maybe not looking at some pages."""
+    plain, graded = plain_mixture(), GradedPairs(NUM_WORKERS, 3)
+    annotators = LapsingWorkers(graded) if lapsing else graded
+    model = SemiCrowdsourcedMixture(plain.weights, plain.components, plain.emission, annotators)
     return model, MessagePassingGuide(model)
 
 

@@ -24,7 +24,15 @@ from pyro_crowdclust.minibatches import AnswerSampling, Batch, ConnectedBlocks
 from pyro_crowdclust.training import Checkpoint, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
+from tests.crowds import (
+    amortized_pair,
+    crowd,
+    graded_crowd,
+    graded_pair,
+    message_passing_pair,
+    plain_pair,
+    quiet_fit,
+)
 
 
 @contextmanager
@@ -76,6 +84,7 @@ FITS: dict[str, tuple[Callable, dict[str, Any]]] = {
     "message passing": (message_passing_pair, {}),
     "amortized": (amortized_pair, {"answer_sampling": AnswerSampling(4, ConnectedBlocks(4))}),
     "full batch": (plain_pair, {"batch_size": None}),
+    "grades": (partial(graded_pair, lapsing=True), {"data": graded_crowd()}),
     "autoguide": (lambda: (location_model, AutoNormal(location_model)), {}),
     "pyro.param": (
         lambda: (location_model, location_guide),

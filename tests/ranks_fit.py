@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.crowds import (
     amortized_pair,
     blobs,
+    graded_crowd,
+    graded_pair,
     message_passing_pair,
     plain_mixture,
     plain_pair,
@@ -77,6 +79,8 @@ FITS: dict[str, tuple[Callable, Callable, dict[str, Any]]] = {
     "message passing": (message_passing_pair, crowd_of_pages, {"callbacks": [MergeMoves()]}),
     "amortized": (amortized_pair, crowd_of_pages, {}),
     "full batch": (plain_pair, crowd_of_pages, {"batch_size": None}),
+    "grades": (graded_pair, partial(graded_crowd, 90), {"callbacks": [MergeMoves()]}),
+    "grades, full batch": (graded_pair, partial(graded_crowd, 90), {"batch_size": None}),
     "pyro.param": (lambda: (location_model, location_guide), crowd_of_pages, {}),
     "class table": (
         partial(supervised_pair, lambda: ClassTable(3, 2, unlabeled_weight=0.5)),
