@@ -11,18 +11,23 @@ it, the two states of a page are compared by all its answers,
     log p(L_p | attentive) = sum_a log(s_a p(L_a | same) + (1 - s_a) p(L_a | different))
     log p(L_p | careless) = log B(1 + n_yes, 1 + n_no)
 
-and workers' rates and lambda are learned by EM: rates are those of pages with attention.
+and workers' rates and lambda are learned by EM: rates are those of pages with attention. A model
+in which workers lapse (``LapsingWorkers``) says it itself, and is asked.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 from scipy.special import betaln, expit, logit
 
-from pyro_crowdclust.data.pair_answers import Sessions
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.annotators.channels import attentive_channels
+from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.data.pair_answers import Answers, Sessions
+from pyro_crowdclust.distributions.lapses import log_without_looking
+from pyro_crowdclust.protocols import FittedModel, part_of
 
 # Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
 _RIGHT, _WRONG = 4.0, 1.0
@@ -44,13 +49,14 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     -------
     A row for every page of a worker, by page and worker: ``answers``, ``careless`` (probability),
     and ``said_same`` and ``expected_same``, the shares of "same" that were said and that an
-    attentive worker of these rates would have said. Grades above the middle are "same", and who
-    cannot tell has not answered.
+    attentive worker of these rates would have said. Of a model in which workers lapse it is the
+    model's own posterior. Grades above the middle are then "same", and who cannot tell has not
+    answered.
 
     Raises
     ------
     ValueError
-        If the answers have no pages.
+        If the answers have no pages, or are grades and the model is none in which workers lapse.
 
     Examples
     --------
@@ -70,25 +76,67 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     [(3, 'ann')]
     """
     data = result.data
-    if data.answers is None or data.pairs is None or data.answers.page is None:
+    answers = data.answers
+    if answers is None or data.pairs is None or answers.page is None:
         raise ValueError(
             "lapses are looked for on pages of answers about pairs, and there are none: give the "
             "pairs a column 'page', the task or session that an answer belongs to"
         )
-    pairs = data.pairs
-    same = np.asarray(result.same_cluster_probability(pairs["left"], pairs["right"]))
-    label = data.answers.label.numpy()
-    told = ~np.isnan(label)
-    sessions = Sessions.of(data.answers.page[told], data.answers.worker[told])
+    same = np.asarray(result.same_cluster_probability(data.pairs["left"], data.pairs["right"]))
+    sessions = Sessions.of(answers.page, answers.worker)
     page, worker, of_page = (part.numpy() for part in sessions)
-    careless, expected = _careless(label[told] > 0.5, same[told], of_page, worker, data.num_workers)
-    count = np.bincount(of_page)
-    said = np.bincount(of_page, label[told] > 0.5) / count
+    told = ~np.isnan(answers.label.numpy())
+    yes = answers.label.numpy() > 0.5
+    workers = part_of(result.model, "annotators", LapsingWorkers)
+    if workers is not None:
+        careless, says_same = _posterior(result, workers, answers, same)
+    elif len(data.grade_ids):
+        raise ValueError(
+            "pages of graded answers are told by the model alone: build it with "
+            "LapsingWorkers(GradedPairs(...)), which short forms take where pages have five "
+            "answers and more"
+        )
+    else:
+        careless, says_same = _careless(yes, same, of_page, worker, data.num_workers)
+    count = np.bincount(of_page, told, len(page))
+    said, expected = (
+        np.bincount(of_page, told * part, len(page)) / np.where(count, count, np.nan)
+        for part in (yes, says_same)
+    )
     index = pd.MultiIndex.from_arrays(
         [data.page_ids[page], data.worker_ids[worker]], names=["page", "worker"]
     )
-    columns = {"answers": count, "careless": careless, "said_same": said, "expected_same": expected}
-    return pd.DataFrame(columns, index)
+    columns = {"answers": count.astype(int), "careless": careless}
+    return pd.DataFrame(columns | {"said_same": said, "expected_same": expected}, index)
+
+
+@torch.no_grad()
+def _posterior(
+    result: FittedModel,
+    workers: LapsingWorkers,
+    answers: Answers,
+    same: Float[np.ndarray, " answer"],
+) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
+    """``q(u_p = 0)`` of workers who lapse in the model, and P(same is said) with attention.
+
+    At its optimum given q(z) and the rates; see ``annotators.lapsing``.
+    """
+    assert answers.page is not None  # as the caller has seen
+    page, worker, of_answer = Sessions.of(answers.page, answers.worker)
+    rates = {name: result.guide.posteriors[name].mean().cpu() for name in workers.priors()}
+    agree = torch.as_tensor(same).double()
+    looked = workers.attentive.answer(agree, rates, answers.worker).log_prob(answers.label)
+    looks, lapses = rates["attention"][worker].unbind(-1)
+    said, number = workers.outcomes.places(answers.label), workers.outcomes.num_outcomes
+    log_odds = looks - lapses - log_without_looking(said, of_answer, len(page), number)
+    log_odds = log_odds.index_add(0, of_answer, looked)
+    channels = attentive_channels(result.guide.workers())
+    assert channels is not None  # those who lapse answer about pairs
+    grades = channels.mean[:, :, : workers.outcomes.num_grades]  # of who can tell
+    above = workers.outcomes.labels(torch.arange(grades.shape[2])).numpy() > 0.5
+    says_same = (grades[:, :, above].sum(2) / grades.sum(2))[answers.worker.numpy()]
+    expected = (1 - same) * says_same[:, 0] + same * says_same[:, 1]
+    return log_odds.neg().sigmoid().numpy(), expected
 
 
 def _careless(
@@ -97,8 +145,8 @@ def _careless(
     page: np.ndarray,
     worker: np.ndarray,
     num_workers: int,
-) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " page"]]:
-    """P(careless) of every page, and the share of "same" that is expected of attention."""
+) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
+    """P(careless) of every page, and P(same is said) of every answer with attention."""
     own = worker[page]
     num_pages = len(worker)
     number, said = np.bincount(page), np.bincount(page, yes)
@@ -119,4 +167,4 @@ def _careless(
         share = np.bincount(worker, careless, num_workers) + _CARELESS
         odds = logit(share / (pages_of + _CARELESS + _ATTENTIVE))
         careless = expit(odds[worker] + at_random - attentive)
-    return careless, np.bincount(page, says_same, num_pages) / number
+    return careless, says_same

@@ -112,12 +112,14 @@ def _of_lapses(result: Fitted) -> list[str]:
     data = result.data
     if data.answers is None or not data.has_pages:
         return []
+    heard = part_of(result.model, "annotators", LapsingWorkers) is not None
+    if len(data.grade_ids) and not heard:
+        return []
     careless = find_lapses(result)["careless"]
     number = int((careless > _CARELESS).sum())
     if not number:
         return []
     page, worker = careless.index[int(careless.argmax())]
-    heard = part_of(result.model, "annotators", LapsingWorkers) is not None
     what = "the fit hardly heard them" if heard else "leave them out, fit again"
     return [
         f"{number} of {len(careless)} pages of pairs look answered without looking, first of all "

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.integrate
+from pyro import poutine
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.advice import advice
-from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+
+from ..crowds import fit_plain
 
 KINDS = np.arange(60) % 3
 PER_PAGE = 40
@@ -38,9 +45,17 @@ def answers(seed: int, careless: dict[tuple[int, str], float], pages: int = 6) -
     return pd.concat(parts, ignore_index=True)
 
 
+def lapsing_pair(data: CrowdData) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    parts = DirichletWeights(3), GaussianComponents(3, 3), Identity(), annotators_on_pages(data)
+    model = SemiCrowdsourcedMixture(*parts)
+    return model, MessagePassingGuide(model)
+
+
 def fit_that_knows(pairs: pd.DataFrame) -> SimpleNamespace:
     """A result whose clusters are the kinds, for certain."""
     return SimpleNamespace(
+        model=None,
+        guide=None,
         data=CrowdData(None, pairs=pairs),
         same_cluster_probability=lambda left, right: (
             KINDS[np.asarray(left)] == KINDS[np.asarray(right)]
@@ -96,7 +111,10 @@ def test_a_fit_without_the_lapses_learns_the_rates_of_attention():
     options = {"num_clusters": 5, "components": GaussianComponents, "progress": False}
     first = cluster(features, pairs.drop(columns="page"), **options)
     asked = SimpleNamespace(
-        data=CrowdData(None, pairs=pairs), same_cluster_probability=first.same_cluster_probability
+        model=None,
+        guide=None,
+        data=CrowdData(None, pairs=pairs),
+        same_cluster_probability=first.same_cluster_probability,
     )
     lapses = find_lapses(asked)
     likely = lapses.index[lapses["careless"] > 0.5]
@@ -115,17 +133,42 @@ def test_a_fit_without_the_lapses_learns_the_rates_of_attention():
     assert not any("without looking" in one for one in advice(second))
 
 
-def test_grades_in_the_middle_and_missing_ones_are_no_harm():
-    pairs = answers(6, CARELESS)
-    unsure = pairs.assign(label=pairs["label"].astype(float))
-    unsure.loc[::15, "label"] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = fit_that_knows(pairs)
-        result.data = CrowdData(None, pairs=unsure, grades=2)
+@pytest.mark.parametrize("grades", [None, [0, 1]], ids=["yes or no", "grades"])
+def test_a_model_in_which_workers_lapse_says_it_itself(grades):
+    """The site ``attentive`` of its guide; grades are yes and no here, and "can't tell"."""
+    features = 9.0 * np.eye(3)[KINDS]
+    pairs = answers(6, CARELESS).astype({"label": float})
+    if grades is not None:
+        pairs.loc[::15, "label"] = np.nan
+    data = CrowdData(features, pairs, grades=grades)
+    result = fit_plain(*lapsing_pair(data), data, epochs=15)
     found = find_lapses(result)
-    assert found["answers"].sum() == unsure["label"].notna().sum()
     assert set(found.query("careless > 0.5").index) == set(CARELESS)
+    assert found["answers"].sum() == pairs["label"].notna().sum()
+    with result.inside():
+        trace = poutine.trace(result.guide).get_trace(full_batch(data))
+    attentive = trace.nodes["attentive"]["value"][:, 0].numpy()
+    np.testing.assert_allclose(found["careless"], 1 - attentive, atol=1e-6)
+    rates = result.guide.workers().rates
+    if grades is None:
+        says = rates["sensitivity"].mean, 1 - rates["specificity"].mean
+    else:
+        says = (rates[name].mean for name in ("if_same", "if_different"))
+        says = tuple(row[:, 1] / row[:, :2].sum(1) for row in says)
+    for (page, worker), expected in found["expected_same"].items():
+        own = pairs.query("page == @page and worker == @worker").dropna()
+        same = (KINDS[own["left"]] == KINDS[own["right"]]).mean()
+        of_worker = [float(rate["abc".index(worker)]) for rate in says]
+        wanted = same * of_worker[0] + (1 - same) * of_worker[1]
+        assert expected == pytest.approx(wanted, abs=1e-6)
+        assert found["said_same"][page, worker] == pytest.approx(own["label"].mean())
+
+
+def test_grades_are_for_a_model_in_which_workers_lapse():
+    result = fit_that_knows(answers(6, CARELESS))
+    result.data = CrowdData(None, pairs=answers(6, CARELESS), grades=2)
+    with pytest.raises(ValueError, match=r"LapsingWorkers\(GradedPairs"):
+        find_lapses(result)
 
 
 def test_answers_without_pages_are_an_error():
