@@ -84,7 +84,8 @@ CORE = {
     "pyro_crowdclust/interface/page_attention.py": ["tests/interface/test_page_attention.py"],
     "guides/message_passing.py": [
         *(_BOUNDS, "tests/guides/test_message_passing.py", "tests/inference"),
-        *("tests/mixture/test_ownership.py", "tests/starts/test_partitions.py"),
+        *("tests/mixture/test_ownership.py", "tests/starts/test_principal_components.py"),
+        *("tests/guides/test_amortized.py", "tests/supervision/test_class_table.py"),
     ],
     "guides/conjugate.py": [
         *("tests/callbacks", "tests/guides/test_message_passing.py", "tests/supervision"),
@@ -95,7 +96,7 @@ CORE = {
     ],
     "guides/assignment_sums.py": ["tests/distributions/test_assignments.py"],
     "guides/enumerated.py": ["tests/guides/test_enumerated.py"],
-    "guides/pair_evidence.py": ["tests/guides/test_partition.py"],
+    "guides/pair_evidence.py": ["tests/guides/test_pair_evidence.py"],
     "guides/structured.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
     ],
@@ -113,7 +114,7 @@ CORE = {
     ],
     "models/latent_trait.py": ["tests/annotators/test_item_trait.py"],
     "models/logresp.py": ["tests/models/test_logresp.py"],
-    "models/momresp.py": ["tests/models/test_momresp.py"],
+    "models/momresp.py": ["tests/models/test_momresp.py", "tests/mixture/test_gaps.py"],
     "models/pair_regression.py": ["tests/models/test_pair_regression.py"],
     "models/semi_crowdsourced_mixture.py": [
         *(_BOUNDS, "tests/mixture/test_collapsed.py", "tests/mixture/test_gaps.py"),
@@ -123,8 +124,23 @@ CORE = {
     "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
     "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
-    "pyro_crowdclust/mixture": ["tests/mixture"],
-    "pyro_crowdclust/mixture/softmax_regression.py": ["tests/models/test_logresp.py"],
+    "pyro_crowdclust/mixture": [
+        *("tests/mixture/test_components.py", "tests/mixture/test_weights.py"),
+        *("tests/mixture/test_gaps.py", "tests/mixture/test_tails.py"),
+    ],
+    "pyro_crowdclust/mixture/checks.py": [
+        *("tests/mixture/test_components.py", "tests/mixture/test_memory.py"),
+        *("tests/mixture/test_tails.py", "tests/mixture/test_ownership.py"),
+    ],
+    "pyro_crowdclust/mixture/collapsed.py": ["tests/mixture/test_collapsed.py"],
+    "pyro_crowdclust/mixture/memory.py": ["tests/mixture/test_memory.py"],
+    "pyro_crowdclust/mixture/nearness.py": ["tests/callbacks/test_nearby_owners.py"],
+    "pyro_crowdclust/mixture/ownership.py": ["tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/mixture/sites.py": [_BOUNDS, "tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/mixture/softmax_regression.py": [
+        *("tests/models/test_logresp.py", "tests/models/test_pair_regression.py"),
+    ],
+    "pyro_crowdclust/mixture/weights.py": ["tests/mixture/test_weights.py"],
 }
 
 _OTHER_OPERATOR = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}

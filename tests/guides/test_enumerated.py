@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -30,7 +31,11 @@ BOUND = TraceEnum_ELBO(max_plate_nesting=1)
 adam = partial(torch.optim.Adam, lr=0.05)
 
 
-def model(batch: Batch, scale: object = None) -> None:
+def answer(yes: torch.Tensor, batch: Batch) -> None:
+    pyro.sample("label", dist.Bernoulli(yes), obs=batch.label)
+
+
+def model(batch: Batch, scale: object = None, answer: Callable[..., None] = answer) -> None:
     """A mixture with workers, of Pyro's own distributions but for the agreement of pairs."""
     weights = pyro.sample("weights", dist.Dirichlet(torch.ones(NUM_CLUSTERS)))
     with pyro.plate("cluster", NUM_CLUSTERS):
@@ -47,7 +52,7 @@ def model(batch: Batch, scale: object = None) -> None:
             ends = batch.left, batch.right, batch.num_paired
             same = pyro.sample("same", SameCluster(z, *ends))
             yes = torch.where(same > 0.5, sensitivity[batch.worker], 1 - specificity[batch.worker])
-            pyro.sample("label", dist.Bernoulli(yes), obs=batch.label)
+            answer(yes, batch)
 
 
 def globals_guide(kind: type = AutoDelta) -> AutoDelta | AutoNormal:
@@ -224,6 +229,25 @@ def test_a_model_without_z_is_refused():
 
     with pytest.raises(ValueError, match="enumerates no site of the items"):
         EnumeratedGuide(no_z, AutoDelta(no_z))(full_batch(CrowdData(blobs(5)[0])))
+
+
+def test_all_sites_of_a_pair_are_heard():
+    """Two that say the same are one of two numbers."""
+
+    def two_sites(yes: torch.Tensor, batch: Batch) -> None:
+        for name in ("label", "again"):
+            pyro.sample(name, dist.Bernoulli(yes), obs=batch.label)
+
+    def two_numbers(yes: torch.Tensor, batch: Batch) -> None:
+        both = dist.Bernoulli(torch.stack([yes, yes], -1)).to_event(1)
+        pyro.sample("label", both, obs=torch.stack([batch.label] * 2, -1))
+
+    batch, of_globals = full_batch(crowd(num_items=18)), globals_guide()
+    one, other = (
+        EnumeratedGuide(partial(model, answer=answers), of_globals).infer(batch).assignments
+        for answers in (two_sites, two_numbers)
+    )
+    torch.testing.assert_close(one, other)
 
 
 def test_codes_of_clusters_agree_or_not():

@@ -7,16 +7,18 @@ import torch
 from pyro.infer import Trace_ELBO
 
 import pyro_crowdclust.guides.message_passing as module
-from pyro_crowdclust import fit
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import answered_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import SkipMLP
+from pyro_crowdclust.supervision import HiddenMarkovField
 from pyro_crowdclust.training import NaturalGradient
 
-from ..crowds import crowd, plain_pair
+from ..crowds import crowd, message_passing_pair, plain_pair
+from ..oracles import random_natural
 
 
 def test_many_items_are_inferred_in_parts(monkeypatch):
@@ -29,6 +31,25 @@ def test_many_items_are_inferred_in_parts(monkeypatch):
     monkeypatch.setattr(module, "_ROWS", 7)
     for batch, expected in zip(batches, whole, strict=True):
         torch.testing.assert_close(guide.infer(batch).logits, expected)
+
+
+@pytest.mark.parametrize("kind", ["networks", "a field"])
+def test_what_cannot_be_in_parts_is_not(kind, monkeypatch):
+    data = crowd()
+    if kind == "networks":
+        guide = message_passing_pair()[1]
+    else:
+        data = CrowdData(data.features, known=[0, 1, None] * 20)
+        field = HiddenMarkovField.of(data, 3)
+        field.divergence.copy_(0.1 * (1 - torch.eye(3)))
+        parts = DirichletWeights(3), GaussianComponents(3, data.features.shape[1]), Identity()
+        guide = MessagePassingGuide(SemiCrowdsourcedMixture(*parts, supervision=field))
+    posterior = guide.posteriors["components"]
+    posterior.set_natural_parameters(random_natural(posterior.family, 3))
+    batch = full_batch(data).to(None, torch.float64)
+    whole = guide.infer(batch).logits
+    monkeypatch.setattr(module, "_ROWS", 7)
+    assert torch.equal(guide.infer(batch).logits, whole)
 
 
 def test_features_of_a_smaller_weight_count_as_fewer_items():

@@ -223,6 +223,21 @@ def test_saved_and_loaded_it_reads_the_same(result, tmp_path):
     assert repr(loaded) == repr(result)
 
 
+def test_looks_before_anything_is_known():
+    """Twenty pairs of each relation: same pairs look so 19 times of 20, those of hard items 2 of 3.
+
+    Of grades every level is three times as common as the one before.
+    """
+    two = AnsweredPartition(TwoCoin(1), FewClusters(), hard_items=True)
+    counts = 20 * np.array([[0.95, 0.05], [0.05, 0.95], *[[2 / 3, 1 / 3], [1 / 3, 2 / 3]] * 2])
+    np.testing.assert_allclose(two.looks.natural_parameters + 1, counts)
+    graded = AnsweredPartition(GradedAnswers(1, 3), FewClusters())
+    shares = np.array([[9.0, 3.0, 1.0], [1.0, 3.0, 9.0]]) / 13
+    np.testing.assert_allclose(graded.looks.natural_parameters + 1, 20 * shares)
+    said = torch.tensor([0.0, 1.0, torch.nan])
+    assert two.first_looks(said).tolist() == [[1, 0], [0, 1], [0.5, 0.5]]
+
+
 def test_grades_find_clusters_and_thresholds():
     rng = np.random.default_rng(0)
     left, right = np.sort(rng.integers(60, size=(2, 2000)), axis=0)

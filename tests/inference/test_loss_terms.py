@@ -104,10 +104,11 @@ def test_the_label_term_is_the_log_loss_of_labels():
 
 
 @every_guide
-def test_it_is_the_cross_entropy_between_inference_and_a_view(make, options):
+@pytest.mark.parametrize("change", [weighted, without_answers])
+def test_it_is_the_cross_entropy_between_inference_and_a_view(make, options, change):
     term = ConsistencyTerm(Louder(), weight=3.0, answered_weight=7.0)
     guide, batch = make(consistency_term=term, **options)
-    batch = weighted(batch)
+    batch = change(batch)
     loss = added_to_loss(guide, batch).item()
     found = guide.infer(batch).assignments
     view = dataclasses.replace(without_answers(batch), features=term.view.viewed)

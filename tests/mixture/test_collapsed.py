@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.collapsed import _LogSumExpOfProduct
@@ -89,6 +90,19 @@ def test_same_fit(supervision, batch_size):
     np.testing.assert_allclose(results[1].probabilities, results[0].probabilities, atol=1e-8)
     np.testing.assert_allclose(results[1].history["elbo"], results[0].history["elbo"], rtol=1e-10)
     assert results[1].elbo == pytest.approx(results[0].elbo, rel=1e-10)
+
+
+def test_answers_are_heard_item_by_item():
+    """z of a batch with answers is a site, whatever is asked for: these tie items together."""
+    features, bounds = simulated(mixture("dirichlet", "gaussian"))[0], []
+    pairs = {"left": [0, 1, 2], "right": [1, 2, 3], "worker": [0, 0, 0], "label": [1, 0, 1]}
+    batch = full_batch(CrowdData(features, pairs))
+    for precision in (None, torch.float64):
+        parts = WEIGHTS["dirichlet"](), COMPONENTS["gaussian"](), Identity(), TwoCoin(1)
+        model = SemiCrowdsourcedMixture(*parts, sum_out_assignments=precision)
+        objective = default_elbo(enumerates=False)
+        bounds.append(objective.differentiable_loss(model, guide_of(model), batch).item())
+    assert bounds[0] == bounds[1]
 
 
 def test_features_in_other_units():

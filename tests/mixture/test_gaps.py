@@ -14,15 +14,18 @@ import torch
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.emissions import Identity, NormalEmission, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.models import MomResp, SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import SkipMLP
 from pyro_crowdclust.plots import plot_latent
 from pyro_crowdclust.starts import KMeansStart, LabeledStart, PrincipalComponentStart
+from pyro_crowdclust.transforms import Projected
 
 from ..crowds import quiet_fit
 from ..mixture_parts import COMPONENTS, SUPERVISION, guide_of, mixture, simulated
@@ -54,6 +57,23 @@ def test_the_bound_never_falls(components, supervision):
     assert (np.diff(elbos) > -1e-9 * np.abs(elbos[0])).all(), elbos
     assert np.isfinite(result.components).all(axis=None)
     np.testing.assert_allclose(result.predict_proba(data.features).sum(1), 1)
+
+
+def test_gaps_are_of_components_on_the_features_themselves():
+    components, scaled = GaussianComponents(3, 2), Standardized(torch.zeros(2), torch.ones(2))
+    turned = Projected(Identity(), torch.zeros(2), torch.eye(2), 1.0, 0.1)
+    network = NormalEmission(SkipMLP((2, 3, 2)), 2)
+    for emission, takes in (
+        (Identity(), True),
+        (scaled, True),
+        (turned, False),
+        (network, False),
+    ):
+        model = SemiCrowdsourcedMixture(DirichletWeights(3), components, emission)
+        assert model.takes_gaps == takes
+        if emission is not network:
+            model = MomResp(components, ConfusionMatrices(1, 3), emission=emission)
+            assert model.takes_gaps == takes
 
 
 @pytest.mark.parametrize("components", COMPONENTS)

@@ -25,7 +25,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.supervision import ClassTable, KnownClusters
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, KnownClusters
 from pyro_crowdclust.training import NaturalGradient, robbins_monro
 
 from ..crowds import added_to_loss
@@ -130,6 +130,22 @@ def test_answers_add_the_terms_of_the_workers(known_noise):
     assert elbo(guide, batch).item() == pytest.approx(expected, rel=1e-9)
     alone_q = q_of(guide, without_answers(batch))
     assert not np.allclose(q, alone_q)
+
+
+def test_a_field_adds_what_neighbours_say_of_each_other(known_noise):
+    """Its factor, at the q(z) of the guide: of the labels 0, 0 and 1, 1, pair by pair."""
+    field = HiddenMarkovField(CLUSTERS, 5, strength=0.7)
+    potential = torch.rand(CLUSTERS, CLUSTERS).triu(1)
+    field.divergence.copy_(potential + potential.mT)
+    guide = randomize(make_guide(supervision=field, threshold=0.0))
+    batch = full_batch(CrowdData(torch.randn(5, FEATURES), known=[0, 0, None, 1, 1]))
+    trace = poutine.trace(guide).get_trace(batch)
+    q, bounds = trace.nodes["z"]["value"][batch.items.argsort()].detach(), []
+    for field.strength in (0.0, 0.7):
+        model = poutine.replay(guide.model, trace=trace)
+        bounds.append(poutine.trace(model).get_trace(batch).log_prob_sum().item())
+    pairs = q[0] @ field.divergence @ q[1] + q[3] @ field.divergence @ q[4]
+    assert bounds[1] - bounds[0] == pytest.approx(-0.7 * pairs.item())
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.minibatches import MinibatchSampler, features_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.results import class_probabilities, cluster_classes, known_or_likeliest
 from pyro_crowdclust.starts import LabeledStart
 from pyro_crowdclust.supervision import ClassTable, Supervision
@@ -128,6 +128,23 @@ def test_natural_gradient_is_the_conjugate_update():
     torch.testing.assert_close(stepped, expected)
 
 
+def test_behind_networks_the_update_is_the_same():
+    """What the table does to q(z) has no part in it, unless the whole gradient is asked for."""
+    emission = NormalEmission(SkipMLP((DIM, 4, DIM)), DIM)
+    parts = DirichletWeights(CLUSTERS), GaussianComponents(CLUSTERS, DIM), emission
+    model = SemiCrowdsourcedMixture(*parts, supervision=ClassTable(CLUSTERS, CLASSES))
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((DIM, 4, 2 * DIM)), DIM))
+    randomize(guide)
+    batch = full_batch(problem()[1])
+    Trace_ELBO(max_plate_nesting=1).differentiable_loss(model, guide, batch).backward()
+    table = guide.posteriors["class_table"].natural_parameters
+    expected = model.supervision.prior.natural_parameters.clone()
+    for q, label in zip(guide.infer(batch).assignments, batch.known.tolist(), strict=True):
+        if label >= 0:
+            expected[:, label] += q
+    torch.testing.assert_close(table.detach() - table.grad, expected)
+
+
 def test_the_table_is_the_mean_of_its_posterior():
     guide, _ = problem()
     alpha = guide.posteriors["class_table"].standard().concentration.detach().numpy()
@@ -222,7 +239,8 @@ def test_known_class():
     torch.testing.assert_close(site.log_prob(value), expected)
     assert site.support.check(value).all()
     assert not site.support.check(torch.tensor(2))
-    torch.testing.assert_close(site.expand((3,)).log_prob(value), expected)
+    both = site.expand((2, 3)).log_prob(value.expand(2, 3))
+    torch.testing.assert_close(both, expected.expand(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -259,6 +277,13 @@ def test_data_that_do_not_fit(given, message):
 def test_tables_of_data():
     with pytest.raises(ValueError, match="no known labels"):
         ClassTable.of(CrowdData(torch.zeros(2, 1)), 3)
+    with pytest.raises(ValueError, match="no known labels"):
+        ClassTable.of(CrowdData(torch.zeros(2, 1), known=[None, None]), 3)
+    data = CrowdData(torch.zeros(6, 1), known=[*"aaab", None, None])
+    table = ClassTable.of(data, 3, concentration=6.0)
+    # Shares of the labels, of which every class has one more.
+    alpha = table.prior.natural_parameters + 1
+    torch.testing.assert_close(alpha, torch.tensor([4.0, 2.0]).expand(3, 2))
     model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 1), Identity())
     result = quiet_fit(model, MessagePassingGuide(model), CrowdData(torch.randn(9, 1)), epochs=1)
     with pytest.raises(ValueError, match="had no known labels, so its clusters have no classes"):

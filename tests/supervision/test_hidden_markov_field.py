@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import warnings
 
@@ -225,6 +226,38 @@ def test_what_the_field_remembers_moves_with_the_clusters():
     torch.testing.assert_close(remembered.softmax(-1), torch.eye(3)[1].expand(6, 3))
 
 
+def test_only_steps_on_all_data_are_remembered():
+    data = crowd()
+    guide = problem(data)
+    remembered = guide.model.supervision.settled
+    generator = torch.Generator().manual_seed(0)
+    guide.infer(full_batch(data))
+    guide(next(iter(MinibatchSampler(data, batch_size=3, generator=generator))))
+    assert remembered.isnan().all()
+    guide(full_batch(data))
+    found = guide.infer(full_batch(data)).assignments
+    torch.testing.assert_close(remembered[full_batch(data).items].softmax(-1), found)
+
+
+@pytest.mark.parametrize(
+    ("known", "repel", "expected"),
+    [
+        ([0, 0, None, 1, 0, None], False, [0, 1, 4]),
+        # The only one of its label, which others repel.
+        ([0, 0, None, 1, 0, None], True, [0, 1, 3, 4]),
+        ([0, None, None, None, None, None], True, []),
+    ],
+)
+def test_items_without_neighbours_weigh_less(known, repel, expected):
+    batch, field = full_batch(crowd(known)), some_field(unlabeled_weight=0.3, repel_labels=repel)
+    batch = dataclasses.replace(batch, item_weight=torch.full((6,), 2.0))
+    has = torch.isin(batch.items, torch.tensor(expected))
+    assert torch.equal(field.has_neighbors(batch), has)
+    assert torch.equal(field.item_weight(batch), torch.where(has, 2.0, 0.6))
+    unknown = dataclasses.replace(batch, neighbors=None, known=None)
+    assert field.item_weight(unknown) is batch.item_weight
+
+
 def test_undamped_updates_would_fall():
     """Two items that cannot be together, and are alike, change places for ever."""
     data = crowd(None, {"cannot_link": {"left": [0], "right": [1]}})
@@ -351,6 +384,7 @@ def test_simulated_assignments_follow_the_field():
     assert isinstance(site, FieldAssignment)
     expected = torch.stack([torch.zeros(3), torch.zeros(3), log_weights])
     torch.testing.assert_close(site.log_weights, expected)
+    assert torch.equal(site.expand((2, 3)).log_weights, expected.expand(2, 3, 3))
 
 
 def corrected(q, p) -> float:

@@ -1,0 +1,80 @@
+"""What answers say of pairs, and workers by Dawid and Skene's algorithm on pairs, in loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.special import digamma, logsumexp, softmax
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides.pair_evidence import FirstWorkers
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.partitions import FewClusters
+
+# Pairs of an item and 7, by how many workers say "same" and how many "different".
+SAID = [(3, 0), (0, 3), (2, 1), (2, 0), (0, 1), (1, 1), (0, 2)]
+
+
+def first_workers() -> FirstWorkers:
+    votes = [(item, [1] * yes + [0] * no) for item, (yes, no) in enumerate(SAID)]
+    rows = [(i, worker, label) for i, own in votes for worker, label in enumerate(own)]
+    left, worker, label = map(list, zip(*rows, strict=True))
+    pairs = {"left": left, "right": [7] * len(left), "worker": worker, "label": label}
+    data = CrowdData(None, pairs, item_ids=range(8))
+    model = AnsweredPartition(TwoCoin(3, (4.0, 1.0), (3.0, 1.5)), FewClusters())
+    guide = PartitionGuide(model, 8, num_draws=1)
+    with torch.no_grad():
+        return FirstWorkers(model, guide.posteriors, full_batch(data))
+
+
+def expected_log(first: FirstWorkers, name: str) -> np.ndarray:
+    """Mean logarithms of a site's Betas or Dirichlets."""
+    alpha = first.posteriors[name].natural_parameters.detach().numpy() + 1
+    return digamma(alpha) - digamma(alpha.sum(-1, keepdims=True))
+
+
+def said_of_pairs(first: FirstWorkers) -> np.ndarray:
+    """``log p(answers | look)`` of every pair, a row per item that 7 is compared with."""
+    sensitivity, specificity = (
+        expected_log(first, name) for name in ("sensitivity", "specificity")
+    )
+    said = np.zeros((len(SAID), 2))
+    batch = first.batch
+    asked = batch.asked_items.sort(1).values[:, 0].tolist()
+    for item, worker, label in zip(
+        asked, batch.worker.tolist(), batch.label.long().tolist(), strict=True
+    ):
+        said[item] += specificity[worker, label], sensitivity[worker, 1 - label]
+    return said
+
+
+def test_evidence_is_of_common_workers_and_of_these():
+    first = first_workers()
+    with torch.no_grad():
+        common, learned = first.evidence().numpy()
+    expected = [(yes - no) * np.log(4) for yes, no in SAID]
+    np.testing.assert_allclose(common, np.clip(expected, -np.log(19), np.log(19)))
+    rows, said = expected_log(first, "looks"), said_of_pairs(first)
+    different, same = (logsumexp(said + row, 1) for row in rows)
+    np.testing.assert_allclose(learned, same - different)
+
+
+def test_first_workers_are_those_of_the_looks_and_the_looks_theirs():
+    first = first_workers()
+    said = said_of_pairs(first)
+    looks = np.full((len(SAID), 2), 0.5)
+    for _ in range(500):
+        looks = softmax(said + np.log(looks.mean(0)), 1)
+    assert abs(first.same - looks[:, 1].mean()) < 1e-3
+    found = {name: np.zeros((3, 2)) for name in ("sensitivity", "specificity")}
+    for (yes, no), (different, same) in zip(SAID, looks, strict=True):
+        for worker, label in enumerate([1] * yes + [0] * no):
+            found["sensitivity"][worker, 1 - label] += same
+            found["specificity"][worker, label] += different
+    for name, counts in found.items():
+        prior = first.model.priors()[name].natural_parameters.numpy()
+        eta = first.posteriors[name].natural_parameters.detach().numpy()
+        np.testing.assert_allclose(eta, prior + counts, atol=0.01)
