@@ -122,7 +122,9 @@ CORE = {
     ],
     "models/two_way_mixture.py": ["tests/models/test_two_way_mixture.py"],
     "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
-    "pyro_crowdclust/minibatches/sampler.py": ["tests/minibatches/test_sampler.py"],
+    "pyro_crowdclust/minibatches/sampler.py": [
+        *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
+    ],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
     "pyro_crowdclust/mixture": [
         *("tests/mixture/test_components.py", "tests/mixture/test_weights.py"),

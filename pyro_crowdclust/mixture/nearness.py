@@ -51,8 +51,9 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
     others = in_use[None, :] & ~np.eye(len(means), dtype=bool)
     distance = np.where(others, cdist(means, means, "sqeuclidean"), np.inf)
     nearest = distance.min(1, keepdims=True)
-    scale = np.mean(nearest, where=np.isfinite(nearest) & in_use[:, None])
-    if not scale > 0:
+    found = nearest[np.isfinite(nearest) & in_use[:, None]]
+    scale = found.mean() if len(found) else 0.0
+    if scale == 0:
         return np.where(others, 1.0, 0.0) / np.maximum(others.sum(1, keepdims=True), 1)
     shares = np.exp(-_FALL * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
     return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)

@@ -77,6 +77,21 @@ def test_distances_are_in_units_of_the_spread_and_leave_out_empty_components():
     np.testing.assert_allclose(standardize(mixture, places.numpy())[1], [0.0, 0.3])
 
 
+def test_shares_fall_with_the_square_of_the_distance():
+    places = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0], [6.0, 6.0]], dtype=torch.float64)
+    weights = torch.tensor([0.5, 0.3, 0.2, 1e-9], dtype=torch.float64)
+    squares = np.array([[np.inf, 9, 16, np.inf], [9, np.inf, 25, np.inf], [16, 25, *[np.inf] * 2]])
+    nearest = squares.min(1)
+    expected = np.exp(-2 * (squares - nearest[:, None]) / nearest.mean())
+    near = near_shares(MixtureSummary(weights, places, None))
+    np.testing.assert_allclose(near[:3], expected / expected.sum(1, keepdims=True))
+    # In one place all are as near; of one that is alone nobody is.
+    together = near_shares(MixtureSummary(weights, torch.zeros(4, 2), None))
+    np.testing.assert_allclose(together[:3], [[0, 0.5, 0.5, 0], [0.5, 0, 0.5, 0], [0.5, 0.5, 0, 0]])
+    alone = near_shares(MixtureSummary(torch.tensor([1.0, 0.0]), places[:2].float(), None))
+    np.testing.assert_allclose(alone, [[0, 0], [1, 0]])
+
+
 def test_a_prior_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"far is 1.0, but must be in \(0, 1\)"):
         NearbyOwners(far=1.0)

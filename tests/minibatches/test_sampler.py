@@ -316,6 +316,44 @@ def test_a_users_own_blocks():
     assert {len(set((batch.worker // 12).tolist())) for batch in halves} == {1}
 
 
+def test_every_epoch_draws_blocks_of_its_own():
+    """The first epoch's are prepared at once; those that stay the same are not prepared again."""
+    data = crowd(4, random_pairs(4, 8, seed=0))
+    halves, pairs = torch.arange(8) // 4, torch.arange(8) % 2
+    given = iter([halves, halves, halves.clone(), pairs])
+    sampler = MinibatchSampler(
+        data, answers_per_step=4, blocks=lambda *_: next(given), generator=seeded()
+    )
+    prepared = sampler._blocks
+    for codes in (halves, halves, pairs):
+        drawn = [set(batch.worker.tolist()) for batch in sampler]
+        of_worker = codes[data.answers.worker.argsort()]
+        expected = [set((of_worker == code).nonzero().squeeze(1).tolist()) for code in (0, 1)]
+        assert sorted(drawn, key=min) == expected
+        assert (sampler._blocks is prepared) == (codes is halves)
+
+
+def test_a_sample_is_what_an_epoch_draws_and_leaves_training_as_it_was():
+    data = crowd(40, random_pairs(10, 12, seed=0))
+    sampler, other = (
+        MinibatchSampler(data, batch_size=6, answers_per_step=4, generator=seeded())
+        for _ in range(2)
+    )
+    other.generator = seeded(7)
+    whole = [batch.items.tolist() for batch in other]
+    sizes = np.cumsum([len(items) for items in whole])
+    before = sampler.generator.get_state()
+    for enough in (1, int(sizes[1]), int(sizes[1]) + 1, 10**6):
+        found = [batch.items.tolist() for batch in sampler.sample(enough, seed=7)]
+        assert found == whole[: int((sizes < enough).sum()) + 1]
+    assert torch.equal(sampler.generator.get_state(), before)
+
+
+def test_a_step_on_all_items_has_them_in_order():
+    (batch,) = MinibatchSampler(crowd(9, None), batch_size=9, generator=seeded())
+    assert batch.items.tolist() == list(range(9))
+
+
 @pytest.mark.parametrize(
     ("codes", "message"),
     [
