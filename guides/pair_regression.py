@@ -65,7 +65,7 @@ class PairRegressionGuide(nn.Module):
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
         size = model.num_clusters, model.regression.num_features
-        # What tables say of clusters, which are no sites here: as of the last batch.
+        # What tables say of clusters, which are no sites here: as of the last step of training.
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
         self._given: Tensor | None = None
@@ -77,10 +77,12 @@ class PairRegressionGuide(nn.Module):
         with FullPlate("workers", self.model.annotators.num_workers):
             for name in self.model.annotators.priors():
                 rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        is_training = torch.is_grad_enabled()
         with torch.no_grad():
             prior = self.model.log_classes(values["coefficients"], batch)
             logits = self._heard(prior, rates, batch) if self._given is None else self._given
-            self._note(logits, batch)
+            if is_training:
+                self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
         sites = sites_of(self.model.annotators)

@@ -60,6 +60,7 @@ def read_features(
     columns
         What the columns of the fit hold, which new items are of.
     """
+    are_new = columns is not None
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         features = DatasetFeatures(cast(IndexedDataset, features))
@@ -101,6 +102,8 @@ def read_features(
     if isinstance(features, StoredFeatures):
         return ReadFeatures(features, columns, 0)
     num_missing = _num_missing(features, columns)
+    if num_missing == math.prod(features.shape) and not are_new:
+        raise ValueError("all features are missing (NaN): pass features, or None")
     if columns is None:
         columns = columns_of_array(features, kinds)
     return ReadFeatures(features, columns, num_missing)
@@ -136,6 +139,4 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
             f"features row {row}{', column ' if column else ''}{name} is infinite "
             f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
         )
-    if missing == math.prod(features.shape):
-        raise ValueError("all features are missing (NaN): pass features, or None")
     return missing

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.data import features as features_module
 from pyro_crowdclust.data.tables import codes_and_ids
 
@@ -257,6 +257,8 @@ def test_missing_features_are_counted(monkeypatch, chunk, convert):
     assert not CrowdData(convert(np.arange(12.0).reshape(6, 2))).has_gaps
     with pytest.raises(ValueError, match="all features are missing"):
         CrowdData(np.full((2, 2), np.nan))
+    new = CrowdData(convert(np.full((1, 2), np.nan)), kinds=Columns.of_numbers(2))
+    assert new.num_missing == 2  # of new items nothing need be known
 
 
 @pytest.mark.parametrize("dtype", ["float64", "Float64", "Int64"])

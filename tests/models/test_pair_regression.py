@@ -110,6 +110,9 @@ def test_clusters_have_the_shares_and_the_middle_of_the_last_batch():
     np.testing.assert_allclose(found.weights, np.average(q, axis=0, weights=weight))
     middle = [np.average(batch.features, axis=0, weights=weight * own) for own in q.T]
     np.testing.assert_allclose(found.location, middle)
+    with torch.no_grad():  # reading a result is no training
+        guide(dataclasses.replace(batch, item_weight=torch.ones(4)))
+    np.testing.assert_array_equal(guide.mixture().weights, found.weights)
 
 
 def regions(num_items: int = 300) -> tuple[np.ndarray, np.ndarray]:
