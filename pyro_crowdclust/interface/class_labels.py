@@ -85,6 +85,7 @@ def infer_classes(
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
+    _check_labels(data)
     if share is not None and not dependent:
         raise ValueError(f"share is {share}, which needs dependent=True")
     if dependent:
@@ -100,6 +101,11 @@ def infer_classes(
     return best_first(
         partial(_with_communities, data, number, _DEFAULTS | options) for number in num_communities
     )[0]
+
+
+def _check_labels(data: CrowdData) -> None:
+    if data.class_labels is None:
+        raise ValueError("there are no class labels: pass CrowdData(None, labels=table)")
 
 
 def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
@@ -139,6 +145,7 @@ def average_annotator_models(
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
+    _check_labels(data)
     options = _DEFAULTS | options
 
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:

@@ -82,7 +82,8 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
     items = labels.labelled_items
     if not 2 <= folds <= len(items):
         raise ValueError(
-            f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items"
+            f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items: "
+            "choose fewer parts, or label more items"
         )
     order = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
     parts = []

@@ -94,7 +94,7 @@ def match_records(
     ------
     ValueError
         For probabilities outside [0, 1], s outside (0, 1], arrays of different lengths, a pair that
-        is given twice, or features that are not finite.
+        is given twice, no pair, or features that are not finite.
 
     Examples
     --------
@@ -130,6 +130,8 @@ def _checked_pairs(
             )
         if end.isna().any():
             raise ValueError(f"{name} row {int(end.isna().argmax())} names no record")
+    if not len(q):
+        raise ValueError("there is no pair: give one or more")
     outside = ~((q >= 0) & (q <= 1))
     if outside.any():
         row = int(outside.argmax())

@@ -43,6 +43,8 @@ _LARGEST = 12.0
 # log odds, with the weight of so many judges.
 _MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
 _PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
+# Of log odds, squared, before any was seen.
+_SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
 
 
@@ -94,7 +96,7 @@ def combine_soft_answers(
     ------
     ValueError
         For a share outside (0, 1), probabilities outside [0, 1], arrays of different lengths, an
-        answer that is given twice, or no answer.
+        answer that is given twice or names nobody, or no answer.
 
     Examples
     --------
@@ -141,6 +143,8 @@ def _log_odds(
     p = np.asarray(probability, dtype=np.float64)
     ids = {"item": list(item), "worker": list(worker)}
     for name, one in ids.items():
+        if (missing := pd.isna(pd.Series(one, dtype=object))).any():
+            raise ValueError(f"{name} row {int(missing.argmax())} is missing: name it")
         if p.shape != (len(one),):
             raise ValueError(
                 f"probability has the shape {list(p.shape)}, but {name} has {len(one)} entries: "
@@ -171,8 +175,9 @@ def _deviations(
     """Of every judge's log odds, as if a few more deviated as those of all judges do."""
     count = given.sum(0)
     squares = (given * (answers - answers.sum(0) / count) ** 2).sum(0)
-    # A log odds of one tenth, so that judges who never change their mind are finite, too.
-    common = squares.sum() / count.sum() + 0.01
+    # Judges of whom hardly anything is known say .9 and .1, neither one nor the other for certain;
+    # and a log odds of one tenth, so that those who never change their mind are finite, too.
+    common = (squares.sum() + _FEW_ANSWERS * _SPREAD_OF_ODDS) / (count.sum() + _FEW_ANSWERS) + 0.01
     return np.sqrt((squares + _FEW_ANSWERS * common) / (count + _FEW_ANSWERS))
 
 

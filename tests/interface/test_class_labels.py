@@ -43,6 +43,8 @@ def test_the_number_of_communities_is_chosen_by_the_elbo():
     each = [infer_classes(data, num_communities=[number], epochs=20) for number in (1, 3)]
     best = infer_classes(data, num_communities=[1, 3], epochs=20)
     assert best.elbo == max(result.elbo for result in each)
+    with pytest.raises(ValueError, match="there are no class labels"):
+        infer_classes(CrowdData(np.zeros((3, 1))))
     with pytest.raises(ValueError, match="num_communities is empty"):
         infer_classes(data, num_communities=[])
 

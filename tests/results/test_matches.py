@@ -94,6 +94,7 @@ def test_independent_pairs_keep_their_probabilities():
     ("arguments", "error"),
     [
         (([0.5], ["a"], ["x", "y"]), "right names 2 records"),
+        (([], [], []), "there is no pair"),
         (([1.5], ["a"], ["x"]), "probabilities row 0 is 1.5"),
         (([0.5, 0.5], ["a", "a"], ["x", "x"]), r"pairs row 1 is \(a, x\) once more"),
         (([0.5], [None], ["x"]), "left row 0 names no record"),

@@ -105,6 +105,13 @@ def test_ids_are_kept_and_certain_answers_are_finite():
     assert found.probabilities["a"] < 0.5 < found.probabilities["b"]
 
 
+def test_few_answers_are_taken_about_for_what_they_say():
+    """With nothing to tell a judge's habits by, .9 is no certainty."""
+    for said in ([0.9], [0.9, 0.9, 0.9], [0.3, 0.5]):
+        found = combine_soft_answers(range(len(said)), ["x"] * len(said), said)
+        np.testing.assert_allclose(found.probabilities, said, atol=0.07)
+
+
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
@@ -113,6 +120,7 @@ def test_ids_are_kept_and_certain_answers_are_finite():
         (([0, 1], [0], [0.5, 0.5]), "worker has 1 entries"),
         (([0, 0], ["x", "x"], [0.5, 0.6]), "of judge 'x' about 0 once more"),
         (([], [], []), "there is no answer"),
+        (([0, None], [0, 0], [0.5, 0.5]), "item row 1 is missing"),
         (([0], [0], [0.5], 0.0), "share is 0.0"),
     ],
 )
