@@ -52,7 +52,7 @@ from pyro_crowdclust.results.tables import (
     workers_table,
 )
 from pyro_crowdclust.results.text import as_html, three_lines
-from pyro_crowdclust.results.updating import with_workers
+from pyro_crowdclust.results.updating import make_room, with_workers
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
@@ -270,6 +270,7 @@ class Fitted:
             items = self.data.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
         data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
+        make_room(model, data.num_items)
         options = {"progress": False, "seed": self.seed, "device": self.device} | options
         if not isinstance(guide, SupportsPartition):  # which is drawn anew
             options = {"initialize": None} | options

@@ -1,4 +1,4 @@
-"""Going on from a fit: the same model and guide, with room for new workers."""
+"""Going on from a fit: the same model and guide, with room for new workers and items."""
 
 from __future__ import annotations
 
@@ -53,8 +53,29 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             by_worker = new.view(len(after), -1, new.shape[-1])
             by_worker[rows] = old.to(new).view(len(before), -1, new.shape[-1])
         posteriors[name] = posterior
-    model.annotators = grown
+    _exchange(model, "annotators", grown)
     return model, guide
+
+
+def make_room(model: Any, num_items: int) -> None:
+    """Give a supervision that knows its items, as a field does, so many of them, new ones last."""
+    supervision: Any = part_of(model, "supervision", nn.Module)
+    arguments = {} if supervision is None else vars(supervision).get("constructor_arguments", {})
+    if arguments.get("num_items", num_items) == num_items:
+        return
+    grown = type(supervision)(**arguments | {"num_items": num_items})
+    found = grown.state_dict()
+    for name, old in supervision.state_dict().items():
+        found[name][: len(old)] = old
+    _exchange(model, "supervision", grown)
+
+
+def _exchange(model: Any, name: str, part: Any) -> None:
+    """Put a part in place of another, also among the arguments by which a file describes both."""
+    setattr(model, name, part)
+    arguments = vars(model).get("constructor_arguments", {})
+    if name in arguments:
+        arguments[name] = part
 
 
 def _of_workers(annotators: Any, number: int) -> Any | None:

@@ -74,6 +74,19 @@ def test_new_items_are_taken_up():
     assert adjusted_rand_score(updated.assignments, fresh.assignments) == 1.0
 
 
+def test_new_items_join_those_that_are_linked(tmp_path):
+    links = {"must_link": [(0, 3), (1, 4)], "cannot_link": [(0, 1), (1, 2)]}
+    parts = {"components": GaussianComponents, "num_clusters": 3, "epochs": 20}
+    answers = {"left": [0], "right": [3], "worker": ["a"], "label": [1]}
+    first = cluster(FEATURES[:60], answers, **links, **parts, progress=False)
+    more = {"left": [60], "right": [0], "worker": ["b"], "label": [1]}
+    updated = first.update(more, features=FEATURES[60:])
+    assert adjusted_rand_score(updated.assignments, TRUTH) > 0.9
+    updated.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors")
+    np.testing.assert_array_equal(loaded.probabilities, updated.probabilities)
+
+
 def test_new_items_have_the_ids_of_their_table():
     ids = [f"item {number}" for number in range(90)]
     table = pd.DataFrame(FEATURES, index=ids, columns=list("xyz"))
