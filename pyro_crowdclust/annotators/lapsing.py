@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
@@ -39,10 +40,6 @@ from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
-
-# Right and wrong answers that posteriors begin with: under rates of which nothing is known coins
-# that do not look explain every page better, and then no rate is ever learned.
-_TRUST = (6.0, 2.0)
 
 
 @described
@@ -87,8 +84,9 @@ class LapsingWorkers(nn.Module):
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
         own = {"attention": ConjugatePrior(family, eta, self.num_workers, dims=("worker",))}
+        # Else coins that do not look would explain every page better, and no rate be ever learned.
         trusted = (
-            attentive.with_trust(_TRUST).priors() if isinstance(attentive, SupportsTrust) else {}
+            attentive.with_trust(TRUSTED).priors() if isinstance(attentive, SupportsTrust) else {}
         )
         for name, prior in attentive.priors().items():
             start = trusted[name].natural_parameters if name in trusted else None

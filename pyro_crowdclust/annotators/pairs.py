@@ -16,6 +16,10 @@ from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.protocols import PairAnnotators
 
+# Right and wrong answers of workers who are trusted until there are clusters: under rates of which
+# nothing is known, what disagrees with a first partition teaches that nobody is to be heard.
+TRUSTED = (6.0, 2.0)
+
 
 def summarize_pair_workers(
     annotators: PairAnnotators,

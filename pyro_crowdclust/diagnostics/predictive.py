@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -144,6 +145,22 @@ def replicated_answers(
     return passed.sum(1)
 
 
+def _replicated_on_pages(
+    workers: LapsingWorkers,
+    sessions: Sessions,
+    draws: GlobalDraws,
+    same: Float[Tensor, "draw answer"],
+) -> Float[Tensor, "draw answer"]:
+    """Answers drawn anew of workers who look at a page, or do not, for all of its answers."""
+    found = []
+    for number, together in enumerate(same):
+        drawn = draws.at(number)
+        rates = {name: drawn[name].cpu() for name in workers.priors()}
+        looks = torch.bernoulli(rates["attention"][sessions.worker, 0].exp())
+        found.append(workers.answer_on(sessions, looks, together, rates).sample())
+    return torch.stack(found)
+
+
 def check_workers(
     result: FittedModel, num_draws: int = 200, seed: int | None = None
 ) -> pd.DataFrame:
@@ -157,7 +174,7 @@ def check_workers(
     - ``said_same``: the share of "same" among the worker's answers, or the mean grade, from 0 to 1;
     - ``worst_page``: the lowest agreement on any of the worker's pages, where answers have pages.
       Workers whose errors come in bursts, all on one page, have a far lower one than a two-coin
-      model expects.
+      model expects; workers who lapse in the model are replicated page by page, looking or not.
 
     Where workers may be unsure, these are of the answers in which they were not, and ``unsure`` is
     the share of the others.
@@ -184,8 +201,8 @@ def check_workers(
     ValueError
         If there are no answers about pairs, or the model has no clusters that they are about.
     """
-    data = result.data
-    if data.answers is None:
+    data, answers = result.data, result.data.answers
+    if answers is None:
         raise ValueError(
             "there are no answers about pairs to check; what became of sorted pages is in "
             "result.pages, what workers mix up in result.confusion"
@@ -200,16 +217,21 @@ def check_workers(
                 "nothing to check them against"
             )
         drawn = same_cluster_draws(result, every, num_draws)
-        replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
-    same, worker = drawn.numpy(), data.answers.worker.numpy()
-    both = np.broadcast_to(data.answers.label.numpy(), same.shape), replicated
+        lapsing = part_of(result.model, "annotators", LapsingWorkers)
+        if lapsing is not None and answers.page is not None:
+            sessions = Sessions.of(answers.page, answers.worker)
+            replicated = _replicated_on_pages(lapsing, sessions, draws, drawn).numpy()
+        else:
+            replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
+    same, worker = drawn.numpy(), answers.worker.numpy()
+    both = np.broadcast_to(answers.label.numpy(), same.shape), replicated
     agrees = [1 - np.abs(said - same) for said in both]
     statistics = {"agreement": [_means(one, worker) for one in agrees]}
     statistics["said_same"] = [_means(said, worker) for said in both]
     if any(np.isnan(said).any() for said in both):
         statistics["unsure"] = [_means(np.isnan(said), worker) for said in both]
-    if data.answers.page is not None:
-        page = data.answers.page.numpy()
+    if answers.page is not None:
+        page = answers.page.numpy()
         statistics["worst_page"] = [_worst(one, worker, page) for one in agrees]
     columns: dict[str, np.ndarray] = {}
     for name, (observed, predicted) in statistics.items():

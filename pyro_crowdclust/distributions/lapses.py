@@ -53,6 +53,7 @@ class LapsingAnswer(StatisticValued):
         What can be said.
     """
 
+    has_rsample = False
     support: constraints.Constraint = constraints.real
 
     def __init__(
@@ -66,8 +67,8 @@ class LapsingAnswer(StatisticValued):
         self.page, self.outcomes = page, outcomes
         super().__init__(attentive.batch_shape, torch.Size())
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
-        looked = self.attentive.rsample(sample_shape)
+    def sample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
+        looked = self.attentive.sample(sample_shape)
         even = self.attention.new_ones(len(self.attention), self.outcomes.num_outcomes)
         shares = torch.distributions.Dirichlet(even).sample()[self.page]
         not_looked = self.outcomes.labels(torch.multinomial(shares, 1).squeeze(1)).to(looked)
@@ -97,6 +98,7 @@ class AnswerOfUnknownAttention(StatisticValued):
         What can be said.
     """
 
+    has_rsample = False
     support: constraints.Constraint = constraints.real
 
     def __init__(
@@ -108,8 +110,8 @@ class AnswerOfUnknownAttention(StatisticValued):
         self.attentive, self.attention, self.outcomes = attentive, attention, outcomes
         super().__init__(attentive.batch_shape, torch.Size())
 
-    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
-        looked = self.attentive.rsample(sample_shape)
+    def sample(self, sample_shape: Any = ()) -> Float[Tensor, " answer"]:
+        looked = self.attentive.sample(sample_shape)
         place = torch.randint(self.outcomes.num_outcomes, looked.shape, device=looked.device)
         not_looked = self.outcomes.labels(place).to(looked)
         return torch.where(torch.bernoulli(self.attention[:, 0].exp()).bool(), looked, not_looked)

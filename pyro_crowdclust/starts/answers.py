@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
@@ -125,7 +126,7 @@ class TrustingStart:
     """
 
     start: Callable[..., None] = field(default_factory=PrincipalComponentStart)
-    trust: tuple[float, float] = (6.0, 2.0)
+    trust: tuple[float, float] = TRUSTED
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:

@@ -12,7 +12,8 @@ from pyro import poutine
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.annotators.channels import attentive_channels
+from pyro_crowdclust.diagnostics import check_workers, find_lapses
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import cluster
@@ -162,6 +163,34 @@ def test_a_model_in_which_workers_lapse_says_it_itself(grades):
         wanted = same * of_worker[0] + (1 - same) * of_worker[1]
         assert expected == pytest.approx(wanted, abs=1e-6)
         assert found["said_same"][page, worker] == pytest.approx(own["label"].mean())
+
+
+@pytest.mark.parametrize("grades", [None, [0, 1]], ids=["yes or no", "grades"])
+def test_checks_replicate_answers_on_pages(grades):
+    """The worst page is as bad as workers who lapse at these rates make it."""
+    pairs = answers(8, CARELESS, pages=4)
+    data = CrowdData(9.0 * np.eye(3)[KINDS], pairs, grades=grades)
+    result = fit_plain(*lapsing_pair(data), data, epochs=15)
+    table = check_workers(result, 100)
+    channels = attentive_channels(result.guide.workers()).mean
+    attention = result.guide.workers().rates["attention"].mean
+    rng = np.random.default_rng(0)
+    same = (KINDS[pairs["left"]] == KINDS[pairs["right"]]).astype(int)
+    number = channels.shape[2]
+    for code, worker in enumerate("abc"):
+        worst = []
+        for _ in range(200):
+            pages = []
+            for page in range(4):
+                truth = same[(pairs["worker"] == worker) & (pairs["page"] == page)]
+                shares = np.repeat(rng.dirichlet(np.ones(number))[None], 2, axis=0)
+                if rng.random() < attention[code]:
+                    shares = channels[code]
+                said = (rng.random((len(truth), 1)) > shares[truth].cumsum(1)[:, :-1]).sum(1)
+                pages.append((said == truth)[said < 2].mean())
+            worst.append(min(pages))
+        assert table.loc[worker, "worst_page_replicated"] == pytest.approx(np.mean(worst), abs=0.06)
+    assert table["worst_page_p"].between(0.02, 0.98).all()
 
 
 def test_grades_are_for_a_model_in_which_workers_lapse():
