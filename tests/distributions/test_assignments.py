@@ -199,6 +199,15 @@ def test_a_fit_learns_with_sums_over_some():
     assert elbo[-5:].mean() > elbo[:5].mean()
 
 
+@pytest.mark.parametrize(("num_summed", "kind"), [(1, SampledAssignment), (2, Assignment)])
+def test_the_last_of_the_others_is_not_drawn(num_summed, kind):
+    """Of three clusters two and one of the others are all, as are nine."""
+    batch = full_batch(crowd()).to(None, torch.float64)
+    for count in (num_summed, num_summed + 7 * (num_summed - 1)):
+        trace = pyro.poutine.trace(guide_with(Sampled(count))).get_trace(batch)
+        assert type(trace.nodes["z"]["fn"]) is kind
+
+
 def test_at_least_one_cluster_is_summed():
     with pytest.raises(ValueError, match="num_summed is 0"):
         Sampled(0)

@@ -351,6 +351,24 @@ def test_points_start_where_a_partition_puts_the_posterior():
         np.testing.assert_allclose(covariances[k].detach(), mode, atol=1e-12)
 
 
+@pytest.mark.parametrize("make", [problem, normal_problem], ids=["amortized", "message passing"])
+def test_a_network_learns_a_partition_that_it_is_given(make):
+    """Where it can see it; the mixture, which stands where the partition puts it, stays there."""
+    guide, _ = make()
+    clusters = torch.arange(24) // 8
+    partition, features = torch.eye(3)[clusters], 3.0 * torch.eye(NUM_FEATURES)[clusters]
+    features = features + 0.1 * torch.randn_like(features)
+    latents = Moments.point(3.0 * torch.eye(3)[clusters, :DIM]).flat()
+    guide.start_at(MixtureStart(latents, partition, 1.0))
+    before = {name: parameter.clone() for name, parameter in guide.named_parameters()}
+    guide.start_at_partition(features, partition, torch.Generator().manual_seed(0), steps=100)
+    found = guide.infer(without_answers(some_batch(features))).assignments
+    assert (found * partition).sum(1).mean() > 0.7
+    moved = {name for name, p in guide.named_parameters() if not torch.equal(p, before[name])}
+    assert moved
+    assert all(name.startswith("recognition.") for name in moved)
+
+
 def test_an_emptied_cluster_has_no_weight_and_no_items():
     guide, batch = problem()
     weights = guide.points["weights"].value().detach().clone()

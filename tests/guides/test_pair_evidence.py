@@ -69,6 +69,11 @@ def test_first_workers_are_those_of_the_looks_and_the_looks_theirs():
     for _ in range(500):
         looks = softmax(said + np.log(looks.mean(0)), 1)
     assert abs(first.same - looks[:, 1].mean()) < 1e-3
+    check_workers(first, looks, atol=0.01)
+
+
+def check_workers(first: FirstWorkers, looks: np.ndarray, atol: float) -> None:
+    """Their posteriors are the prior and the answers about pairs that look so."""
     found = {name: np.zeros((3, 2)) for name in ("sensitivity", "specificity")}
     for (yes, no), (different, same) in zip(SAID, looks, strict=True):
         for worker, label in enumerate([1] * yes + [0] * no):
@@ -77,4 +82,17 @@ def test_first_workers_are_those_of_the_looks_and_the_looks_theirs():
     for name, counts in found.items():
         prior = first.model.priors()[name].natural_parameters.numpy()
         eta = first.posteriors[name].natural_parameters.detach().numpy()
-        np.testing.assert_allclose(eta, prior + counts, atol=0.01)
+        np.testing.assert_allclose(eta, prior + counts, atol=atol)
+
+
+def test_workers_learn_from_pairs_that_are_together():
+    first = first_workers()
+    together = torch.tensor([0.9, 0.1, 0.8, 0.5, 0.0, 0.3, 0.2], dtype=torch.float64)
+    rows, share = expected_log(first, "looks"), together.numpy()[:, None]
+    expected = softmax(said_of_pairs(first) + (1 - share) * rows[0] + share * rows[1], 1)
+    with torch.no_grad():
+        first.learn(together)
+        check_workers(first, expected, atol=1e-9)
+        # Where nobody is together yet they are those of Dawid and Skene's looks.
+        first.learn(torch.zeros(7, dtype=torch.float64))
+        check_workers(first, first._looks.numpy(), atol=1e-9)

@@ -34,6 +34,34 @@ def gauss_expectation(mean: np.ndarray, variance: np.ndarray) -> float:
     return float(mass @ logsumexp(mean + np.sqrt(variance) * points, axis=1))
 
 
+def test_draws_of_the_prior_have_its_scales():
+    torch.manual_seed(0)
+    regression = SoftmaxRegression(1000, 2, scale=0.3, intercept_scale=5.0)
+    mean, _ = regression.family.unpack(regression.distribution().sample())
+    expected = torch.tensor([0.3, 0.3, 5.0], dtype=torch.float64)
+    torch.testing.assert_close(mean.std(0), expected, rtol=0.1, atol=0)
+
+
+def test_moderated_scores_are_those_of_mackay():
+    """``m / sqrt(1 + pi v / 8)`` with mean m and variance v of every score, row by row."""
+    regression = SoftmaxRegression(3, 2)
+    root = torch.randn(3, 3, 3, dtype=torch.float64)
+    mean, covariance = torch.randn(3, 3, dtype=torch.float64), root @ root.mT + torch.eye(3)
+    precision = torch.linalg.inv(covariance)
+    linear = (precision @ mean.unsqueeze(-1)).squeeze(-1)
+    eta = regression.family.pack(linear, -precision / 2)
+    statistics = regression.family.expected_statistics(eta)
+    x = torch.randn(5, 2, dtype=torch.float64)
+    expected = torch.zeros(5, 3, dtype=torch.float64)
+    for item, row in enumerate(x):
+        own = torch.cat([row, torch.ones(1, dtype=row.dtype)])
+        for k in range(3):
+            v = own @ covariance[k] @ own
+            expected[item, k] = mean[k] @ own / torch.sqrt(1 + torch.pi * v / 8)
+    found = regression.log_moderated(statistics, x)
+    torch.testing.assert_close(found, expected.log_softmax(-1))
+
+
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 4.0])
 def test_log_sum_exp_is_bounded_from_above_and_tightly(spread):
     mean, variance = torch.randn(3), spread * (0.5 + torch.rand(3))

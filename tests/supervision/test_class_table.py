@@ -11,6 +11,7 @@ from pyro import poutine
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.minibatches import MinibatchSampler, features_batch, full_batch
@@ -128,14 +129,15 @@ def test_natural_gradient_is_the_conjugate_update():
     torch.testing.assert_close(stepped, expected)
 
 
-def test_behind_networks_the_update_is_the_same():
+def test_behind_networks_and_beside_answers_the_update_is_the_same():
     """What the table does to q(z) has no part in it, unless the whole gradient is asked for."""
     emission = NormalEmission(SkipMLP((DIM, 4, DIM)), DIM)
-    parts = DirichletWeights(CLUSTERS), GaussianComponents(CLUSTERS, DIM), emission
+    parts = DirichletWeights(CLUSTERS), GaussianComponents(CLUSTERS, DIM), emission, TwoCoin(1)
     model = SemiCrowdsourcedMixture(*parts, supervision=ClassTable(CLUSTERS, CLASSES))
     guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((DIM, 4, 2 * DIM)), DIM))
     randomize(guide)
-    batch = full_batch(problem()[1])
+    pairs = {"left": [0, 1, 2], "right": [1, 2, 4], "worker": [0, 0, 0], "label": [1, 0, 1]}
+    batch = full_batch(CrowdData(torch.randn(5, DIM), pairs, known=KNOWN))
     Trace_ELBO(max_plate_nesting=1).differentiable_loss(model, guide, batch).backward()
     table = guide.posteriors["class_table"].natural_parameters
     expected = model.supervision.prior.natural_parameters.clone()
