@@ -127,8 +127,8 @@ CORE = {
     ],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
     "pyro_crowdclust/mixture": [
-        *("tests/mixture/test_components.py", "tests/mixture/test_weights.py"),
-        *("tests/mixture/test_gaps.py", "tests/mixture/test_tails.py"),
+        *("tests/mixture/test_components.py", "tests/callbacks/test_learned_prior.py"),
+        "tests/mixture/test_tails.py",
     ],
     "pyro_crowdclust/mixture/checks.py": [
         *("tests/mixture/test_components.py", "tests/mixture/test_memory.py"),
