@@ -225,6 +225,8 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
     for name, table in (("must_link", must_link), ("cannot_link", cannot_link)):
         if table is None:
             continue
+        if not len(table):
+            raise ValueError(f"{name} have no rows; leave {name} out where there are none")
         frame = read_table(_of_pairs(table), name, ["left", "right"])
         left, right = (item_positions(name, frame[end], item_ids) for end in ("left", "right"))
         reject(name, frame["left"], left == right, "an item linked with itself; drop the row")

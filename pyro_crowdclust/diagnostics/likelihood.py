@@ -261,7 +261,7 @@ def answer_log_likelihoods(
     if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
-    ends = {"same": support[[0, 0]], "different": support[[0, 1]]}
+    ends = {"same": support[[0, 0]], "different": support[[0, -1]]}
     without = sample_sites(run(result.model, batch_of_items(result, torch.arange(2)), {}))
     rows: dict[str, list[Tensor]] = {end: [] for end in ends}
     for draw in range(draws.num_draws):

@@ -281,7 +281,13 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
         raise ValueError(
             "known labels and links need features beside them: pass features, or answers alone"
         )
-    return AnswersAlone(data.as_pairs() if data.placements is not None else data)
+    data = data.as_pairs() if data.placements is not None else data
+    if data.num_pairs < 2:
+        raise ValueError(
+            "there is one answer alone, and of answers without features some are held out: collect "
+            "more, or pass features"
+        )
+    return AnswersAlone(data)
 
 
 def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 # and all numbers up to this one.
 _MOST, _GAPS, _SMALL = 20, 3, 6
 # Arnoldi's iteration ends, or misses some, where eigenvalues are equal: so little keeps them apart.
+# It looks no closer, as many are near zero: relative to one, which is added to all of them.
 _APART = 1e-6
 
 
@@ -58,8 +59,9 @@ def spectral_partitions(
     )
     seed = int(torch.randint(2**31, (), generator=generator))
     rng = np.random.default_rng(seed)
-    first, apart = rng.normal(size=num_items), sparse.diags_array(_APART * rng.random(num_items))
-    values, vectors = eigsh(scale @ affinity @ scale + apart, k=most, which="LA", v0=first)
+    first, apart = rng.normal(size=num_items), _APART * rng.random(num_items)
+    matrix = scale @ affinity @ scale + sparse.diags_array(1 + apart)
+    values, vectors = eigsh(matrix, k=most, which="LA", v0=first, tol=_APART)
     values, vectors = values[::-1], vectors[:, ::-1]
     # A cluster more is a gap of the values; the first value is that of all items together.
     by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")

@@ -50,7 +50,7 @@ def plot_cluster_sizes(
         If the model has no weights of clusters.
     """
     q, weights = fitted.probabilities, weight_draws(fitted, num_draws)
-    size, deviation = q.sum(0), np.sqrt((q * (1 - q)).sum(0))
+    size, deviation = q.sum(0), np.sqrt((q * (1 - q)).sum(0).clip(0))
     order = np.argsort(-size, kind="stable")
     shown = order[size[order] >= at_least * len(q)]
     rows = np.arange(len(shown))

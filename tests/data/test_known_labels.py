@@ -86,6 +86,8 @@ def test_links_may_be_pairs(make):
     assert links.right.tolist() == [1, 3]
     with pytest.raises(ValueError, match="must_link have 0 columns 'left'"):
         CrowdData(np.eye(4), must_link=make([(0, 1, 2)]))
+    with pytest.raises(ValueError, match="must_link have no rows; leave must_link out"):
+        CrowdData(np.eye(4), must_link=make([]))
 
 
 @pytest.mark.parametrize("name", ["must_link", "cannot_link"])

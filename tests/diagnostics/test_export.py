@@ -25,6 +25,7 @@ from pyro.infer.autoguide import AutoDelta, AutoNormal
 from scipy.special import logsumexp
 
 from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics import aligned_order, check_workers, pareto_k, to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz, pareto_shape
 from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
@@ -729,6 +730,14 @@ class TestWorkerChecks:
         expected = np.where(said == 1, 1 - drawn / 2, (1 - drawn) / 2)
         np.testing.assert_allclose(table["said_same_p"], expected)
         assert drawn.between(0.05, 0.95).all()
+
+    def test_one_cluster_agrees_with_every_same(self):
+        pairs = {"left": [0, 1, 0], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 1]}
+        parts = DirichletWeights(1), GaussianComponents(1, 2), plain_mixture().emission, TwoCoin(1)
+        model = SemiCrowdsourcedMixture(*parts)
+        data = CrowdData(np.random.default_rng(0).standard_normal((6, 2)), pairs)
+        result = quiet_fit(model, MessagePassingGuide(model), data, batch_size=None)
+        assert check_workers(result, 20).loc[0, "agreement"] == pytest.approx(2 / 3)
 
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):

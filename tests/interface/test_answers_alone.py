@@ -188,3 +188,5 @@ def test_a_handful_of_answers_is_enough_to_run():
     few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
     result = cluster(None, pairs=few, epochs=10, progress=False)
     assert len(result.assignments) == 3
+    with pytest.raises(ValueError, match="there is one answer alone"):
+        cluster(None, pairs={name: column[:1] for name, column in few.items()}, progress=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import subprocess
 import sys
@@ -433,6 +434,11 @@ class TestClusterSizes:
         axes = plot_cluster_sizes(deep, at_least=largest - 1e-9)
         assert len(axes.get_yticklabels()) == 1
         assert f"{NUM_CLUSTERS - 1} more hold" in axes.get_xlabel()
+
+    def test_probabilities_may_be_one_and_a_rounding_error(self, deep):
+        certain = dataclasses.replace(deep)
+        vars(certain)["probabilities"] = (1 + 1e-15) * np.eye(NUM_CLUSTERS)[deep.assignments]
+        plot_cluster_sizes(certain)
 
     def test_a_model_without_weights(self):
         def heights(batch):
