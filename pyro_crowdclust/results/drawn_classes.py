@@ -16,6 +16,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -166,7 +167,11 @@ class _Chain:
         data, posteriors = result.data, result.guide.posteriors
         assert data.class_labels is not None  # which the fit was of
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
-        self.annotators = copy.deepcopy(result.model.annotators).cpu()
+        annotators: Any = copy.deepcopy(result.model.annotators).cpu()
+        self.annotators = annotators
+        # Asked once: to ask takes a tenth of a step.
+        has_states = isinstance(annotators, SupportsStateDraws)
+        self._of_states = annotators.log_states if has_states else None
         prior = result.model.weights.prior
         self.concentration = prior.family.standard(prior.natural_parameters).concentration.cpu()
         self.values: Mapping[str, Tensor] = {
@@ -203,9 +208,9 @@ class _Chain:
         return states, rows.unflatten(1, states.shape[1:])
 
     def _log_states(self, evidence: Float[Tensor, "item column"]) -> Tensor:
-        if isinstance(self.annotators, SupportsStateDraws):
-            return self.annotators.log_states(self.values, evidence)
-        return evidence.unsqueeze(-1)
+        if self._of_states is None:
+            return evidence.unsqueeze(-1)
+        return self._of_states(self.values, evidence)
 
     def _states(self) -> Int[Tensor, " item"]:
         q = self.q.flatten(1)
