@@ -120,10 +120,10 @@ class AnswersAlone:
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
-        fit_trial = partial(self._trial, seed=seed, epochs=epochs)
+        fit_trial = partial(self._trial, tried=tried, seed=seed, epochs=epochs)
         parts = self._parts(torch.Generator().manual_seed(seed))
         for prior in PRIORS:
-            tried.append(fit_trial(prior, False, parts))
+            fit_trial(prior, False, parts)
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = _chance(self.data, parts)
         if _is_worse(chance, likeliest.log_probabilities):
@@ -135,7 +135,7 @@ class AnswersAlone:
                     f"{likeliest.prior}, with no more clusters"
                 )
             # Whether items differ is asked under one prior only.
-            tried.append(fit_trial(chosen.prior, True, parts))
+            fit_trial(chosen.prior, True, parts)
             if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities):
                 chosen = tried[-1]
                 reason += "; they are likelier if some items are hard to recognize"
@@ -154,20 +154,28 @@ class AnswersAlone:
         prior: str,
         hard_items: bool,
         parts: list[Bool[Tensor, " pair"]],
+        tried: list[_Trial],
         seed: int,
         epochs: int,
-    ) -> _Trial:
-        """Fits without each of the parts, which say how likely the part is."""
+    ) -> None:
+        """Fits without each of the parts, which say how likely the part is; noted in ``tried``.
+
+        Of the first of all priors also those until Ctrl-C ended the last of them.
+        """
         started, log_probabilities = time.perf_counter(), []
         for out in parts:
             recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
-            if is_interrupted(result):
+            if is_interrupted(result) and tried:
                 raise KeyboardInterrupt
             log_probabilities.append(_log_probability(result, self.data, out))
+            if is_interrupted(result):
+                break
         sizes = np.bincount(result.assignments)
         seconds = time.perf_counter() - started
-        return _Trial(prior, hard_items, torch.cat(log_probabilities), sizes, seconds)
+        tried.append(_Trial(prior, hard_items, torch.cat(log_probabilities), sizes, seconds))
+        if is_interrupted(result):
+            raise KeyboardInterrupt
 
     def _parts(self, generator: torch.Generator) -> list[Bool[Tensor, " pair"]]:
         """Shares of the answers, each held out of a fit of its own; so many that they can tell."""

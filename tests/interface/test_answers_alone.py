@@ -132,6 +132,14 @@ def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
     assert result.chosen.table["prior"].tolist() == ["few clusters"]
 
 
+def test_ctrl_c_in_the_first_fit_keeps_the_first_prior(monkeypatch):
+    press_in_start(monkeypatch, 1)
+    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert result.chosen.winner == "few clusters"
+    assert len(result.history) == 4
+
+
 def test_ctrl_c_in_the_start_of_the_last_fit(monkeypatch):
     press_in_start(monkeypatch, 5)
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
