@@ -199,9 +199,12 @@ def check_workers(
     Raises
     ------
     ValueError
-        If there are no answers about pairs, or the model has no clusters that they are about.
+        If there are no draws or no answers about pairs, or the model has no clusters that these are
+        about.
     """
     data, answers = result.data, result.data.answers
+    if num_draws < 1:
+        raise ValueError(f"num_draws is {num_draws}, but must be at least 1")
     if answers is None:
         raise ValueError(
             "there are no answers about pairs to check; what became of sorted pages is in "

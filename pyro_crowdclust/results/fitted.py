@@ -498,6 +498,8 @@ class Fitted:
                 "the fit was of answers without features, so that features of new items tell "
                 "nothing: collect answers about them, and fit all of them"
             )
+        if features is None and shape is not None:
+            raise ValueError("new items need features, as those of the fit have: pass features")
         if columns is None and shape is not None and len(shape) == 1:
             columns = Columns.of_numbers(shape[0])
         new = CrowdData(features, kinds=columns)
@@ -567,10 +569,12 @@ class Fitted:
         left, right
             An item's id each, or sequences of the same length, such as columns of a table.
         """
-        several = Sequence | np.ndarray | pd.Index | pd.Series
-        single = isinstance(left, str) or not isinstance(left, several)
-        if isinstance(left, tuple):  # which may be an id, too
-            single = left in self.data.item_ids
+        single = self._is_one_id(left)
+        if single != self._is_one_id(right):
+            raise ValueError(
+                "left and right are an id and a sequence of ids: give two ids, or two sequences of "
+                "the same length"
+            )
         ends: Any = ([left], [right]) if single else (left, right)
         lefts, rights = ends
         if len(lefts) != len(rights):
@@ -587,6 +591,14 @@ class Fitted:
             of_right = of_right @ together
         same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
         return float(same[0]) if single else same
+
+    def _is_one_id(self, ids: Any) -> bool:
+        """Whether this is an item's id, and no sequence of ids; a tuple may be either."""
+        if isinstance(ids, tuple):
+            return ids in self.data.item_ids
+        return isinstance(ids, str) or not isinstance(
+            ids, Sequence | np.ndarray | pd.Index | pd.Series
+        )
 
     @cached_property
     def workers(self) -> pd.DataFrame:

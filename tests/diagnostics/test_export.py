@@ -738,6 +738,8 @@ class TestWorkerChecks:
         data = CrowdData(np.random.default_rng(0).standard_normal((6, 2)), pairs)
         result = quiet_fit(model, MessagePassingGuide(model), data, batch_size=None)
         assert check_workers(result, 20).loc[0, "agreement"] == pytest.approx(2 / 3)
+        with pytest.raises(ValueError, match="num_draws is 0, but must be at least 1"):
+            check_workers(result, 0)
 
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):

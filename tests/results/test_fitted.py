@@ -196,6 +196,17 @@ def test_same_cluster_probability_of_tuples_that_are_ids():
     assert result.same_cluster_probability((2, 0), (2, 1)) == pytest.approx(values[1])
 
 
+def test_same_cluster_probability_of_one_and_several(result):
+    for left, right in ((IDS[:2], IDS[2]), (IDS[2], IDS[:2])):
+        with pytest.raises(ValueError, match="an id and a sequence of ids"):
+            result.same_cluster_probability(left, right)
+
+
+def test_predictions_need_features(result):
+    with pytest.raises(ValueError, match="new items need features"):
+        result.predict(None)
+
+
 def test_same_cluster_probability_of_unknown_items(result):
     with pytest.raises(ValueError, match="ids row 0 is 'item-99', not among the item ids"):
         result.same_cluster_probability("item-99", IDS[0])
