@@ -44,6 +44,17 @@ def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
+def test_coordinates_of_counts():
+    """Roots of shares, whose distance is Hellinger's; Anscombe's, of deviation 1 at any rate."""
+    words = torch.tensor([[4.0, 0.0], [9.0, 16.0], [0.0, 0.0]])
+    found = MultinomialComponents(2, 2).coordinates(words)
+    same(found, torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 0.0]]))
+    poisson = PoissonComponents(2, 3)
+    same(poisson.coordinates(torch.zeros(1, 3)), torch.full((1, 3), 1.5).sqrt())
+    drawn = torch.poisson(torch.tensor([5.0, 20.0, 80.0]).expand(20_000, 3))
+    same(poisson.coordinates(drawn).std(0), torch.ones(3), 0.04)
+
+
 @every_components
 def test_features_make_the_round_trip(make):
     components = make()

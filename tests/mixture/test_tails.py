@@ -20,6 +20,7 @@ from pyro_crowdclust.mixture import (
     MixedComponents,
     PoissonComponents,
 )
+from pyro_crowdclust.mixture.tails import central_coordinates, central_units
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import fit_plain
@@ -36,6 +37,20 @@ def log_densities(components, statistics, features, weight: float = 1.0) -> torc
     observed = components.observe(features, has_gaps)
     base = torch.as_tensor(family.log_base_measure(observed)).expand(len(features))
     return family.log_likelihoods(statistics, observed) + weight * base[:, None]
+
+
+def test_central_units_are_of_the_middle_two_thirds():
+    """Of a ramp, with a gap; one outlier, where the unit is 1; and of what nobody has seen."""
+    ramp, outlier = torch.arange(7.0), torch.tensor([4.0] * 6 + [90.0])
+    gap = torch.cat([ramp, torch.tensor([torch.nan])])
+    features = torch.stack([gap, torch.cat([outlier, outlier[:1]]), torch.full((8,), torch.nan)], 1)
+    median, unit = central_units(features)
+    torch.testing.assert_close(median[:2], torch.tensor([3.0, 4.0]))
+    torch.testing.assert_close(unit[:2], torch.tensor([2.0, 0.0]))
+    found = central_coordinates(features)[:7]
+    torch.testing.assert_close(found[:, 0], ((ramp - 3) / 2).asinh())
+    torch.testing.assert_close(found[:, 1], (outlier - 4).asinh())
+    assert found[:, 2].isnan().all()
 
 
 @KINDS
