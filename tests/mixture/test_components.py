@@ -172,6 +172,17 @@ def test_features_outside_the_support_are_named(make, bad, remedy, row):
         quiet_fit(model, MessagePassingGuide(model), CrowdData(features))
 
 
+def test_every_feature_of_mixed_components_has_the_same_say():
+    """In coordinates a part of m features has variance m together; one item alone has none."""
+    parts = [GaussianComponents(2, 2), PoissonComponents(2, 1)]
+    components = MixedComponents(parts)
+    features = torch.cat([70 * torch.randn(50, 2), torch.poisson(torch.full((50, 1), 9.0))], 1)
+    found = components.coordinates(features).var(0)
+    same(torch.stack([found[:2].sum(), found[2]]), torch.tensor([2.0, 1.0]))
+    one = features[:1]
+    same(components.coordinates(one), torch.cat([one[:, :2], parts[1].coordinates(one[:, 2:])], 1))
+
+
 def test_mixed_components_name_the_column_of_the_data():
     inner = MixedComponents(
         [BernoulliComponents(3, 1), PoissonComponents(3, 1)], columns=[[1], [0]]
