@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity, NormalEmission
-from pyro_crowdclust.families import Moments
+from pyro_crowdclust.families import GaussianParameters, IndependentNormals, Moments
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
@@ -42,6 +42,57 @@ every_components = pytest.mark.parametrize("make", COMPONENTS.values(), ids=COMP
 
 def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_components_in_other_units_have_the_density_of_the_features():
+    location, scale, x = torch.tensor([3.0, -1.0]), torch.tensor([0.5, 4.0]), torch.randn(5, 2)
+    covariance = torch.tensor([[2.0, 0.4], [0.4, 0.7]])
+    full = GaussianParameters(torch.randn(2), covariance)
+    independent = IndependentNormals(torch.randn(2), torch.tensor([0.3, 2.0]))
+    normal = torch.distributions.MultivariateNormal
+    moved = GaussianComponents(1, 2).in_units(full, location, scale)
+    moved_alone = DiagonalGaussianComponents(1, 2).in_units(independent, location, scale)
+    alone, after = (
+        normal(one.mean, precision_matrix=one.precision.diag())
+        for one in (independent, moved_alone)
+    )
+    for before, other in ((normal(*full), normal(*moved)), (alone, after)):
+        expected = before.log_prob(x) - scale.log().sum()
+        same(other.log_prob(location + scale * x), expected)
+
+
+def test_a_covariance_is_the_mean_where_there_is_one_and_a_point_the_mode():
+    components, spread = GaussianComponents(1, 2), torch.tensor([[2.0, 0.4], [0.4, 0.7]])
+    for degrees, divisor in ((2.5, 5.5), (7.0, 4.0)):
+        kappa, nu = torch.tensor([0.5]), torch.tensor([degrees])
+        eta = components.family.natural(torch.zeros(1, 2), kappa, spread[None], nu)
+        same(components.summary(eta).covariance[0], spread / divisor)
+        same(components.point(eta).covariance[0], spread / (degrees + 3))
+
+
+def test_a_learned_prior_counts_as_a_thousand_items_at_most():
+    """The variance that it expects stays."""
+    components = DiagonalGaussianComponents(1, 1)
+    family, one = components.family, torch.ones(1)
+    sharp = family.natural(0 * one, one, 1e5 * one, 3e5 * one)
+    found = components.learned_prior(family.expected_statistics(sharp))
+    _, _, shape, rate = family.standard(found)
+    same(shape, 500 * one)
+    same(rate / shape, 3 * one, 1e-3)
+    full = GaussianComponents(1, 2)
+    degrees = torch.tensor(1e5)
+    sharp = full.family.natural(torch.zeros(2), torch.tensor(1.0), degrees * torch.eye(2), degrees)
+    learned = full.learned_prior(full.family.expected_statistics(sharp))
+    same(full.family.standard(learned).degrees, torch.tensor(1002.0))
+
+
+def test_the_nearest_independent_components_have_the_variances():
+    components = DiagonalGaussianComponents(2, 2)
+    covariance = torch.tensor([[2.0, 0.4], [0.4, 0.7]]).expand(2, 2, 2)
+    given = GaussianParameters(torch.randn(2, 2), covariance)
+    mean, found = components.gaussian(components.from_gaussian(given))
+    same(mean, given.mean)
+    same(found, torch.diag(torch.tensor([2.0, 0.7])).expand(2, 2, 2))
 
 
 def test_coordinates_of_counts():
