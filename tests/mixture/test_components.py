@@ -63,7 +63,7 @@ def test_components_in_other_units_have_the_density_of_the_features():
 
 def test_a_covariance_is_the_mean_where_there_is_one_and_a_point_the_mode():
     components, spread = GaussianComponents(1, 2), torch.tensor([[2.0, 0.4], [0.4, 0.7]])
-    for degrees, divisor in ((2.5, 5.5), (7.0, 4.0)):
+    for degrees, divisor in ((2.5, 5.5), (3.5, 0.5), (7.0, 4.0)):
         kappa, nu = torch.tensor([0.5]), torch.tensor([degrees])
         eta = components.family.natural(torch.zeros(1, 2), kappa, spread[None], nu)
         same(components.summary(eta).covariance[0], spread / divisor)
