@@ -27,7 +27,7 @@ from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone
 from pyro_crowdclust.interface.rereading import weighted, with_workers_heard
 from pyro_crowdclust.interface.search import Search
 from pyro_crowdclust.interface.trials import Trial
-from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.restarts import best_first, is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
@@ -158,9 +158,15 @@ class Choice:
     def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
         """The fit of a candidate to all data."""
         if recipe.options["batch_size"] is not None and "initialize" not in options:
-            start = self._start_of_part(best, recipe, seeds, options)
+            of_part = self._fit_of_part(best, recipe, seeds, options)
+            start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
             options = AFTER_PART | {"initialize": start} | options
-            return recipe.fit(seed=seeds[0], **options)
+            fitted = recipe.fit(seed=seeds[0], **options)
+            return (
+                replace(fitted, stop_reason=of_part.stop_reason)
+                if is_interrupted(of_part)
+                else fitted
+            )
         return _best_of_starts(recipe, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
@@ -171,15 +177,14 @@ class Choice:
         is_silent = self.data.answers is None and not is_supervised(self.data)
         return with_overlaps_joined(fitted) if is_silent else fitted
 
-    def _start_of_part(
+    def _fit_of_part(
         self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
-    ) -> FittedStart:
-        """Where a fit to some of the items ends: with all of them it would take many epochs."""
+    ) -> Fitted:
+        """The fit to some of the items, to begin at: with all of them it would take many epochs."""
         generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
-        fitted = _best_of_starts(of_part, seeds, options)
-        return FittedStart(fitted.model, fitted.guide, part.num_items)
+        return _best_of_starts(of_part, seeds, options)
 
 
 def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:

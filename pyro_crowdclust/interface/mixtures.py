@@ -178,7 +178,7 @@ def cluster(
     TypeError
         For an argument that there is not.
     ValueError
-        For what ``CrowdData``, ``mixture_for`` and ``fit`` refuse.
+        For two numbers of clusters, and what ``CrowdData``, ``mixture_for`` and ``fit`` refuse.
 
     Examples
     --------
@@ -193,6 +193,11 @@ def cluster(
     """
     _check_options(options)
     if n_clusters is not None:
+        if num_clusters not in (None, n_clusters):
+            raise ValueError(
+                f"n_clusters is {n_clusters} and num_clusters {num_clusters}, which is the same "
+                "number under another name: pass one of them"
+            )
         num_clusters = n_clusters
     data = CrowdData(
         features,

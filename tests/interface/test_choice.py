@@ -10,10 +10,13 @@ import pytest
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
+from pyro_crowdclust.interface import choice as choice_module
 from pyro_crowdclust.interface.choice import Choice
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
+from pyro_crowdclust.restarts import INTERRUPTED
 
+from ..control_c import press_control_c
 from .small_choices import (
     answered,
     known_part,
@@ -222,6 +225,12 @@ def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     assert len(result.history) <= 3
     assert result.data is data
     assert clustering_accuracy(ring, result.assignments) > 0.8
+
+    # Ctrl-C in the second start of the part: it goes on from the first, and says so.
+    press_control_c(monkeypatch, choice_module, "fit", 2)
+    stopped = choice.fit(progress=False)
+    assert stopped.stop_reason == INTERRUPTED
+    assert stopped.data is data
 
 
 def test_the_estimator_chooses_too():
