@@ -225,8 +225,6 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
     for name, table in (("must_link", must_link), ("cannot_link", cannot_link)):
         if table is None:
             continue
-        if not len(table):
-            raise ValueError(f"{name} have no rows; leave {name} out where there are none")
         frame = read_table(_of_pairs(table), name, ["left", "right"])
         left, right = (item_positions(name, frame[end], item_ids) for end in ("left", "right"))
         reject(name, frame["left"], left == right, "an item linked with itself; drop the row")
@@ -247,7 +245,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
 def _of_pairs(table: Any) -> Any:
     """A list of pairs, or an array of two columns, as a table; any other as it is."""
     rows = table.tolist() if isinstance(table, (np.ndarray, Tensor)) else table
-    if not isinstance(rows, (list, tuple)) or not rows:
+    if not isinstance(rows, (list, tuple)):
         return table
     is_pairs = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
     return {"left": [a for a, _ in rows], "right": [b for _, b in rows]} if is_pairs else table

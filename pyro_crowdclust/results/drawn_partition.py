@@ -88,9 +88,13 @@ class DrawnPartition:
 
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected and assigned items, share and weight."""
-        found = self._memberships
-        expected = np.bincount(found.cluster, found.share, minlength=self.num_clusters)
-        assigned = np.bincount(self.labels, minlength=self.num_clusters)
+        labels, number = self.labels.numpy(), self.num_clusters
+        item, cluster, each, _ = (part.numpy() for part in self._memberships)
+        # As in ``probabilities``, whose table may be too large.
+        somewhere = np.bincount(item, each, len(labels))
+        expected = np.bincount(cluster, each / somewhere[item], number)
+        expected += np.bincount(labels[somewhere == 0], minlength=number)
+        assigned = np.bincount(labels, minlength=number)
         share = expected / expected.sum()
         return pd.DataFrame(
             {
@@ -99,7 +103,7 @@ class DrawnPartition:
                 "share": share,
                 "weight": share,
             },
-            index=pd.RangeIndex(self.num_clusters, name="cluster"),
+            index=pd.RangeIndex(number, name="cluster"),
         )
 
     def same(

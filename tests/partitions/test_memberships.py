@@ -52,6 +52,18 @@ def test_drawn_partition_tells_the_same_by_all_its_verbs():
     np.testing.assert_allclose(share_together(DRAWS, torch.tensor([3]), torch.tensor([5])), 0.3)
 
 
+def test_expected_items_add_up_where_some_are_seldom_in_any_cluster():
+    drawn = DrawnPartition(
+        torch.tensor([[3, 2, 0, 3, 3, 2], [0, 0, 2, 3, 1, 2], [2, 0, 2, 1, 2, 2]])
+    )
+    found = Memberships.of(drawn.draws, drawn.labels)
+    somewhere = np.bincount(found.item, found.share, minlength=6)
+    np.testing.assert_allclose(somewhere, [2 / 3, 0, 1 / 3, 1, 1, 1 / 3])
+    expected = drawn.clusters()["expected_items"]
+    np.testing.assert_allclose(expected, drawn.probabilities().sum(0))
+    assert expected.sum() == pytest.approx(6)
+
+
 def test_a_table_that_is_too_large_is_refused_and_its_rows_are_not():
     drawn = DrawnPartition(torch.arange(20_000).repeat(2, 1))
     with pytest.raises(ValueError, match="20000 items and 20000 clusters is too large"):
