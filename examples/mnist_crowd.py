@@ -183,13 +183,13 @@ class Scores:
             assignments = trainer.predict_proba(features).argmax(1)
             scores = clustering_report(labels, assignments)
             row |= {f"{part}_{name}": value for name, value in scores.items()}
-        for name, rate in trainer.guide.workers().rates.items():
+        workers = trainer.guide.workers()
+        known = {} if workers is None else workers.rates
+        for name, rate in known.items():
             row[f"mean_{name}"] = float(rate.mean.mean())
         if not trainer.ranks.is_first:
             return
-        rates = "  ".join(
-            f"{name} {row[f'mean_{name}']:.3f}" for name in trainer.guide.workers().rates
-        )
+        rates = "  ".join(f"{name} {row[f'mean_{name}']:.3f}" for name in known)
         print(
             f"epoch {row['epoch']:3d}  {row['seconds']:5.1f} s  "
             f"ELBO/item {row['elbo'] / trainer.data.num_items:8.2f}  "

@@ -463,6 +463,16 @@ def test_script(script, monkeypatch, capsys, tmp_path):
         assert all(picture.stat().st_size > 1000 for picture in pictures)
 
 
+@pytest.mark.parametrize("script", ["examples/cifar10_crowd.py", "examples/mnist_crowd.py"])
+def test_nobody_needs_to_be_asked(script, monkeypatch, tmp_path):
+    if not all((DATA / name).exists() for name in NEEDS[script]):
+        pytest.skip(f"{DATA} does not hold all of {NEEDS[script]}")
+    torch.set_default_dtype(torch.float32)
+    arguments = [part.format(tmp=tmp_path) for part in SCRIPTS[script][0]]
+    figures = load_main(script, monkeypatch)([*arguments, "--answers", "no"])
+    assert 0.1 < figures["test_accuracy"] < 1
+
+
 def test_judges_who_err_together_are_worth_more_than_their_votes(monkeypatch):
     if not (DATA / "judges_wdc.npz").exists():
         pytest.skip(f"{DATA} holds no judges_wdc.npz")
