@@ -140,6 +140,17 @@ class LapsingWorkers(nn.Module):
         """``w = log p(L | same) - log p(L | different)`` of workers who look; eq. 14."""
         return self.attentive.log_likelihood_ratio(rates, worker, label)
 
+    def log_odds_before_looking(
+        self,
+        sessions: Sessions,
+        label: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+    ) -> Float[Tensor, " session"]:
+        """``log q(u = 1) - log q(u = 0)`` of every page, less what its attentive answers say."""
+        looks, lapses = rates["attention"].index_select(0, sessions.worker).unbind(-1)
+        pages = sessions.of_answer, len(looks), self.outcomes.num_outcomes
+        return looks - lapses - log_without_looking(self.outcomes.places(label), *pages)
+
 
 class SessionCoupling:
     """Messages between the ends of answered pairs whose pages may be careless.
@@ -176,7 +187,7 @@ class SessionCoupling:
         weighted: bool = False,
         together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
-        label, outcomes = batch.label, annotators.outcomes
+        label = batch.label
         assert label is not None  # only a simulation has none
         self.num_items = batch.num_paired
         self._ends, self._together = (batch.left, batch.right), together
@@ -189,9 +200,7 @@ class SessionCoupling:
             .detach()
             for same in (1.0, 0.0)
         )
-        looks, lapses = rates["attention"].detach().index_select(0, sessions.worker).unbind(-1)
-        pages = sessions.of_answer, len(looks), outcomes.num_outcomes
-        self._first = looks - lapses - log_without_looking(outcomes.places(label), *pages)
+        self._first = annotators.log_odds_before_looking(sessions, label, rates).detach()
 
     @torch.no_grad()
     def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:

@@ -26,7 +26,6 @@ from scipy.special import betaln, expit, logit
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Answers, Sessions
-from pyro_crowdclust.distributions.lapses import log_without_looking
 from pyro_crowdclust.protocols import FittedModel, part_of
 
 # Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
@@ -122,14 +121,12 @@ def _posterior(
     At its optimum given q(z) and the rates; see ``annotators.lapsing``.
     """
     assert answers.page is not None  # as the caller has seen
-    page, worker, of_answer = Sessions.of(answers.page, answers.worker)
+    sessions = Sessions.of(answers.page, answers.worker)
     rates = {name: result.guide.posteriors[name].mean().cpu() for name in workers.priors()}
     agree = torch.as_tensor(same).double()
     looked = workers.attentive.answer(agree, rates, answers.worker).log_prob(answers.label)
-    looks, lapses = rates["attention"][worker].unbind(-1)
-    said, number = workers.outcomes.places(answers.label), workers.outcomes.num_outcomes
-    log_odds = looks - lapses - log_without_looking(said, of_answer, len(page), number)
-    log_odds = log_odds.index_add(0, of_answer, looked)
+    log_odds = workers.log_odds_before_looking(sessions, answers.label, rates)
+    log_odds = log_odds.index_add(0, sessions.of_answer, looked)
     channels = attentive_channels(result.guide.workers())
     assert channels is not None  # those who lapse answer about pairs
     grades = channels.mean[:, :, : workers.outcomes.num_grades]  # of who can tell

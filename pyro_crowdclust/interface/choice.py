@@ -162,11 +162,8 @@ class Choice:
             start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
             options = AFTER_PART | {"initialize": start} | options
             fitted = recipe.fit(seed=seeds[0], **options)
-            return (
-                replace(fitted, stop_reason=of_part.stop_reason)
-                if is_interrupted(of_part)
-                else fitted
-            )
+            reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
+            return replace(fitted, stop_reason=reason)
         return _best_of_starts(recipe, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:

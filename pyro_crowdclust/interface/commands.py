@@ -45,6 +45,7 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     MultinomialComponents,
 )
+from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.simulation import simulate_pages
 
 __all__ = ["MODELS", "ask", "demo", "fit", "predict", "report", "simulate"]
@@ -109,7 +110,7 @@ def _fit(options: Namespace, of_labels: bool) -> int:
     (options.out / SETTINGS).write_text(text, encoding="utf-8")
     if not options.quiet:
         print(_summary(result, options.out))
-    if result.stop_reason.startswith("interrupted"):
+    if is_interrupted(result):
         return 130
     return 3 if result.stop_reason.startswith("not finite") else 0
 
