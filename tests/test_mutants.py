@@ -27,6 +27,13 @@ def f(x: "a + b", y=1 + 1):
         raise ValueError(x + 1)
     x.update(-y)
     return (x / 2).logsumexp(-1)
+
+
+class C:
+    def __init__(self, z):
+        if z < 3:
+            raise ValueError(-z)
+        self.z = -z
 """
 
 
@@ -42,6 +49,7 @@ def test_what_may_be_mistaken(monkeypatch, tmp_path):
         "x / 2 -> x * 2",
         "x / 2 -> x / 3",
         "(x / 2).logsumexp(-1) -> (x / 2).amax(-1)",
+        "-z -> z",
     }
     original = ast.unparse(ast.parse(TEXT))
     for mutant in made:

@@ -52,10 +52,11 @@ def summarize_pair_workers(
     sites = {name: sites[name] for name in annotators.priors()}
     statistics = {name: site.mean().requires_grad_() for name, site in sites.items()}
     yes = next(iter(statistics.values())).new_ones(annotators.num_workers)
+    no = torch.zeros_like(yes)
     worker = torch.arange(annotators.num_workers, device=yes.device)
     with torch.enable_grad():
         weight = annotators.log_likelihood_ratio(statistics, worker, yes)
-        weight = weight - annotators.log_likelihood_ratio(statistics, worker, 0 * yes)
+        weight = weight - annotators.log_likelihood_ratio(statistics, worker, no)
         slopes = torch.autograd.grad(weight.sum(), list(statistics.values()))
     variance = torch.stack(
         [site.variance(slope) for site, slope in zip(sites.values(), slopes, strict=True)]

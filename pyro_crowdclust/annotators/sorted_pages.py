@@ -197,7 +197,7 @@ class PageCoupling:
 
         Without ``careless`` no page is taken for a careless one.
         """
-        counts = self._pages.counts(assignments.detach().to(self._right.dtype))
+        counts = self._pages.counts(assignments.to(self._right.dtype))
         seen = counts.sum(-1) >= _SEEN
         log_homes = self._log_homes(self._evidence(counts), seen)
         homes = log_homes.exp()
@@ -210,7 +210,9 @@ class PageCoupling:
             seen.sum(-1), self._pages.num_groups, self._annotators.log_overlap
         )
         attentive = likelihood - divergence - log_normalizers
-        at_random = num_placed * self._chance.unsqueeze(-1) if careless else _NEVER + 0 * num_placed
+        at_random = num_placed * self._chance.unsqueeze(-1)
+        if not careless:
+            at_random = torch.full_like(at_random, _NEVER)
         state_logits = self._habits + torch.cat([attentive, at_random], -1)
         return PagePosterior(state_logits, held, homes)
 
@@ -250,7 +252,7 @@ class PageCoupling:
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_i <q(z_i), message_i>`` at the pages' own optimum, where its gradient is exact."""
-        return (assignments * self.messages(assignments.detach(), last=True)).sum()
+        return (assignments * self.messages(assignments, last=True)).sum()
 
     @torch.no_grad()
     def merge_gain(

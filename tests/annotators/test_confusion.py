@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 import scipy.stats
+import torch
 
+from pyro_crowdclust.annotators import CommunityConfusion, confusion
 from pyro_crowdclust.annotators.confusion import _log_marginal
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
 
 
 def test_counts_have_the_density_of_dirichlet_multinomials():
@@ -22,3 +25,25 @@ def test_counts_have_the_density_of_dirichlet_multinomials():
         orders = scipy.special.gammaln(own.sum() + 1) - scipy.special.gammaln(own + 1).sum()
         expected[worker] -= orders
     np.testing.assert_allclose(_log_marginal(counts, concentration), expected)
+
+
+def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypatch):
+    """Compared are the concentrations of which shares are drawn."""
+    monkeypatch.setattr(confusion, "draw_log_shares", lambda a, rng: torch.from_numpy(a))
+    rng, log_shares = np.random.default_rng(0), np.log([0.3, 0.7])
+    counts = rng.integers(0, 3, (12, 3, 3)).astype(float)
+    counts[:6] += 2 * np.eye(3)
+    annotators = CommunityConfusion(12, 3, 2)
+    rows = LearnedRows(annotators.concentration().detach())
+    densities = [_log_marginal(counts, row) for row in rows.concentration().detach().numpy()]
+    responsible = scipy.special.softmax(log_shares + np.stack(densities, 1), 1)
+    rows.learn(counts, responsible)
+    community = np.random.default_rng(1).multinomial(1, responsible)
+    assert set(community.argmax(1)) == {0, 1}
+    values = {"communities": torch.from_numpy(log_shares)}
+    found = annotators.draw(values, counts, counts.sum((0, 2)), np.random.default_rng(1))
+    learned = rows.concentration().detach().numpy()
+    np.testing.assert_array_equal(found["community"], community)
+    np.testing.assert_array_equal(found["communities"], 1 + community.sum(0))
+    expected = learned[community.argmax(1)] + counts
+    np.testing.assert_allclose(found["confusion"], expected.reshape(-1, 3))

@@ -10,7 +10,12 @@ from pyro.infer import Trace_ELBO
 from scipy.special import digamma, gammaln
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ClassStates, ConfusionMatrices, LabelLikelihood
+from pyro_crowdclust.annotators import (
+    ClassStates,
+    ConfusionMatrices,
+    LabelLikelihood,
+    item_states,
+)
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
@@ -184,3 +189,16 @@ def test_states_are_drawn_with_the_shares_of_their_class():
         expected[k] = shares[k]
         error = (expected * (1 - expected) / draws).sqrt()
         assert ((drawn.unflatten(0, (CLASSES, -1)) - expected).abs() <= 5 * error + 1e-9).all()
+
+
+def test_rows_and_shares_are_drawn_given_what_is_counted(monkeypatch):
+    """Compared are the concentrations of which they are drawn."""
+    monkeypatch.setattr(item_states, "draw_log_shares", lambda a, rng: torch.from_numpy(a))
+    rng = np.random.default_rng(0)
+    counts = rng.integers(9, size=(WORKERS, CLASSES, STATES, CLASSES)).astype(float)
+    items = rng.integers(9, size=(CLASSES, STATES)).astype(float)
+    annotators = ClassStates(WORKERS, CLASSES, (0.9, 0.6), 5.0)
+    found = annotators.draw({}, counts.reshape(WORKERS, -1, CLASSES), items.ravel(), rng)
+    rows = np.array([[prior_row(k, s) for s in range(STATES)] for k in range(CLASSES)])
+    np.testing.assert_allclose(found["confusion"], (rows + counts).reshape(-1, CLASSES))
+    np.testing.assert_array_equal(found["states"], 1 + items)

@@ -12,7 +12,7 @@ from scipy.stats import beta
 from torch.distributions import Dirichlet, MultivariateNormal, kl_divergence
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, ItemTrait, LabelLikelihood
+from pyro_crowdclust.annotators import ConfusionMatrices, ItemTrait
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene, LatentTrait
@@ -216,11 +216,10 @@ def test_confusion_is_that_of_drawn_curves():
     summary = guide.confusion(0.9)
     posterior = guide.posteriors["curves"]
     drawn = MultivariateNormal(*posterior.standard()).sample((20_000,))
-    values = {name: one.mean() for name, one in guide.posteriors.items()}
-    of_class = LabelLikelihood(annotators, values)  # the same curves cut the trait
-    assert of_class.num_classes == 2
-    shares = annotators.draw_states(values, torch.eye(2, dtype=torch.float64).repeat(40_000, 1))
-    points = shares.unflatten(0, (-1, 2)).mean(0)
+    # p(t | y), by Bayes' rule.
+    upper = torch.from_numpy(looped(guide, crowd())[1])
+    shares = guide.posteriors["trait"].mean().exp() * torch.stack([1 - upper, upper])
+    points = shares / shares.sum(1, keepdim=True)
     right = torch.sigmoid(drawn @ annotators.design.mT) @ points.mT
     np.testing.assert_allclose(summary.mean[..., 1], right.mean(0), atol=0.01)
     np.testing.assert_allclose(summary.sd[..., 1], right.std(0), atol=0.01)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.special
 import torch
+from pyro.infer import Trace_ELBO
 from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
@@ -70,14 +71,19 @@ def test_the_state_of_a_page_is_by_bayes_rule():
     coupling = sites_of(annotators).coupling(rates, batch, torch.float64)
     found = coupling.log_odds(z).sigmoid()
     table = data.pairs.assign(same=KINDS[data.pairs["left"]] == KINDS[data.pairs["right"]])
-    expected = []
+    expected, evidence = [], 0.0
     for _, page in table.groupby(["page", "worker"]):
         agrees = (page["label"] == 1) == page["same"]
         attentive = looks * np.where(agrees, right, wrong).prod()
         yes = (page["label"] == 1).sum()
         careless = (1 - looks) * scipy.special.beta(1 + yes, 1 + len(page) - yes)
         expected.append(attentive / (attentive + careless))
+        evidence += np.log(attentive + careless)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # Where all else is known, the bound is the evidence.
+    sites = sites_of(annotators)
+    elbo = -Trace_ELBO(max_plate_nesting=1).loss(sites.sample, sites.sample_guide, z, rates, batch)
+    assert elbo == pytest.approx(evidence, rel=1e-10)
     # What is heard of a careless page is next to nothing.
     weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
     of_answer = found[batch.sessions.of_answer]

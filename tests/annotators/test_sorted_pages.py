@@ -16,7 +16,14 @@ from scipy.stats import beta
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit, load
-from pyro_crowdclust.annotators import PAGE_STATES, SortedPages, TwoCoin, sample_answers, sites_of
+from pyro_crowdclust.annotators import (
+    PAGE_STATES,
+    SortedPages,
+    TwoCoin,
+    pair_rates,
+    sample_answers,
+    sites_of,
+)
 from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.diagnostics import to_arviz
@@ -46,12 +53,18 @@ def one_page(groups):
     return full_batch(CrowdData(None, placements=pd.DataFrame(table)))
 
 
+def placed(state, num_groups):
+    """Probabilities of a placement at home and in one other group, on an attentive page."""
+    if PAGE_STATES[state] == "sorted":
+        return 0.8, 0.2 / num_groups
+    return 0.8 + 0.2 / (num_groups + 1), 0.2 / (num_groups + 1)
+
+
 def log_joint(z, batch, state, homes):
     """``log p(state, homes, groups | z)`` of one page, written out; homes of the clusters seen."""
     groups = batch.pages.group.tolist()
     num_groups = max(groups) + 1
-    accuracy, habits = 0.8, [0.6, 0.3, 0.1]
-    total = math.log(habits[state])
+    total = math.log([0.6, 0.3, 0.1][state])
     if PAGE_STATES[state] == "careless":
         return total - len(groups) * math.log(num_groups + 1)
     odds = [OVERLAP, 1.0][state]
@@ -64,12 +77,9 @@ def log_joint(z, batch, state, homes):
 
     everywhere = itertools.product([None, *range(num_groups)], repeat=len(seen))
     total += math.log(weight([homes[k] for k in seen]) / sum(map(weight, everywhere)))
+    right, wrong = placed(state, num_groups)
     for cluster_of_item, group in zip(z, groups, strict=True):
-        right = homes[cluster_of_item] == group
-        if PAGE_STATES[state] == "sorted":
-            total += math.log(accuracy if right else (1 - accuracy) / num_groups)
-        else:
-            total += math.log(accuracy * right + (1 - accuracy) / (num_groups + 1))
+        total += math.log(right if homes[cluster_of_item] == group else wrong)
     return total
 
 
@@ -185,6 +195,76 @@ def test_merge_gain_is_what_the_bound_gains():
         exact = bound(joined, batch, annotators) - before
         assert float(gain[first, second]) == pytest.approx(exact, abs=0.6)
         assert (float(gain[first, second]) > 0) == ((first, second) == (0, 1))
+
+
+def bound_of_homes(counts, homes, states):
+    """Of one page, expected over q(s): placements, overlaps, normalizer and entropy of homes."""
+    num_groups, num_seen = counts.shape[1], int(homes[0].sum().round())
+    total = 0.0
+    for state, odds in enumerate((OVERLAP, 1.0)):
+        right, wrong = placed(state, num_groups)
+        places = itertools.product(range(num_groups + 1), repeat=num_seen)
+        normalizer = sum(
+            math.prod(odds for a, b in itertools.combinations(h, 2) if a == b > 0) for h in places
+        )
+        of_state = -math.log(normalizer)
+        for q in homes[state]:
+            of_state -= sum(p * math.log(p) for p in q.tolist() if p > 0)
+        at_home = float((homes[state, :, 1:] * counts).sum())
+        of_state += at_home * math.log(right) + float(counts.sum() - at_home) * math.log(wrong)
+        for one, other in itertools.combinations(homes[state], 2):
+            of_state += math.log(odds) * float(one[1:] @ other[1:])
+        total += float(states[state]) * of_state
+    return total
+
+
+def test_merge_gain_is_that_of_the_best_home_of_both(monkeypatch):
+    """All else stays; of three clusters on two pages, and a fourth that is on none."""
+    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._HOME_ROUNDS", 200)
+    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._PAGES_AT_A_TIME", 1)
+    groups = np.array([[0, 0, 1, 1, 2, 2, 0], [0, 0, 0, 1, 1, 1, 1]])
+    page, item = np.indices(groups.shape)
+    table = {"page": page.ravel(), "item": item.ravel(), "worker": 0, "group": groups.ravel()}
+    table = pd.DataFrame(table)
+    pages = full_batch(CrowdData(None, placements=table)).pages
+    logits = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    logits += 3 * nn.functional.one_hot(torch.tensor([0, 0, 1, 1, 2, 2, 1]), 3)
+    q = nn.functional.pad(logits.softmax(-1), (0, 1))
+    annotators = SortedPages(1, overlap=OVERLAP)
+    posterior = annotators.posterior(RATES, q, pages)
+    found = PageCoupling(annotators, RATES, pages, 7).merge_gain(q)
+    for one, other in itertools.combinations(range(4), 2):
+        gain = 0.0
+        for page, group in enumerate(torch.from_numpy(groups)):
+            counts = q.T @ nn.functional.one_hot(group).double()
+            num_groups = counts.shape[1]
+            homes = posterior.homes[page, :, :, : num_groups + 1]
+            joined, moved = homes.clone(), counts.clone()
+            joined[:, other], moved[one], moved[other] = 0, counts[one] + counts[other], 0
+            for state, odds in enumerate((OVERLAP, 1.0)):
+                right, wrong = placed(state, num_groups)
+                others = joined[state].sum(0) - joined[state, one]
+                heard = moved[one] * math.log(right / wrong) + math.log(odds) * others[1:]
+                joined[state, one] = nn.functional.pad(heard, (1, 0)).softmax(0)
+            before = bound_of_homes(counts, homes, posterior.states[page])
+            gain += bound_of_homes(moved, joined, posterior.states[page]) - before
+        assert float(found[one, other]) == pytest.approx(gain, abs=1e-6)
+        assert float(found[other, one]) == pytest.approx(gain, abs=1e-6)
+
+
+@pytest.mark.parametrize("num_clusters", [2, 4])
+def test_rates_of_pairs_are_those_of_all_places_of_two_items(num_clusters):
+    """Each item lies at home with its accuracy, or in any other of as many groups."""
+    accuracy = np.array([0.3, 0.9])
+    shares = [
+        np.where(np.arange(num_clusters) == home, a, (1 - a) / (num_clusters - 1))
+        for a in accuracy
+        for home in (0, 1)
+    ]
+    sensitivity, specificity = pair_rates(accuracy, num_clusters)
+    for number, (at_first, at_second) in enumerate(zip(shares[::2], shares[1::2], strict=True)):
+        assert sensitivity[number] == pytest.approx(at_first @ at_first)
+        assert specificity[number] == pytest.approx(1 - at_first @ at_second)
 
 
 def test_a_natural_step_counts_placements_and_pages():
@@ -376,6 +456,10 @@ def test_a_simulation_of_the_model_has_its_states_and_accuracy():
         value = {name: site["value"] for name, site in trace.nodes.items() if "value" in site}
         state, pages = value["page_state"].argmax(-1), batch.pages
         states.append(state)
+        # Clusters have homes on the pages on which they have items, and nowhere else.
+        on_page = torch.zeros(pages.num_pages, 4, dtype=torch.bool)
+        on_page[pages.page, value["z"].argmax(-1)[pages.row]] = True
+        assert torch.equal(value["home"].any(-1), on_page.unsqueeze(1).expand(-1, 2, -1))
         homes = value["home"][torch.arange(len(state)), state.clamp(max=1)]
         own = homes[pages.page, value["z"].argmax(-1)[pages.row]].argmax(-1) - 1
         own = torch.where(own < 0, pages.num_groups[pages.page], own)
@@ -398,6 +482,9 @@ def test_worker_tables_hold_marginals_of_the_posteriors():
     np.testing.assert_allclose(result.workers["lumped_upper"], lumped.ppf(0.95))
     log_odds = result.guide.rate_statistics()["accuracy"]
     np.testing.assert_allclose(result.workers["weight"], log_odds[:, 0] - log_odds[:, 1])
+    counts = result.guide.posteriors["accuracy"].standard()
+    variance = sum(torch.polygamma(1, count) for count in counts)
+    np.testing.assert_allclose(result.workers["weight_sd"], variance.sqrt())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices, Habit, Truth
+from pyro_crowdclust.annotators import sources as sources_module
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
@@ -88,6 +90,31 @@ def test_a_natural_step_is_that_of_a_site_for_the_source_of_every_answer():
     for name in names:
         found = guide.posteriors[name].natural_parameters.detach().numpy()
         np.testing.assert_allclose(found, expected[name], atol=1e-10)
+
+
+def test_shares_and_habits_are_drawn_given_the_answers_dealt_out_to_them(monkeypatch):
+    """Compared are the concentrations of which they are drawn, learned from all workers."""
+    monkeypatch.setattr(sources_module, "draw_log_shares", lambda a, rng: torch.from_numpy(a))
+    rng = np.random.default_rng(0)
+    share, habit = rng.dirichlet([2.0, 2.0], 4), rng.dirichlet([2.0] * CLASSES, 4)
+    counts = rng.integers(9, size=(4, CLASSES, CLASSES)).astype(float)
+    annotators = AnswerSources([Truth(4, CLASSES), Habit(4, CLASSES)])
+    values = {"sources": torch.tensor(share).log(), "habit": torch.tensor(habit).log()}
+    found = annotators.draw(values, counts, counts.sum((0, 2)), np.random.default_rng(1))
+    of_habit = np.empty((4, CLASSES, CLASSES))
+    for j, k, label in np.ndindex(*of_habit.shape):
+        says = share[j, 1] * habit[j, label]
+        of_habit[j, k, label] = says / (says + share[j, 0] * (k == label))
+    source = np.stack([1 - of_habit, of_habit], -1)
+    dealt = np.random.default_rng(1).multinomial(counts.astype(int), source)
+    for name, start, own in (
+        ("sources", [3.0, 1.0], dealt.sum((1, 2))),
+        ("habit", [1.0] * CLASSES, dealt[..., 1].sum(1)),
+    ):
+        rows = LearnedRows(torch.tensor([[start]]))
+        rows.learn(own[:, None].astype(float), np.ones((4, 1)))
+        expected = rows.concentration().detach().numpy()[0] + own
+        np.testing.assert_allclose(found[name], expected)
 
 
 def test_summary_has_the_moments_of_draws():

@@ -130,6 +130,33 @@ def test_messages_are_the_derivative_of_the_brute_force_bound():
     same(centred(slope[PAIRED:]), torch.zeros(N - PAIRED, K))
 
 
+def test_the_potential_has_the_messages_for_its_gradient():
+    """``sum_ij w_ij q_i B q_j``, pair by pair."""
+    q, weight = torch.randn(N, K).softmax(-1).requires_grad_(), torch.randn(len(LEFT))
+    together = torch.rand(K, K)
+    together = together + together.mT
+    coupling = PairCoupling(LEFT, RIGHT, weight, PAIRED, together)
+    expected = sum(
+        w * (q[i] @ together @ q[j]) for i, j, w in zip(LEFT, RIGHT, weight, strict=True)
+    )
+    found = coupling.potential(q)
+    same(found, expected)
+    slope, of_found = (torch.autograd.grad(total, q)[0] for total in (expected, found))
+    same(of_found, slope)
+    same(coupling.messages(q.detach()), slope[:PAIRED])
+
+
+def test_the_gain_of_two_clusters_is_that_of_the_brute_force_bound():
+    rates, q = random_rates(), torch.randn(N, K).softmax(-1)
+    weight = TwoCoin(M).log_likelihood_ratio(rates, WORKER, LABEL)
+    found = pair_messages.answer_gain(q, LEFT, RIGHT, weight)
+    for one, other in itertools.permutations(range(K), 2):
+        joined = q.clone()
+        joined[:, one], joined[:, other] = q[:, one] + q[:, other], 0
+        gain = expected_answers(joined, rates) - expected_answers(q, rates)
+        same(found[one, other], gain)
+
+
 @pytest.mark.parametrize("item", range(PAIRED))
 def test_updating_one_assignment_maximizes_the_brute_force_bound(item):
     """With q* the update of one q(z_i), the bound of any other q(z_i) is KL(q(z_i) || q*) lower."""

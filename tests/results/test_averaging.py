@@ -13,7 +13,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import average_classes
-from pyro_crowdclust.results.averaging import hold_out_answers
+from pyro_crowdclust.results.averaging import _clearly_above, hold_out_answers
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 
 
@@ -32,7 +32,12 @@ def answers(seed: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize("share", [0.1, 0.9])
 def test_answers_held_out_leave_every_item_and_worker_another(share):
-    data = CrowdData(None, labels=answers(0))
+    labels = answers(0)
+    of_last = labels["worker"] == "w5"
+    # One worker has two answers only, and a class is in none.
+    labels = pd.concat([labels[~of_last], labels[of_last][:2]])
+    with pytest.warns(UserWarning, match="class 'd' is in no answer"):
+        data = CrowdData(None, labels=labels, classes=list("abcd"))
     rest, held = hold_out_answers(data, share, seed=1)
     assert rest.num_labels + len(held) == data.num_labels
     assert len(held) == round(share * data.num_labels) or share == 0.9
@@ -116,6 +121,13 @@ def test_five_models_of_the_annotators_are_averaged():
     average = average_annotator_models(data, num_draws=3, epochs=5)
     assert len(average.members) == 5
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))
+
+
+@pytest.mark.parametrize(("mean", "is_clear"), [(0.95, False), (1.05, True)])
+def test_clearly_better_is_by_two_standard_errors(mean, is_clear):
+    """Of four answers, half of their deviation each."""
+    other = np.array([-3.0, -1.0, -2.0, -4.0])
+    assert _clearly_above(other + mean + np.array([1.0, -1.0, -1.0, 1.0]), other) == is_clear
 
 
 @pytest.mark.parametrize(("share", "is_clear"), [(0.3, True), (0.1, False)])

@@ -1,0 +1,24 @@
+"""Verbs that all annotators of pairs and pages share."""
+
+from __future__ import annotations
+
+import torch
+
+from pyro_crowdclust.annotators import GradedPairs, SortedPages, TwoCoin, sites_of
+
+
+def test_points_of_rates_start_where_they_are_told_and_shares_at_the_priors_mean():
+    habits = (6.0, 3.0, 1.0)
+    of_pages = sites_of(SortedPages(2, habits=habits)).first_points(0.7)
+    assert of_pages["accuracy"].tolist() == [0.7, 0.7]
+    torch.testing.assert_close(of_pages["habits"], torch.tensor([[0.6, 0.3, 0.1]] * 2).double())
+    of_coins = sites_of(TwoCoin(2)).first_points(0.8)
+    assert {name: points.tolist() for name, points in of_coins.items()} == {
+        "sensitivity": [0.8, 0.8],
+        "specificity": [0.8, 0.8],
+    }
+    graded = GradedPairs(2, 3)
+    for name, points in sites_of(graded).first_points(0.8).items():
+        prior = graded.priors()[name]
+        alpha = prior.family.standard(prior.natural_parameters).concentration
+        torch.testing.assert_close(points, alpha / alpha.sum(-1, keepdim=True))
