@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.page_attention import heard_on_pages
-from pyro_crowdclust.interface.rounding import has_fine
+from pyro_crowdclust.interface.rounding import first_alike, has_fine
 from pyro_crowdclust.results import class_probabilities
 
 # Nothing that happened was less probable.
@@ -63,18 +63,24 @@ def some_items(
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
-    """Items of which nothing is said, each row of features once; few possible rows as they are.
+    """Each row of features once, with the answers about all its copies; few possible rows as ever.
 
-    Components that sit on copies of one row have densities without bound. Where no column holds
-    real numbers of fine steps, many items may well be alike, and all of them count.
+    Components that sit on copies of one row have densities without bound, and to know an item is no
+    help with others if it is to know its copies. Answers between copies are left out. Where no
+    column holds real numbers of fine steps, many items may well be alike, and all of them count.
     """
     if data.features is None or isinstance(data.features, StoredFeatures) or not has_fine(data):
         return data
     rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
-    first = np.unique(rows, axis=0, return_index=True)[1]
+    of = torch.from_numpy(first_alike(rows))
+    first = of.unique()
     if len(first) == data.num_items:
         return data
-    return some_items(data, torch.from_numpy(np.sort(first)))
+    if data.answers is not None:
+        left, right = of[data.answers.left], of[data.answers.right]
+        data = data.with_parts(answers=replace(data.answers, left=left, right=right))
+        return some_items(data, first, left != right)
+    return some_items(data, first)
 
 
 def connected_items(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -49,22 +49,43 @@ def unrounded(
 
 def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
     """The step of every real column, among some thousand items; 0 where it does not matter."""
-    columns = sample_of(data).numpy().T
-    steps = np.array([_step(column[~np.isnan(column)]) for column in columns])
-    return np.where(is_real(data).numpy(), steps, 0.0)
+    return np.where(is_real(data).numpy(), _steps(sample_of(data).numpy()), 0.0)
 
 
 def has_fine(data: CrowdData) -> bool:
     """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
-    columns = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
-    seen = [column[~np.isnan(column)] for column in columns.T[is_real(data).numpy()]]
-    return any(len(np.unique(column)) > 1 and _step(column) == 0 for column in seen)
+    rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+    varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
+    return bool((is_real(data).numpy() & varies & (_steps(rows) == 0)).any())
 
 
-def _step(column: np.ndarray) -> float:
-    """The least difference between two values, or 0 where it does not matter."""
+def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:
+    """Where the first row is that is the same as each, gaps included.
+
+    Examples
+    --------
+    >>> first_alike(np.array([[3.0, np.nan], [1.0, 0.0], [3.0, np.nan], [1.0, -0.0]])).tolist()
+    [0, 1, 0, 1]
+    """
+    whole = np.ascontiguousarray(rows + 0.0)  # of zeros no sign, of rows their bytes
+    keys = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return first[place.reshape(-1)]
+
+
+def _steps(rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, " column"]:
+    rows = rows[np.unique(first_alike(rows))]
+    seen = (column[~np.isnan(column)] for column in rows.T)
+    return np.array([_step(column, own=rows.shape[1] > 1) for column in seen])
+
+
+def _step(column: Float[np.ndarray, " row"], own: bool) -> float:
+    """The least difference between two values, or 0 where it does not matter.
+
+    Among other columns of its ``own`` rows, one of which no two hold the same was not rounded.
+    """
     values = np.unique(column)
-    if len(values) < 2:
+    if len(values) < 2 or (own and len(values) == len(column)):
         return 0.0
     step = float(np.diff(values).min())
     return step if step > _FINE * column.std() else 0.0

@@ -77,7 +77,7 @@ class Search:
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
         data = choice.data
-        if data.answers is None and not is_supervised(data):
+        if not is_supervised(data):
             data = distinct_items(data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.held_out import (
     KnownSplit,
     LinkSplit,
@@ -101,6 +103,26 @@ def test_copies_of_rows_are_no_clusters():
     # Whole numbers repeat of themselves.
     counts = CrowdData(rng.poisson(3, size=(300, 2)).astype(float))
     assert distinct_items(counts) is counts
+
+
+def test_answers_about_copies_are_about_one_row():
+    features = np.array([[0.1, np.nan], [3.7, 2.0], [0.1, np.nan], [8.3, 5.0], [3.7, 2.0]])
+    said = {"left": [0, 2, 1, 4], "right": [1, 0, 3, 3], "worker": list("abac"), "label": [0] * 4}
+    distinct = distinct_items(CrowdData(features, said))
+    assert distinct.item_ids.tolist() == [0, 1, 3]
+    assert distinct.pairs[["left", "right", "worker"]].to_numpy().tolist() == [
+        [0, 1, "a"],
+        [1, 3, "a"],
+        [1, 3, "c"],
+    ]
+
+
+def test_copies_of_rows_are_found_where_they_would_be_alone():
+    rng, kinds = np.random.default_rng(3), np.arange(60) % 3
+    rows = 6 * np.eye(3)[kinds] + rng.normal(size=(60, 3))
+    often = rng.integers(2, 6, 60)
+    result = cluster(np.repeat(rows, often, axis=0), progress=False)
+    assert normalized_mutual_info_score(np.repeat(kinds, often), result.assignments) == 1
 
 
 def test_answers_about_held_out_items_are_kept_out():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.rounding import unrounded
+from pyro_crowdclust.interface.rounding import has_fine, unrounded
 
 
 def test_rounded_numbers_are_spread_over_their_step():
@@ -25,3 +25,12 @@ def test_rounded_numbers_are_spread_over_their_step():
     assert 0.01 < np.abs(gaps[1:, 0]).max() <= 0.05 + 1e-9
     codes = CrowdData((features[1:] > 0) * 1.0)
     assert unrounded(codes) is codes
+
+
+def test_numbers_that_only_copies_share_were_not_rounded():
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.normal(size=60), rng.permutation(60) / 60])
+    copies = CrowdData(np.repeat(rows, rng.integers(2, 6, 60), axis=0))
+    assert has_fine(copies)
+    assert unrounded(copies) is copies
+    assert not has_fine(CrowdData(rows.round(1)))
