@@ -3,13 +3,13 @@
 The answers of the paper are not public, so its scheme is simulated: 240 pages of 36 images, drawn
 from 4,000, are sorted by 32 workers. They sort by what people said that they see (CIFAR-10N), or by
 the true classes with the errors of the 48 workers who sorted MNIST (``--quality mnist``). K = 10
-clusters, d = 64. First the answers alone say which of the answered images are one cluster; q(z | o)
-of SCDC is taught these, by ridge regression on how patches respond to patterns (``--classifier
-patches``), or by views of the images, the others among them (``residual``); the fit goes on from
-there for ``--epochs``, or ``--fit-steps``.
+clusters, d = 64. First the answers alone say which of the answered images are one cluster. Ridge
+regression on how patches respond to patterns is taught these (``--classifier patches``), and a
+residual network what that finds of all images, by views of them. What both say (``pool``) is
+q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``.
 
     python examples/cifar10_crowd.py --fit-steps 40 --seed 0
-    python examples/cifar10_crowd.py --classifier residual
+    python examples/cifar10_crowd.py --fit-steps 40 --classifier pool
 
 The networks are for a processor. Those of the paper, five stacks of residual blocks from 32 x 32 to
 8 x 8 and back and nine convolutional layers for q(z | o), are ``--networks paper``, for a GPU:
@@ -50,6 +50,7 @@ from pyro_crowdclust.networks import (
     AmortizedRecognition,
     ConvolutionalClassifier,
     GaussianRecognition,
+    OpinionPool,
     PatchClassifier,
     ResidualClassifier,
     ResidualDecoder,
@@ -58,6 +59,7 @@ from pyro_crowdclust.networks import (
 )
 from pyro_crowdclust.simulation import simulate_partitions, two_coin_rates
 from pyro_crowdclust.starts import (
+    Distillation,
     PrincipalComponentStart,
     RidgeTeaching,
     TaughtStart,
@@ -138,11 +140,10 @@ def build(
         trunk = ResidualEncoder(IMAGE, hidden, width)
     else:
         decoder = SkipMLP((dim, hidden, PIXELS))
-        classifier = (
-            PatchClassifier(IMAGE, CLASSES, options.patterns, stride=options.stride)
-            if options.classifier == "patches"
-            else ResidualClassifier(IMAGE, CLASSES, width)
-        )
+        patches = PatchClassifier(IMAGE, CLASSES, options.patterns, stride=options.stride)
+        residual = ResidualClassifier(IMAGE, CLASSES, 2 * width)
+        pooled = options.classifier == "pool"
+        classifier = OpinionPool([patches, residual]) if pooled else patches
         trunk = SkipMLP((PIXELS, hidden, hidden))
     model = SemiCrowdsourcedMixture(
         DirichletWeights(CLASSES, 1.0),
@@ -206,9 +207,13 @@ def start(
     if pairs is None or options.variant == "bayes":
         return PrincipalComponentStart(partition_steps=options.partition_steps)
     clusters = clusters_of_answered(pairs, options.items, options.seed)
-    if options.classifier == "patches" and options.networks == "small":
+    if options.networks == "paper":
+        return TaughtStart(clusters, Teaching(RandomPhoto(IMAGE), steps=options.steps))
+    if options.classifier == "patches":
         return TaughtStart(clusters, RidgeTeaching())
-    return TaughtStart(clusters, Teaching(RandomPhoto(IMAGE), steps=options.steps))
+    # Milder views than those that keep clusters: every image is seen some twenty times only.
+    view = RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0)
+    return TaughtStart(clusters, Distillation(view, steps=options.steps))
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
@@ -226,12 +231,12 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--quality", choices=["mnist", "cifar10n"], default="cifar10n")
     parser.add_argument("--networks", choices=["small", "paper"], default="small")
-    parser.add_argument("--classifier", choices=["patches", "residual"], default="patches")
+    parser.add_argument("--classifier", choices=["patches", "pool"], default="patches")
     parser.add_argument("--patterns", type=int, default=400, help="of patches")
     parser.add_argument("--stride", type=int, default=1, help="pixels from patch to patch")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=12_000, help="in which q(z | o) is taught")
+    parser.add_argument("--steps", type=int, default=2000, help="in which q(z | o) is taught")
     parser.add_argument("--batch-size", type=int, default=100, help="images without answers")
     parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
     parser.add_argument("--consistency", type=float, default=10.0)

@@ -439,6 +439,16 @@ class SupportsDrawParameters(Protocol):
 
 
 @runtime_checkable
+class SupportsLearnPatterns(Protocol):
+    """A network whose first filters are what patches of the images look like."""
+
+    def learn_patterns(
+        self, images: Float[Tensor, "item feature"], generator: torch.Generator
+    ) -> None:
+        """Find them from some images."""
+
+
+@runtime_checkable
 class SupportsSizeCheck(Protocol):
     """A recognition network that knows its sizes."""
 

@@ -9,6 +9,7 @@ from pyro_crowdclust.networks.convolutional import (
     ResidualDecoder,
     ResidualEncoder,
 )
+from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.networks.patches import PatchClassifier
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import (
@@ -29,6 +30,7 @@ __all__ = [
     "ConvolutionalDecoder",
     "ConvolutionalEncoder",
     "GaussianRecognition",
+    "OpinionPool",
     "PatchClassifier",
     "ResidualClassifier",
     "ResidualDecoder",

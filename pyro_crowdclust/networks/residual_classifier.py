@@ -1,7 +1,8 @@
 """A residual network for q(z | o) of photographs, small enough for a processor.
 
-Images are rows of ``channels * height * width`` numbers, channels first. No layer normalizes over a
-batch, as in ``convolutional.py``.
+Images are rows of ``channels * height * width`` numbers, channels first. Its layers are normalized
+over a batch while it is taught (``train()``), of random items then, and by what they had there ever
+after: a page of images of a few classes is no random sample, and the bound is a sum over items.
 """
 
 from __future__ import annotations
@@ -12,45 +13,41 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.files.description import described
 
+# Pixels across of the first filters, from one to the next, and beyond the border.
+_SIZE, _STRIDE, _BORDER = 4, 2, 1
+# Of the mean variance of patches: added to every one before they are whitened.
+_SMALLEST_VARIANCE = 0.01
 
-class _NormalizedBlock(nn.Module):
-    """``s(x) + conv(relu(norm(conv(relu(norm(x))))))``; He et al. 2016, figure 1 (b).
 
-    s is the identity, or a convolution of single pixels where channels or resolution change.
-    """
+class _HalvingBlock(nn.Module):
+    """``x + relu(norm(conv(x)))`` of ``x = relu(norm(largest of 2 x 2 (conv(image))))``."""
 
-    def __init__(self, channels: int, size: int, stride: int) -> None:
+    def __init__(self, channels: int, size: int) -> None:
         super().__init__()
-        self.enter = nn.Sequential(_group_norm(channels), nn.ReLU())
-        self.first = nn.Sequential(
-            nn.Conv2d(channels, size, 3, stride, padding=1, bias=False),
-            _group_norm(size),
+        self.enter = nn.Sequential(
+            nn.Conv2d(channels, size, 3, padding=1, bias=False),
+            nn.MaxPool2d(2, ceil_mode=True),
+            nn.BatchNorm2d(size),
             nn.ReLU(),
         )
-        self.last = nn.Conv2d(size, size, 3, padding=1, bias=False)
-        same = channels == size and stride == 1
-        self.skip = None if same else nn.Conv2d(channels, size, 1, stride, bias=False)
+        self.change = nn.Sequential(
+            nn.Conv2d(size, size, 3, padding=1, bias=False), nn.BatchNorm2d(size), nn.ReLU()
+        )
 
     def forward(
-        self, x: Float[Tensor, "item channel height width"]
+        self, image: Float[Tensor, "item channel height width"]
     ) -> Float[Tensor, "item size small_height small_width"]:
-        entered = self.enter(x)
-        skipped = x if self.skip is None else self.skip(entered)
-        return skipped + self.last(self.first(entered))
-
-
-def _group_norm(channels: int) -> nn.GroupNorm:
-    """Groups of 16 channels, as is usual (Wu and He 2018), or one group of fewer."""
-    return nn.GroupNorm(channels // 16 if channels % 16 == 0 else 1, channels)
+        x = self.enter(image)
+        return x + self.change(x)
 
 
 @described
 class ResidualClassifier(nn.Module):
-    """Residual blocks at a half, a quarter and an eighth of the resolution, and logits: q(z | o).
+    """Whitened patches, three residual blocks that halve the resolution, and logits: q(z | o).
 
-    A strided convolution halves the image before the first block, so that a step takes a quarter
-    of the time that it would at full resolution. Every layer is normalized over groups of channels
-    of its own item.
+    Patches of 4 x 4 pixels, two apart, are whitened by filters that ``learn_patterns`` finds and
+    that do not change; a step then takes a quarter of the time that it would at full resolution.
+    Logits are linear in the largest number of every channel.
 
     Parameters
     ----------
@@ -59,9 +56,7 @@ class ResidualClassifier(nn.Module):
     num_outputs
         Numbers that come out, K.
     width
-        Channels of the first blocks; the next have twice and four times as many.
-    blocks
-        Residual blocks at every resolution.
+        Channels of the first block; the others have twice as many.
 
     Examples
     --------
@@ -70,35 +65,52 @@ class ResidualClassifier(nn.Module):
     torch.Size([5, 10])
     """
 
+    whitening: Tensor
+
     def __init__(
-        self,
-        image_shape: tuple[int, int, int],
-        num_outputs: int,
-        width: int = 32,
-        blocks: int = 1,
+        self, image_shape: tuple[int, int, int], num_outputs: int, width: int = 64
     ) -> None:
         super().__init__()
         self.image_shape = image_shape
-        layers: list[nn.Module] = [nn.Conv2d(image_shape[0], width, 4, stride=2, padding=1)]
-        channels = width
-        for stride, size in ((1, width), (2, 2 * width), (2, 4 * width)):
-            for block in range(blocks):
-                layers.append(_NormalizedBlock(channels, size, stride if block == 0 else 1))
-                channels = size
-        layers += [_group_norm(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        self.layers = nn.Sequential(*layers, nn.Linear(channels, num_outputs))
-        self.draw_parameters()
+        entries = image_shape[0] * _SIZE**2
+        self.register_buffer("whitening", torch.eye(entries))
+        self.blocks = nn.Sequential(
+            _HalvingBlock(entries, width),
+            _HalvingBlock(width, 2 * width),
+            _HalvingBlock(2 * width, 2 * width),
+        )
+        self.head = nn.Linear(2 * width, num_outputs)
+        self.eval()
 
     def draw_parameters(self) -> None:
-        for layer in self.layers.modules():
-            if isinstance(layer, nn.Conv2d | nn.Linear | nn.GroupNorm):
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear | nn.BatchNorm2d):
                 layer.reset_parameters()
-        # Blocks are the identity, or a change of channels, before training.
-        for layer in self.layers:
-            if isinstance(layer, _NormalizedBlock):
-                nn.init.zeros_(layer.last.weight)
+
+    @torch.no_grad()
+    def learn_patterns(
+        self,
+        images: Float[Tensor, "item feature"],
+        generator: torch.Generator,
+        num_patches: int = 40_000,
+    ) -> None:
+        """Filters that make patches white: principal components at unit variance."""
+        patches = self._patches(images.unflatten(-1, self.image_shape))
+        drawn = torch.randint(len(patches), (num_patches,), generator=generator)
+        values, vectors = torch.linalg.eigh(torch.cov(patches[drawn].mT))
+        self.whitening.copy_((vectors / (values + _SMALLEST_VARIANCE * values.mean()).sqrt()).mT)
+
+    @staticmethod
+    def _patches(
+        images: Float[Tensor, "item channel height width"],
+    ) -> Float[Tensor, "patch entry"]:
+        windows = images.unfold(2, _SIZE, _STRIDE).unfold(3, _SIZE, _STRIDE)
+        return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
         pixels = images.unflatten(-1, self.image_shape)
         # Convolutions on a processor are faster where the channels of a pixel are side by side.
-        return self.layers(pixels.contiguous(memory_format=torch.channels_last))
+        pixels = pixels.contiguous(memory_format=torch.channels_last)
+        filters = self.whitening.unflatten(1, (-1, _SIZE, _SIZE))
+        white = nn.functional.conv2d(pixels, filters, stride=_STRIDE, padding=_BORDER)
+        return self.head(self.blocks(white).amax((2, 3)))

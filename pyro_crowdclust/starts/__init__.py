@@ -7,6 +7,7 @@ from pyro_crowdclust.starts.answers import (
     groups_by_answers,
 )
 from pyro_crowdclust.starts.classes import ClassesStart
+from pyro_crowdclust.starts.distillation import Distillation
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.other_fits import FittedStart
 from pyro_crowdclust.starts.partitions import (
@@ -26,6 +27,7 @@ from pyro_crowdclust.starts.taught import TaughtStart, Teaching
 __all__ = [
     "AnswersStart",
     "ClassesStart",
+    "Distillation",
     "FittedStart",
     "KMeansStart",
     "LabeledStart",

@@ -37,7 +37,7 @@ WITH_SKIP = {
 }
 NETWORKS = WITH_SKIP | {
     "classifier": lambda: ConvolutionalClassifier((2, 12, 16), OUTPUTS, width=2),
-    "residual classifier": lambda: ResidualClassifier((2, 12, 16), OUTPUTS, width=2, blocks=2),
+    "residual classifier": lambda: ResidualClassifier((2, 12, 16), OUTPUTS, width=2),
 }
 
 

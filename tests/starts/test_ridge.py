@@ -8,14 +8,12 @@ import torch
 from sklearn.linear_model import Ridge
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.guides import AmortizedGuide
 from pyro_crowdclust.minibatches import item_batches
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import AmortizedRecognition, PatchClassifier, SkipMLP
+from pyro_crowdclust.networks import PatchClassifier, SkipMLP
 from pyro_crowdclust.starts import RidgeTeaching, TaughtStart
 from pyro_crowdclust.starts.ridge import left_out_errors, regressed
+
+from ..striped_photos import SIZE, guide_with, stripes
 
 
 @pytest.mark.parametrize("penalty", [0.3, 5.0])
@@ -49,30 +47,6 @@ def test_the_map_is_that_of_ridge_regression_at_some_penalty():
         # Equal up to the sharpness, which multiplies all.
         gaps.append(np.abs(logits / logits.sum(1, keepdims=True) - scores).max())
     assert min(gaps) < 1e-8
-
-
-SIZE = 12
-
-
-def stripes(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Noisy stripes at any place: down, across, or both ways."""
-    generator = torch.Generator().manual_seed(seed)
-    kind = torch.arange(count) % 3
-    start = 6.3 * torch.rand(count, 1, generator=generator)
-    wave = torch.sin(1.5 * torch.arange(SIZE) + start)
-    down, across = wave[:, None, :].expand(-1, SIZE, -1), wave[:, :, None].expand(-1, -1, SIZE)
-    both = down + across
-    images = torch.where((kind == 0)[:, None, None], down, across)
-    images = torch.where((kind == 2)[:, None, None], both, images)
-    noise = torch.randn(count, SIZE, SIZE, generator=generator)
-    return (images + 0.5 * noise).flatten(1), kind
-
-
-def guide_with(classifier: torch.nn.Module) -> AmortizedGuide:
-    emission = NormalEmission(SkipMLP((2, 8, SIZE**2)), SIZE**2)
-    model = SemiCrowdsourcedMixture(DirichletWeights(3, 1.0), GaussianComponents(3, 2), emission)
-    recognition = AmortizedRecognition((SIZE**2, 16), 2, 3, assignment_network=classifier)
-    return AmortizedGuide(model, recognition)
 
 
 def test_wrong_clusters_are_not_learned_by_heart():

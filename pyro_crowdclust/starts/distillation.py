@@ -1,0 +1,140 @@
+"""Teaching of two classifiers: what the first finds of all items is what the second is taught."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.networks.opinions import OpinionPool
+from pyro_crowdclust.protocols import SupportsLearnPatterns
+from pyro_crowdclust.starts.ridge import RidgeTeaching
+from pyro_crowdclust.starts.taught import Teacher
+
+# Items that a classifier sees at once when nothing is learned, and that patterns are learned from.
+_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Teach the first of two classifiers, and the second what the first finds, by views.
+
+        - mean_i sum_k q_ik log p_2(k | v(o_i)),   q_ik = p_1(k | o_i),
+        from the second round on   q_ik ~ (p_1(k | o_i) p'_2(k | o_i))^(1/2)
+
+    over all items i, of known cluster or not, where v is a random view and p' the running mean of
+    the second classifier over its steps (Hinton, Vinyals and Dean 2015). The two make up an
+    ``OpinionPool``, which is what q is from the second round on. Steps are those of AdamW, at a
+    rate that rises and falls once. What remains is the running mean.
+
+    Attributes
+    ----------
+    view
+        How views are made, e.g. ``RandomPhoto``.
+    first
+        How the first classifier is taught the clusters that are known.
+    steps
+        How many.
+    rounds
+        Of equally many steps; q is found at the beginning of each.
+    batch_size
+        Items in a step.
+    learning_rate, weight_decay
+        Of AdamW.
+    memory
+        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+
+    Raises
+    ------
+    ValueError
+        When teaching a network that is no ``OpinionPool`` of two.
+    """
+
+    view: View
+    first: Teacher = field(default_factory=RidgeTeaching)
+    steps: int = 3000
+    rounds: int = 2
+    batch_size: int = 128
+    learning_rate: float = 4e-3
+    weight_decay: float = 0.05
+    memory: float = 0.99
+
+    def teach(
+        self,
+        network: nn.Module,
+        data: CrowdData,
+        clusters: Int[Tensor, " item"],
+        generator: torch.Generator,
+    ) -> None:
+        """Train both members of a pool, in place.
+
+        Parameters
+        ----------
+        network
+            The classifiers.
+        data
+            Features of all items.
+        clusters
+            Cluster of every item, -1 where it is not known.
+        generator
+            Source of all randomness.
+        """
+        if not isinstance(network, OpinionPool) or len(network.members) != 2:
+            raise ValueError("distillation teaches an OpinionPool of two classifiers")
+        first, second = network.members
+        self.first.teach(first, data, clusters, generator)
+        said = _log_probabilities(first, data)
+        if isinstance(second, SupportsLearnPatterns):
+            some = torch.randint(data.num_items, (_ROWS,), generator=generator)
+            second.learn_patterns(_features(second, data, some), generator)
+        averaged = AveragedModel(second, avg_fn=self._moved, use_buffers=True)
+        optimizer = torch.optim.AdamW(
+            second.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, self.learning_rate, self.steps, pct_start=0.2
+        )
+        begins = {self.steps * one // self.rounds for one in range(1, self.rounds)}
+        found = said.exp()
+        second.train()
+        for step in range(self.steps):
+            if step in begins:
+                found = (said + _log_probabilities(averaged.module, data)).div(2).softmax(-1)
+            drawn = torch.randint(data.num_items, (self.batch_size,), generator=generator)
+            amounts = torch.rand(self.batch_size, self.view.num_random, generator=generator)
+            views = self.view(_features(second, data, drawn), 2 * amounts - 1)
+            loss = nn.functional.cross_entropy(second(views), found[drawn])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            averaged.update_parameters(second)
+        second.load_state_dict(averaged.module.state_dict())
+        second.eval()
+
+    def _moved(self, average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
+        """The running mean after ``count`` values and one more; counts are not averaged."""
+        if not value.is_floating_point():
+            return value
+        return average.lerp(value, max(1 - self.memory, 1 / (1 + int(count))))
+
+
+def _features(network: nn.Module, data: CrowdData, items: Tensor) -> Tensor:
+    """Features of some items, as rows in the precision of the network."""
+    return data.rows(items).flatten(1).to(next(network.parameters()))
+
+
+@torch.no_grad()
+def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "item cluster"]:
+    """What a classifier says of all items."""
+    teaching = network.training
+    network.eval()
+    parts = torch.arange(data.num_items).split(_ROWS)
+    found = torch.cat([network(_features(network, data, part)) for part in parts])
+    network.train(teaching)
+    return found.log_softmax(-1)
