@@ -104,5 +104,18 @@ def is_interrupted(result: Fitted) -> bool:
     return result.stop_reason.startswith("interrupted")
 
 
+def whole(result: Fitted) -> Fitted:
+    """The fit, unless Ctrl-C ended it, which then goes on: half of it says nothing of others.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it did.
+    """
+    if is_interrupted(result):
+        raise KeyboardInterrupt
+    return result
+
+
 def _rank(elbo: float) -> float:
     return math.inf if math.isnan(elbo) else -elbo

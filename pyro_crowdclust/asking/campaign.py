@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.suggesting import Kind, suggest
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
+from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.results.fitted import Fitted
 
 # What rounds were expected to move is compared with what they moved over so many of them.
@@ -88,6 +89,7 @@ class Campaign:
     result: Fitted
 
 
+@warnings_once()
 def simulate_campaign(
     fit: Callable[[CrowdData], Fitted],
     data: CrowdData,
@@ -139,6 +141,8 @@ def simulate_campaign(
     >>> campaign.rounds["asked"].tolist(), len(campaign.questions)
     ([1, 2, 3], 15)
     """
+    if data.class_labels is not None:
+        data = extended(data, classes=crowd.classes)
     result = fit(data)
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
@@ -162,7 +166,7 @@ def simulate_campaign(
             break
         answers = crowd.answer(suggestions.frame, f"round {number}")
         before = result.assignments
-        result = _go_on(fit, result, answers)
+        result = _go_on(fit, result, answers, crowd.classes)
         asked, spent = asked + len(suggestions), spent + suggestions.price
         questions.append(suggestions.frame.assign(round=number))
         row: dict[str, Any] = {
@@ -180,11 +184,16 @@ def simulate_campaign(
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
 
 
-def _go_on(fit: Callable[[CrowdData], Fitted], result: Fitted, answers: dict[str, Any]) -> Fitted:
+def _go_on(
+    fit: Callable[[CrowdData], Fitted],
+    result: Fitted,
+    answers: dict[str, Any],
+    classes: Iterable[Hashable],
+) -> Fitted:
     """Update; a fit to features alone has no annotators yet, and is made anew."""
     if result.data.has_answers or result.data.class_labels is not None:
         return result.update(**answers)
-    return fit(extended(result.data, **answers))
+    return fit(extended(result.data, **answers, classes=classes if "labels" in answers else None))
 
 
 def moved_share(before: Int[np.ndarray, " item"], after: Int[np.ndarray, " item"]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
+from pyro_crowdclust.data.tables import codes_and_ids
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -22,6 +23,10 @@ class AnsweringCrowd(Protocol):
     @property
     def workers(self) -> pd.Index:
         """Whom there is to ask."""
+
+    @property
+    def classes(self) -> Iterable[Hashable]:
+        """The labels that it may give, of which a few answers have only some."""
 
     def offers(self, kind: Kind) -> Kind | None:
         """The kind, of questions that can still be asked; None if there are none."""
@@ -67,6 +72,11 @@ class SimulatedCrowd:
         """All of them."""
         return pd.Index(list(self._accuracy), tupleize_cols=False)
 
+    @property
+    def classes(self) -> list[Hashable]:
+        """Those of the truth."""
+        return self._classes.tolist()
+
     def offers(self, kind: Kind) -> Kind:
         """Anything."""
         return kind
@@ -110,6 +120,9 @@ class RecordedCrowd:
         table = pairs if labels is None else labels
         assert table is not None
         self._left = table.reset_index(drop=True)
+        self.classes: list[Hashable] = []
+        if labels is not None:
+            self.classes = [*codes_and_ids(labels["label"], "labels")[1]]
 
     @property
     def workers(self) -> pd.Index:

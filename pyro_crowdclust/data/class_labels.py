@@ -310,7 +310,8 @@ def read_class_labels(
             )
     if len(class_ids) < 2:
         raise ValueError(
-            f"all labels are {show(class_ids[0])}; pass classes= with every class an item can have"
+            f"all labels are {show(class_ids[0])}, but there must be two classes: collect answers "
+            "of another class, or name all that an item can have, in Python by classes="
         )
     return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ def extended(
     pairs: Any | None = None,
     placements: Any | None = None,
     labels: Any | None = None,
+    classes: Iterable[Hashable] | None = None,
 ) -> CrowdData:
     """Data and more of the same, which comes after what is there.
 
@@ -36,6 +38,8 @@ def extended(
         New items, with ids and columns like those of the data.
     pairs, placements, labels
         Answers, about old items and new ones, as for ``CrowdData``.
+    classes
+        Classes that items can have, after those of the data.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def extended(
         placements=_together(data.pages, placements, "placements"),
         labels=_together(data.labels, labels, "labels"),
         grades=_grades(data),
-        classes=data.class_ids if len(data.class_ids) else None,
+        classes=_classes(data, classes),
         item_ids=ids,
     )
     if items is None:
@@ -88,6 +92,11 @@ def extended(
         links=data.links,
         num_contradictions=data.num_contradictions,
     )
+
+
+def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:
+    """Those of the data and others; None where there are none."""
+    return [*dict.fromkeys([*data.class_ids, *([] if more is None else more)])] or None
 
 
 def _grades(data: CrowdData) -> pd.Index | int | None:

@@ -18,6 +18,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,6 +134,10 @@ class _Writer:
             return {"$tuple": self._items(value, where)}
         if isinstance(value, dict):
             return self._dict(value, where)
+        if isinstance(value, timedelta):
+            return {"$seconds": value.total_seconds()}
+        if _is_optimizer(value):
+            value = functools.partial(value)
         if isinstance(value, functools.partial) and _is_optimizer(value.func) and not value.args:
             arguments = self._dict(value.keywords, where)
             return {"$optimizer": {"class": value.func.__name__, "arguments": arguments}}
@@ -247,6 +252,7 @@ class _Reader:
         content = value[kind]
         readers: dict[str, Callable[[Any], Any]] = {
             "$float": float,
+            "$seconds": lambda number: timedelta(seconds=number),
             "$tensor": self.tensors.__getitem__,
             "$array": self._array,
             "$dtype": _dtype,

@@ -21,7 +21,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
-from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.restarts import best_first, whole
 from pyro_crowdclust.results import (
     AveragedClasses,
     DrawnClasses,
@@ -125,7 +125,7 @@ def average_annotator_models(
     (``draw_classes``). Temperatures and weights come from a fifth of the answers, which the first
     fit of each model does not see. It takes ten fits or twelve, and twice as long again for draws,
     and gives better probabilities than ``infer_classes``, but no intervals of the workers'
-    confusion matrices.
+    confusion matrices. Ctrl-C ends it with nothing: some of the models are no average of them.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def average_annotator_models(
         models = [*map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))]
         if part.num_classes == 2:
             models.append(_latent_trait(part, share))
-        fits = [fit(model, ClassLabelGuide(model), part, **options) for model in models]
+        fits = [whole(fit(model, ClassLabelGuide(model), part, **options)) for model in models]
         seed = options.get("seed", 0)
         return [_drawn(result, num_draws, seed) if num_draws else result for result in fits]
 

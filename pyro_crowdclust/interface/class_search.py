@@ -17,7 +17,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.restarts import is_interrupted
+from pyro_crowdclust.restarts import whole
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
@@ -110,9 +110,7 @@ class ClassSearch:
         begun = time.perf_counter()
         found = []
         for (seen, held), start in zip(self._parts, starts, strict=True):
-            result = candidate.fit(seen, {"initialize": start} | self._options)
-            if is_interrupted(result):
-                raise KeyboardInterrupt
+            result = whole(candidate.fit(seen, {"initialize": start} | self._options))
             found.append(log_probability_by_item(result, held))
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 

@@ -57,8 +57,8 @@ def classify(
     held-out labels are likeliest is fitted to all data; candidates are tried on 2,000 items at
     most. Workers have confusion matrices around a common one, which is learned. Missing features
     are integrated out by Gaussians, of more than 50 columns by independent ones, while a regression
-    has no way to, and is left out. Ctrl-C ends the trials with the best so far, and the last fit
-    where it is.
+    has no way to, and is left out. Ctrl-C ends the trials with the best so far (in the first of
+    them with nothing), and the last fit where it is.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ from pyro_crowdclust.interface.trials import (
     is_clear,
 )
 from pyro_crowdclust.minibatches.batch import full_batch
-from pyro_crowdclust.restarts import is_interrupted
+from pyro_crowdclust.restarts import is_interrupted, whole
 from pyro_crowdclust.training import Stopping
 
 # Why answers had no part in the clusters ends so.
@@ -254,10 +254,7 @@ class Search:
 
     def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """The same of what was tried, to other data; half of a fit says nothing of them."""
-        result = self.fit_of(trial.form, trial.num_components, data)
-        if is_interrupted(result):
-            raise KeyboardInterrupt
-        return result
+        return whole(self.fit_of(trial.form, trial.num_components, data))
 
     def place_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and what makes its ELBO comparable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -29,7 +30,7 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 from pyro_crowdclust.training.checks import check_callable, check_sites
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
-from pyro_crowdclust.training.elbo import elbo_of_fields
+from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
 from pyro_crowdclust.training.isolation import isolated
 
@@ -169,6 +170,9 @@ def _result(
                 # Autoguides create their parameters at the first call.
                 check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
         _set_parameters(path, model, guide, content["parameters"], device)
+        elbo = elbo_of_fields(content["elbo_objective"])
+        if is_dataclass(train_on) and getattr(train_on, "elbo", None) == OF_RESULT:
+            train_on = replace(train_on, elbo=elbo)
         result = Fitted(
             model=model,
             guide=guide,
@@ -177,7 +181,7 @@ def _result(
             stop_reason=content["stop_reason"],
             seconds=content["seconds"],
             seed=content["seed"],
-            elbo_objective=elbo_of_fields(content["elbo_objective"]),
+            elbo_objective=elbo,
             parameter_store=store,
             dtype=content["dtype"],
             device=device,

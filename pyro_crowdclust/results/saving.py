@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import is_dataclass, replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -15,7 +16,7 @@ from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
-from pyro_crowdclust.training.elbo import elbo_fields
+from pyro_crowdclust.training.elbo import OF_RESULT, can_be_kept, elbo_fields
 from pyro_crowdclust.training.isolation import own_random_numbers
 
 
@@ -69,13 +70,18 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "seed": result.seed,
         "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
         "dtype": result.dtype,
-        "train_on": _text_of(result.train_on),
+        "train_on": _text_of(result.train_on, result.elbo_objective),
     }
 
 
-def _text_of(train_on: Callable[..., Any] | None) -> str | None:
-    """The options of the fit; None where they are not of this library alone."""
+def _text_of(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
+    """The options of the fit; None where they are not of this library alone.
+
+    A bound that was asked for is that of the result, which the file has beside them.
+    """
     tensors: dict[str, Tensor] = {}
+    if is_dataclass(train_on) and getattr(train_on, "elbo", None) is elbo and can_be_kept(elbo):
+        train_on = replace(train_on, elbo=OF_RESULT)
     try:
         description = describe(train_on, tensors)
     except NotDescribable:

@@ -330,8 +330,8 @@ class HiddenMarkovField(Supervision):
             warnings.warn(
                 f"label {show(data.known_ids[int(lonely[0])])} is carried by one item only (item "
                 f"{show(data.item_ids[item])}; {count(len(lonely), 'such label')}): it has no "
-                "neighbour, so the label says nothing. Label more items, use repel_labels=True, or "
-                "ClassTable, which needs no second item",
+                "neighbour, so the label says nothing. Label another item so, or link it to one; a "
+                "model of your own may have repel_labels=True, or a ClassTable in place of links",
                 UserWarning,
                 stacklevel=3,
             )

@@ -178,9 +178,14 @@ def elbo_fields(elbo: ELBO) -> dict[str, Any]:
     if isinstance(elbo, LostELBO):
         return {"kind": elbo.kind}
     fields = {"kind": type(elbo).__name__}
-    if type(elbo) in _KINDS.values():
+    if can_be_kept(elbo):
         fields |= {name: getattr(elbo, name) for name in _OPTIONS}
     return fields
+
+
+def can_be_kept(elbo: ELBO) -> bool:
+    """Whether a file can hold all of a bound."""
+    return type(elbo) in _KINDS.values()
 
 
 def elbo_of_fields(fields: Mapping[str, Any]) -> ELBO:
@@ -194,4 +199,7 @@ def elbo_of_fields(fields: Mapping[str, Any]) -> ELBO:
     return elbo
 
 
-__all__ = ["PlainELBO", "default_elbo", "elbo_fields", "elbo_of_fields"]
+# In the options of a fit that are in a file: the bound is that of the result.
+OF_RESULT = "that of the result"
+
+__all__ = ["OF_RESULT", "PlainELBO", "can_be_kept", "default_elbo", "elbo_fields", "elbo_of_fields"]

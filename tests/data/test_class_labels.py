@@ -112,7 +112,11 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
         ({}, {"classes": ["yes", "yes"]}, "classes row 1 is 'yes', once more"),
         ({}, {"classes": ["yes", None]}, "classes row 1 is (nan|None), which is missing"),
         ({}, {"classes": []}, "classes are empty"),
-        ({"label": ["no"] * 5, "item": list("abcde")}, {}, "all labels are 'no'; pass classes="),
+        (
+            {"label": ["no"] * 5, "item": list("abcde")},
+            {},
+            "all labels are 'no', but there",
+        ),
         (
             {"label": ["no", None, "a", "b", "c"]},
             {},

@@ -57,6 +57,14 @@ def test_ctrl_c_keeps_the_best_number_of_communities_so_far(monkeypatch):
     assert result.model.annotators.num_communities < 3
 
 
+@pytest.mark.parametrize("pressed", [2, 7])
+def test_ctrl_c_ends_an_average_of_models_at_once(monkeypatch, pressed):
+    said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxxyyy")}
+    press_in_start(monkeypatch, pressed)
+    with pytest.raises(KeyboardInterrupt):
+        average_annotator_models(CrowdData(None, labels=said), num_draws=0, epochs=2)
+
+
 def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
     return float(-np.log(probabilities[np.arange(len(truth)), truth]).mean())
 

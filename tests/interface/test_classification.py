@@ -131,6 +131,12 @@ def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
     assert result.chosen.winner.startswith("labels alone")
 
 
+def test_ctrl_c_before_anything_was_tried(iris, monkeypatch):
+    press_in_start(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        classify(iris[0], iris[2], **QUICK)
+
+
 def test_ctrl_c_in_the_start_of_the_last_fit(iris, monkeypatch):
     only(monkeypatch, "full Gaussians")
     features, _, labels, _ = iris

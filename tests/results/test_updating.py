@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pyro.infer import Trace_ELBO
 from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData, fit, load
@@ -133,13 +136,19 @@ def test_what_the_interface_made_goes_on():
         assert adjusted_rand_score(TRUTH, updated.assignments) > 0.7
 
 
-@pytest.mark.parametrize("kind", ["own", "chosen", "networks", "minibatches"])
+@pytest.mark.parametrize("kind", ["own", "chosen", "networks", "minibatches", "limits"])
 def test_a_loaded_fit_goes_on_as_if_it_had_never_been_saved(kind, tmp_path):
     before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
     schedule = {"batch_size": 30, "step_size": robbins_monro(0.5, delay=20.0), "epochs": 3}
+    limits = {
+        "stopping": Stopping(1e-6, max_time=timedelta(hours=1)),
+        "optim": torch.optim.SGD,
+        "elbo": Trace_ELBO(max_plate_nesting=1),
+    }
     first = {
         "own": lambda: fitted(CrowdData(FEATURES, before), epochs=9),
         "minibatches": lambda: fitted(CrowdData(FEATURES, before), **schedule),
+        "limits": lambda: fitted(CrowdData(FEATURES, before), epochs=9, **limits),
         "chosen": lambda: cluster(FEATURES, before, components=GaussianComponents, progress=False),
         "networks": lambda: cluster(
             FEATURES, before, networks=DeepNormal(dim=2, hidden=(8,)), epochs=20, progress=False
@@ -147,7 +156,11 @@ def test_a_loaded_fit_goes_on_as_if_it_had_never_been_saved(kind, tmp_path):
     }[kind]()
     first.save(tmp_path / "fit.safetensors")
     loaded = load(tmp_path / "fit.safetensors", data=first.data)
-    assert loaded.train_on.optim.keywords == first.train_on.optim.keywords
+    for name in ("stopping", "step_size", "answer_sampling"):
+        assert getattr(loaded.train_on, name) == getattr(first.train_on, name)
+    optim, elbo = loaded.train_on.optim, loaded.train_on.elbo
+    assert optim.keywords == getattr(first.train_on.optim, "keywords", {})
+    assert type(elbo) is type(first.train_on.elbo)
     updated, wanted = loaded.update(more), first.update(more)
     assert updated.elbo == wanted.elbo
     np.testing.assert_array_equal(updated.probabilities, wanted.probabilities)
