@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -24,6 +25,12 @@ from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
 _CHUNK_ELEMENTS = 2**22
 # Smaller memory maps are read like arrays, and stay in memory once they have been.
 _IN_MEMORY_BYTES = 2**26
+# Squares of larger numbers, and sums of them, may be infinite.
+_LARGEST = 1e100
+# Integers up to here are floating-point numbers of single precision.
+_SINGLE = 2**24
+# Numbers are rounded away where neighbours differ by more than this share of all their range.
+_BLUR = 1e-3
 
 
 class ReadFeatures(NamedTuple):
@@ -101,6 +108,10 @@ def read_features(
         )
     if isinstance(features, StoredFeatures):
         return ReadFeatures(features, columns, 0)
+    if isinstance(features, np.ndarray):
+        features = _exact(features)
+    elif not features.is_floating_point():
+        features = torch.from_numpy(_exact(features.numpy(force=True))).to(features.device)
     num_missing = _num_missing(features, columns)
     if num_missing == math.prod(features.shape) and not are_new:
         raise ValueError("all features are missing (NaN): pass features, or None")
@@ -109,24 +120,46 @@ def read_features(
     return ReadFeatures(features, columns, num_missing)
 
 
+def _exact(features: np.ndarray) -> np.ndarray:
+    """Integers in double precision where single precision would not tell them apart."""
+    if features.dtype.kind not in "iu" or features.dtype.itemsize < 4:
+        return features
+    least, most = (of(0).reshape(-1) for of in (features.min, features.max))
+    largest = np.maximum(np.abs(least.astype(np.float64)), np.abs(most.astype(np.float64)))
+    if not (largest > _SINGLE).any():
+        return features
+    spread = np.array([int(high) - int(low) for low, high in zip(least, most, strict=True)])
+    blurred = (spread > 0) & (np.spacing(largest) > _BLUR * spread)
+    if blurred.any():
+        column = int(blurred.argmax())
+        raise ValueError(
+            f"feature column {column} holds integers around {largest[column]:.3g} that differ by "
+            f"{spread[column]} at most, which floating-point numbers do not tell apart: subtract "
+            f"the least, {least[column]}, from them"
+        )
+    return features.astype(np.float64)
+
+
 def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
-    """How many numbers are NaN; a ``ValueError`` about infinite ones."""
+    """How many numbers are NaN; a ``ValueError`` about those whose squares are infinite."""
     if isinstance(features, Tensor):
         has_fractions = features.is_floating_point()
     else:
         has_fractions = features.dtype.kind == "f"
     if not has_fractions:
         return 0
+    of_dtype = torch.finfo if isinstance(features, Tensor) else np.finfo
+    largest = min(_LARGEST, float(of_dtype(features.dtype).max))
     first: tuple[int, ...] = ()
     number = missing = 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), step):
         part = features[start : start + step]
         if isinstance(part, Tensor):
-            finite, bad = part.isfinite().cpu().numpy(), part.isinf().cpu().numpy()
+            empty, bad = part.isnan().cpu().numpy(), (part.abs() > largest).cpu().numpy()
         else:
-            finite, bad = np.isfinite(part), np.isinf(part)
-        missing += int((~finite & ~bad).sum())
+            empty, bad = np.isnan(part), np.abs(part) > largest
+        missing += int(empty.sum())
         if not first and bad.any():
             row, *column = (int(at) for at in np.unravel_index(bad.argmax(), bad.shape))
             first = (start + row, *column)
@@ -135,8 +168,12 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
         row, *column = first
         names = None if columns is None else columns.names
         name = ", ".join(map(str, column)) if names is None else show(names[column[0]])
+        value = float(features[first])
+        what = "infinite"
+        if math.isfinite(value):
+            what = f"{value:g}, beyond {_LARGEST:g}, which needs a larger unit,"
         raise ValueError(
-            f"features row {row}{', column ' if column else ''}{name} is infinite "
+            f"features row {row}{', column ' if column else ''}{name} is {what} "
             f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
         )
     return missing

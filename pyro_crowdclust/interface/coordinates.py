@@ -166,15 +166,18 @@ def location_and_scale(
 
     Other features keep their values: the location 0 and the scale 1. Missing ones do not count.
 
-    Read in parts, so that a memory map is never loaded whole, and in two passes, so that a mean
+    Read in parts, so that a memory map is never loaded whole, and in passes, so that a mean
     far from zero costs no digits.
     """
     parts = [(part.nansum(0), (~part.isnan()).sum(0)) for part in _parts(data)]
     sums, counts = (torch.stack(column).sum(0) for column in zip(*parts, strict=True))
     location = sums / counts
-    away = [(part - location).square().nansum(0) for part in _parts(data)]
-    variance = torch.stack(away).sum(0) / counts
-    scale = variance.sqrt()
+    farthest = torch.zeros_like(location)
+    for part in _parts(data):
+        farthest = farthest.maximum((part - location).abs().nan_to_num().amax(0))
+    unit = torch.where(farthest > 0, farthest, 1.0)  # squares of tiny numbers would be zero
+    away = [((part - location) / unit).square().nansum(0) for part in _parts(data)]
+    scale = unit * (torch.stack(away).sum(0) / counts).sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
     return (

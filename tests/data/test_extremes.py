@@ -169,3 +169,19 @@ def test_features_of_every_scale_as_they_are(kind, scale):
         assert "not finite after" in str(caught[0].message)
         assert "look at the features" in str(caught[0].message)
     assert result.probabilities.sum(1) == pytest.approx(1.0)
+
+
+def test_numbers_whose_squares_are_infinite_are_refused():
+    rows = np.eye(3)
+    rows[1, 2] = -1e200
+    with pytest.raises(ValueError, match=r"features row 1, column 2 is -1e\+200, beyond 1e\+100"):
+        CrowdData(rows)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor, pd.DataFrame])
+def test_large_integers_keep_what_tells_them_apart(make):
+    seconds = 1_700_000_000 + np.array([[0, 5], [7, 1], [3, 9]])
+    data = CrowdData(make(seconds))
+    np.testing.assert_array_equal(data.rows(torch.arange(3)).numpy(), seconds)
+    with pytest.raises(ValueError, match="column 0 holds integers around 1.15e.18 that differ by"):
+        CrowdData(make(2**60 + np.array([[0, 5], [7, 1], [3, 9]])))

@@ -12,6 +12,7 @@ from pyro_crowdclust.interface.coordinates import (
     beyond_one_gaussian,
     in_common_units,
     is_real,
+    location_and_scale,
     power_transformed,
     projected,
     standardized,
@@ -104,3 +105,12 @@ def test_real_columns_that_never_vary_are_left_out(table):
     assert emission.latent(rows).shape == (60, 3)
     constant = CrowdData(np.full((9, 2), 3.0))
     assert varying(standardized, constant).latent_size(2) == 2
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-200, 1.0, 1e99])
+def test_units_of_any_size_are_taken_out(factor):
+    rows = np.random.default_rng(0).normal(size=(50, 2)) * factor
+    location, scale = location_and_scale(CrowdData(rows), torch.ones(2, dtype=torch.bool))
+    standardized = (torch.from_numpy(rows) - location) / scale
+    np.testing.assert_allclose(standardized.std(0, correction=0), 1.0)
+    np.testing.assert_allclose(standardized.mean(0), 0.0, atol=1e-9)
