@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ _COUNT_DISPERSION = 0.9, 20.0
 _MOST_NAMES = 10
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
 _SAMPLE = 50
+# What a column of objects may hold and still be one of numbers, as tables from databases do.
+_NUMBERS = (int, float, Decimal, np.number)
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,8 @@ def _recognized(
             return kind, _sorted_levels(present)
         _check_numbers(label, kind, values)
         return kind, None
+    if all(isinstance(value, _NUMBERS) and not isinstance(value, bool) for value in present):
+        return _recognized(name, pd.to_numeric(column, errors="coerce"), wanted)
     if not _is_text(present):
         raise ValueError(
             f"feature column {label} holds {type(present.iloc[0]).__name__} (dtype {dtype}): "

@@ -68,6 +68,8 @@ def read_features(
         What the columns of the fit hold, which new items are of.
     """
     are_new = columns is not None
+    if isinstance(features, np.ma.MaskedArray):
+        features = features.astype(np.float64).filled(np.nan)
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         features = DatasetFeatures(cast(IndexedDataset, features))
@@ -95,11 +97,13 @@ def read_features(
     else:
         raise ValueError(
             f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
-            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series)"
+            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series, `.to_pandas()` "
+            "of other tables)"
         )
     if not is_numeric:
         raise ValueError(
-            f"features of dtype {features.dtype} are not dense real numbers; convert them"
+            f"features of dtype {features.dtype} are not dense real numbers; convert them, or pass "
+            "a data frame, whose columns may hold other things"
         )
     if features.ndim == 0 or 0 in features.shape:
         raise ValueError(
@@ -148,7 +152,7 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
         has_fractions = features.dtype.kind == "f"
     if not has_fractions:
         return 0
-    of_dtype = torch.finfo if isinstance(features, Tensor) else np.finfo
+    of_dtype: Any = torch.finfo if isinstance(features, Tensor) else np.finfo
     largest = min(_LARGEST, float(of_dtype(features.dtype).max))
     first: tuple[int, ...] = ()
     number = missing = 0

@@ -18,8 +18,10 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable
-from datetime import timedelta
-from typing import Any, TypeVar
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,34 @@ from torch import Tensor
 
 _PACKAGE = __name__.partition(".")[0]
 _Class = TypeVar("_Class", bound=type)
+
+
+class _Scalar(NamedTuple):
+    """A plain value that JSON does not know, as a text."""
+
+    cls: type
+    to_text: Callable[[Any], str]
+    of_text: Callable[[str], Any]
+
+
+# What ids, categories and options may be, beside numbers and texts.
+_SCALARS = {
+    scalar.cls.__name__: scalar
+    for scalar in (
+        _Scalar(date, date.isoformat, date.fromisoformat),
+        _Scalar(datetime, datetime.isoformat, datetime.fromisoformat),
+        _Scalar(
+            timedelta,
+            lambda value: repr(value.total_seconds()),
+            lambda text: timedelta(seconds=float(text)),
+        ),
+        _Scalar(pd.Timestamp, pd.Timestamp.isoformat, pd.Timestamp),
+        _Scalar(pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
+        _Scalar(Decimal, str, Decimal),
+        _Scalar(UUID, str, UUID),
+        _Scalar(bytes, bytes.hex, bytes.fromhex),
+    )
+}
 
 
 class NotDescribable(ValueError):
@@ -134,8 +164,10 @@ class _Writer:
             return {"$tuple": self._items(value, where)}
         if isinstance(value, dict):
             return self._dict(value, where)
-        if isinstance(value, timedelta):
-            return {"$seconds": value.total_seconds()}
+        if (scalar := _SCALARS.get(type(value).__name__)) and type(value) is scalar.cls:
+            return {"$scalar": [type(value).__name__, scalar.to_text(value)]}
+        if isinstance(value, pd.Interval):
+            return {"$interval": [*self._items((value.left, value.right), where), value.closed]}
         if _is_optimizer(value):
             value = functools.partial(value)
         if isinstance(value, functools.partial) and _is_optimizer(value.func) and not value.args:
@@ -252,7 +284,8 @@ class _Reader:
         content = value[kind]
         readers: dict[str, Callable[[Any], Any]] = {
             "$float": float,
-            "$seconds": lambda number: timedelta(seconds=number),
+            "$scalar": lambda named: _SCALARS[named[0]].of_text(named[1]),
+            "$interval": lambda ends: pd.Interval(*map(self.read, ends)),
             "$tensor": self.tensors.__getitem__,
             "$array": self._array,
             "$dtype": _dtype,

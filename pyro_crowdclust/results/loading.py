@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -171,8 +171,9 @@ def _result(
                 check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
         _set_parameters(path, model, guide, content["parameters"], device)
         elbo = elbo_of_fields(content["elbo_objective"])
-        if is_dataclass(train_on) and getattr(train_on, "elbo", None) == OF_RESULT:
-            train_on = replace(train_on, elbo=elbo)
+        options: Any = train_on
+        if getattr(options, "elbo", None) == OF_RESULT:
+            options = replace(options, elbo=elbo)
         result = Fitted(
             model=model,
             guide=guide,
@@ -187,7 +188,7 @@ def _result(
             device=device,
             feature_shape=content["feature_shape"],
             chosen=_chosen(content.get("chosen")),
-            train_on=train_on,
+            train_on=options,
         )
     # What the result would compute from the features, it is told.
     result.__dict__["elbo"] = content["elbo"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -80,10 +80,11 @@ def _text_of(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
     A bound that was asked for is that of the result, which the file has beside them.
     """
     tensors: dict[str, Tensor] = {}
-    if is_dataclass(train_on) and getattr(train_on, "elbo", None) is elbo and can_be_kept(elbo):
-        train_on = replace(train_on, elbo=OF_RESULT)
+    options: Any = train_on
+    if getattr(options, "elbo", None) is elbo and can_be_kept(elbo):
+        options = replace(options, elbo=OF_RESULT)
     try:
-        description = describe(train_on, tensors)
+        description = describe(options, tensors)
     except NotDescribable:
         return None
     # As a text of its own it is built only where it is needed.

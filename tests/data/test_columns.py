@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -159,3 +160,18 @@ def test_arrays_are_real_unless_all_are_zeros_and_ones(convert):
         CrowdData(np.ones((2, 1, 2)), kinds={0: "real"})
     with pytest.raises(ValueError, match="kinds are given without features"):
         CrowdData(None, item_ids=[1], kinds={0: "real"})
+
+
+def test_numbers_that_are_kept_as_objects_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.5"), None, 2], "big": [2**70, 1, 2]}, dtype=object)
+    data = CrowdData(frame)
+    assert data.columns.kinds == ("real", "real")
+    wanted = [[1.5, 2.0**70], [np.nan, 1.0], [2.0, 2.0]]
+    np.testing.assert_array_equal(data.features, wanted)
+    np.testing.assert_array_equal(data.columns.encode(frame[:1]), wanted[:1])
+
+
+def test_what_is_masked_is_missing():
+    data = CrowdData(np.ma.masked_greater([[1, 2], [3, 9]], 5))
+    np.testing.assert_array_equal(data.features, [[1, 2], [3, np.nan]])
+    assert data.num_missing == 1

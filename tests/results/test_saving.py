@@ -9,8 +9,11 @@ import json
 import pickle
 import warnings
 import zipfile
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -188,8 +191,17 @@ def test_options_of_parts_are_kept(path):
         [i if i % 2 else f"i{i}" for i in range(60)],
         pd.Index([f"{i}" for i in range(60)], name="picture"),
         np.arange(60, dtype=np.uint16),
+        pd.date_range("2020", periods=60, tz="Europe/Rome").to_series().dt.date,
+        pd.date_range("2020", periods=60, freq="1ns", tz="Europe/Rome"),
+        pd.Index([UUID(int=i) for i in range(60)]),
+        pd.Index([Decimal(i) / 2 for i in range(60)]),
+        pd.Index([bytes([i]) for i in range(60)]),
+        pd.interval_range(0, 60),
+        [timedelta(seconds=i, microseconds=1) for i in range(60)],
+        [datetime(2020, 1, 1, 0, i, fold=1) for i in range(60)],
     ],
-    ids=["range", "numbers", "floats", "dates", "tuples", "mixed", "named", "unsigned"],
+    ids=["range", "numbers", "floats", "dates", "tuples", "mixed", "named", "unsigned"]
+    + ["days", "zones", "uuids", "decimals", "bytes", "intervals", "times", "folds"],
 )
 def test_ids_of_every_kind(ids, path):
     features, pairs = crowd().features, crowd().pairs
