@@ -69,7 +69,7 @@ def read_features(
     """
     are_new = columns is not None
     if isinstance(features, np.ma.MaskedArray):
-        features = features.astype(np.float64).filled(np.nan)
+        features = np.ma.filled(features.astype(np.float64), np.nan)
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         features = DatasetFeatures(cast(IndexedDataset, features))
