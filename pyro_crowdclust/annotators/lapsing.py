@@ -195,12 +195,10 @@ class SessionCoupling:
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, label)
         self._ratio = ratio * batch.pair_weight if weighted else ratio
         self._if_same, self._if_different = (
-            annotators.attentive.answer(same * torch.ones_like(ratio), rates, batch.worker)
-            .log_prob(label)
-            .detach()
-            for same in (1.0, 0.0)
+            annotators.attentive.answer(same, rates, batch.worker).log_prob(label)
+            for same in (torch.ones_like(ratio), torch.zeros_like(ratio))
         )
-        self._first = annotators.log_odds_before_looking(sessions, label, rates).detach()
+        self._first = annotators.log_odds_before_looking(sessions, label, rates)
 
     @torch.no_grad()
     def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:
@@ -225,7 +223,7 @@ class SessionCoupling:
 
     def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
         """``w q(u = 1)`` of every answer."""
-        attention = self.log_odds(assignments.detach()).sigmoid()
+        attention = self.log_odds(assignments).sigmoid()
         return self._ratio * attention.index_select(0, self._of_answer)
 
     def _coupling(self, weight: Float[Tensor, " pair"]) -> PairCoupling:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pyro.infer import Trace_ELBO
 from scipy.special import expit
-from scipy.stats import beta
+from scipy.stats import beta, norm
 from torch.distributions import Dirichlet, MultivariateNormal, kl_divergence
 
 from pyro_crowdclust import CrowdData, fit
@@ -228,6 +228,17 @@ def test_confusion_is_that_of_drawn_curves():
     of_side = beta(summary.mean * size, (1 - summary.mean) * size)
     np.testing.assert_allclose(summary.lower, of_side.ppf(0.05), atol=1e-6)
     np.testing.assert_allclose(summary.upper, of_side.ppf(0.95), atol=1e-6)
+
+
+def test_priors_are_two_bells_on_the_grid_and_gaussians_of_the_workers():
+    annotators = ItemTrait(2, share=0.3, strength=50.0, slope=(1.5, 0.5), threshold=2.0)
+    bells = norm([[-2.5], [2.5]], 1.5).pdf(np.linspace(-6, 6, 25))
+    bells /= bells.sum(1, keepdims=True)
+    alpha = annotators.trait.family.standard(annotators.trait.natural_parameters).concentration
+    np.testing.assert_allclose(alpha, 50 * (0.7 * bells[0] + 0.3 * bells[1]))
+    mean, covariance = annotators.family.standard(annotators.curves.natural_parameters)
+    np.testing.assert_allclose(mean, [[1.5, 0.0]] * 2, atol=1e-12)
+    np.testing.assert_allclose(covariance, [np.diag([0.25, 4.0])] * 2, atol=1e-12)
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])

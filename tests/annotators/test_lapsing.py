@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,6 +90,9 @@ def test_the_state_of_a_page_is_by_bayes_rule():
     weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
     of_answer = found[batch.sessions.of_answer]
     torch.testing.assert_close(coupling.heard(z), weight * of_answer)
+    weighing = dataclasses.replace(batch, pair_weight=1 + torch.rand(len(weight)).double())
+    weighted = sites_of(annotators).coupling(rates, weighing, torch.float64, weighted=True)
+    torch.testing.assert_close(weighted.heard(z), weighing.pair_weight * weight * of_answer)
     for last, heard in ((False, weight), (True, weight * of_answer)):
         messages = coupling.messages(z, last=last)
         by_hand = torch.zeros_like(messages)

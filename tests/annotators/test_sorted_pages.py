@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -160,6 +161,9 @@ def test_messages_are_the_gradient_of_the_bound(groups):
     torch.testing.assert_close(messages[:, seen], slope[:, seen], atol=1e-8, rtol=1e-8)
     (of_potential,) = torch.autograd.grad(coupling.potential(q), q)
     torch.testing.assert_close(of_potential, messages)
+    heavy = dataclasses.replace(batch.pages, weight=torch.tensor([2.5]).double())
+    weighted = PageCoupling(annotators, RATES, heavy, 5, weighted=True)
+    torch.testing.assert_close(weighted.messages(q.detach(), last=True), 2.5 * messages)
 
 
 def test_pages_of_other_sizes_beside_it_change_nothing():
@@ -219,27 +223,29 @@ def bound_of_homes(counts, homes, states):
 
 
 def test_merge_gain_is_that_of_the_best_home_of_both(monkeypatch):
-    """All else stays; of three clusters on two pages, and a fourth that is on none."""
+    """All else stays; of three clusters on three pages, and two that are on none."""
     monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._HOME_ROUNDS", 200)
-    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._PAGES_AT_A_TIME", 1)
-    groups = np.array([[0, 0, 1, 1, 2, 2, 0], [0, 0, 0, 1, 1, 1, 1]])
+    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._PAGES_AT_A_TIME", 2)
+    groups = np.array([[0, 0, 1, 1, 2, 2, 0], [0, 0, 0, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1]])
     page, item = np.indices(groups.shape)
     table = {"page": page.ravel(), "item": item.ravel(), "worker": 0, "group": groups.ravel()}
     table = pd.DataFrame(table)
     pages = full_batch(CrowdData(None, placements=table)).pages
     logits = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     logits += 3 * nn.functional.one_hot(torch.tensor([0, 0, 1, 1, 2, 2, 1]), 3)
-    q = nn.functional.pad(logits.softmax(-1), (0, 1))
+    q = nn.functional.pad(logits.softmax(-1), (0, 2))
     annotators = SortedPages(1, overlap=OVERLAP)
     posterior = annotators.posterior(RATES, q, pages)
     found = PageCoupling(annotators, RATES, pages, 7).merge_gain(q)
-    for one, other in itertools.combinations(range(4), 2):
+    for one, other in itertools.combinations(range(5), 2):
         gain = 0.0
         for page, group in enumerate(torch.from_numpy(groups)):
             counts = q.T @ nn.functional.one_hot(group).double()
             num_groups = counts.shape[1]
             homes = posterior.homes[page, :, :, : num_groups + 1]
             joined, moved = homes.clone(), counts.clone()
+            if not (homes[0, one].any() or homes[0, other].any()):
+                continue
             joined[:, other], moved[one], moved[other] = 0, counts[one] + counts[other], 0
             for state, odds in enumerate((OVERLAP, 1.0)):
                 right, wrong = placed(state, num_groups)

@@ -17,6 +17,8 @@ from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import AskedPairs, FewClusters, HardItems, ManySmall, PitmanYor
 from pyro_crowdclust.simulation import simulate_pairs
 
+from ..oracles import random_natural
+
 LARGE = np.arange(60) % 3
 SMALL = np.arange(60) // 2
 
@@ -97,6 +99,24 @@ def test_workers_are_those_of_the_simulation(result):
         ("specificity", [0.9, 0.95, 0.85, 0.8]),
     ):
         assert np.abs(workers[name] - truth).max() < 0.07
+
+
+def test_the_workers_prior_is_learned_from_all_of_them():
+    """The mean of what is known of each and of eight that are as the prior was."""
+    model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (4.0, 2.0)), FewClusters())
+    guide, expected, away = PartitionGuide(model, 5), {}, {}
+    for name, prior in model.annotators.priors().items():
+        posterior = guide.posteriors[name]
+        posterior.set_natural_parameters(random_natural(posterior.family, 3) + 2)
+        first = prior.family.expected_statistics(prior.natural_parameters[0])
+        expected[name] = (posterior.mean().sum(0) + 8 * first) / 11
+        away[name] = posterior.natural_parameters - prior.natural_parameters
+    guide._learn_workers()
+    for name, prior in model.annotators.priors().items():
+        found = prior.family.expected_statistics(prior.natural_parameters)
+        torch.testing.assert_close(found, expected[name].expand(3, -1), rtol=1e-6, atol=1e-6)
+        moved = guide.posteriors[name].natural_parameters - prior.natural_parameters
+        torch.testing.assert_close(moved, away[name])
 
 
 def test_rates_of_workers_are_those_of_draws(result):

@@ -6,8 +6,10 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -106,6 +108,38 @@ def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
     moves = [MergeMoves(), partial(_die, 1, 0)]
     resumed = run("message passing", checkpoint=Checkpoint(path, resume=True), callbacks=moves)
     assert_same(values(resumed), values(run("message passing")))
+
+
+@pytest.mark.parametrize("second", [4.0, np.inf])
+def test_gradients_of_all_ranks_are_averaged_unless_a_loss_is_not_finite(second):
+    """Two threads; a gradient that one lacks counts as zero, one that both lack is none."""
+    meeting, sent = Barrier(2), {}
+
+    class Meeting(Rank):
+        def _sum(self, tensor):
+            sent[self.rank] = tensor.clone()
+            meeting.wait(timeout=20)
+            total = sent[0] + sent[1]
+            meeting.wait(timeout=20)
+            tensor.copy_(total)
+
+    kinds = (torch.float64, (2, 3)), (torch.float32, (2,)), (torch.float64, ()), (torch.float64, 1)
+    of_ranks = [[torch.zeros(shape, dtype=dtype) for dtype, shape in kinds] for _ in range(2)]
+    for rank, parameters in enumerate(of_ranks):
+        for number in ((0, 1, 2), (0, 2))[rank]:
+            parameters[number].grad = torch.randn_like(parameters[number])
+    before = [[one.grad for one in parameters] for parameters in of_ranks]
+    expected = [(before[0][0] + before[1][0]) / 2, before[0][1] / 2]
+    expected += [(before[0][2] + before[1][2]) / 2, None]
+    if not np.isfinite(second):
+        expected = None
+    before = [[None if one is None else one.clone() for one in rank] for rank in before]
+    with ThreadPoolExecutor(2) as pool:
+        ranks = [Meeting(rank, 2) for rank in range(2)]
+        found = list(pool.map(Meeting.average, ranks, of_ranks, [1.0, second]))
+    assert found == [(1.0 + second) / 2] * 2
+    for rank, parameters in enumerate(of_ranks):
+        torch.testing.assert_close([one.grad for one in parameters], expected or before[rank])
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
