@@ -252,7 +252,7 @@ class PartitionGuide(nn.Module):
 
 def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:
     """``log E_q[exp t]``, entry by entry: of Betas and Dirichlets the logarithm of the mean."""
-    family, eta = posterior.family, posterior.natural_parameters.detach()
+    family, eta = posterior.family, posterior.natural_parameters
     steps = torch.eye(family.size, dtype=eta.dtype)
     higher = family.log_normalizer(eta.unsqueeze(-2) + steps)
     return higher - family.log_normalizer(eta).unsqueeze(-1)

@@ -88,7 +88,7 @@ CORE = {
     ],
     "pyro_crowdclust/annotators/label_sites.py": [
         *("tests/models/test_dawid_skene.py", "tests/models/test_momresp.py"),
-        "tests/models/test_logresp.py",
+        *("tests/models/test_logresp.py", "tests/diagnostics/test_class_labels.py"),
     ],
     "pyro_crowdclust/annotators/pair_messages.py": ["tests/inference"],
     "pyro_crowdclust/annotators/lapsing.py": ["tests/annotators/test_lapsing.py"],
@@ -141,6 +141,10 @@ CORE = {
     ],
     "models/two_way_mixture.py": ["tests/models/test_two_way_mixture.py"],
     "pyro_crowdclust/supervision": ["tests/supervision", "tests/mixture/test_collapsed.py"],
+    "pyro_crowdclust/minibatches": [
+        *("tests/minibatches", "tests/supervision/test_hidden_markov_field.py"),
+        "tests/data/test_stored_features.py",
+    ],
     "pyro_crowdclust/minibatches/sampler.py": [
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],

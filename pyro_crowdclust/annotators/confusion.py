@@ -178,7 +178,9 @@ class CommunityConfusion(ConfusionMatrices):
         ones = torch.ones(num_communities, dtype=torch.float64)
         dims = "worker", "community_number"
         self.communities = ConjugatePrior(family, family.natural(ones), dims=dims[1:])
-        self.community = ConjugatePrior(Categorical(num_communities), 0 * ones, num_workers, dims)
+        self.community = ConjugatePrior(
+            Categorical(num_communities), torch.zeros_like(ones), num_workers, dims
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {

@@ -96,7 +96,7 @@ class Selection:
         other items fill up what is missing to equal numbers of rows.
         """
         component = self._components()
-        sizes = np.bincount(component[self.left.numpy()], minlength=component.max(initial=-1) + 1)
+        sizes = np.bincount(component[self.left.numpy()])
         load, owner = np.zeros(count, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
         for one in np.argsort(-sizes, kind="stable"):
             owner[one] = load.argmin()
@@ -145,8 +145,7 @@ def _renumbered(codes: Int[Tensor, " tie"]) -> tuple[Tensor, Tensor]:
 
 def _filled_up(held: Int[np.ndarray, " rank"], count: int) -> Int[np.ndarray, " bound"]:
     """Bounds of consecutive parts of ``count`` that, with what is held, are as equal as may be."""
-    missing = np.maximum((held.sum() + count) / len(held) - held, 0.0)
-    if missing.sum() == 0:
-        missing = np.ones(len(held))
-    bounds = np.rint(np.cumsum(missing) / missing.sum() * count).astype(np.int64)
-    return np.concatenate([[0], bounds])
+    # Up to one level, which the ranks that hold least reach.
+    level = ((np.sort(held).cumsum() + count) / np.arange(1, len(held) + 1)).min()
+    missing = np.maximum(level - held, 0.0)
+    return np.concatenate([[0], np.rint(missing.cumsum()).astype(np.int64)])

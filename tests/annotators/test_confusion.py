@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.special
 import scipy.stats
 import torch
@@ -47,3 +48,15 @@ def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypat
     np.testing.assert_array_equal(found["communities"], 1 + community.sum(0))
     expected = learned[community.argmax(1)] + counts
     np.testing.assert_allclose(found["confusion"], expected.reshape(-1, 3))
+
+
+@pytest.mark.parametrize("accuracies", [[0.6], [0.9, 0.55, 0.2]])
+def test_communities_begin_at_accuracies_from_good_to_bad(accuracies):
+    """Three pseudo-answers of such workers, who else guess, and half a one of every label."""
+    found = CommunityConfusion(2, 4, len(accuracies)).concentration().detach()
+    expected = [
+        [0.5 + 3 * (accuracy * (k == label) + (1 - accuracy) / 4) for label in range(4)]
+        for accuracy in accuracies
+        for k in range(4)
+    ]
+    np.testing.assert_allclose(found.flatten(0, 1), expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pyro
@@ -14,7 +16,14 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import AskedPairs, FewClusters, HardItems, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    FewClusters,
+    HardItems,
+    ManySmall,
+    PitmanYor,
+    sweep,
+)
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..oracles import random_natural
@@ -60,6 +69,7 @@ def blurred() -> Fitted:
 
 def test_finds_hard_items(blurred):
     hard = blurred.guide.hard_probabilities()
+    np.testing.assert_allclose(hard, np.mean(blurred.guide.hard_draws.tolist(), 0))
     assert float(hard[:8].min()) > 0.9 > 0.1 > float(hard[8:].max())
     assert clustering_accuracy(LARGE[8:], blurred.assignments[8:]) > 0.95
     # They are somewhere, and no cluster of their own; but where is not known.
@@ -101,6 +111,76 @@ def test_workers_are_those_of_the_simulation(result):
         assert np.abs(workers[name] - truth).max() < 0.07
 
 
+def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
+    """The oldest draw makes room; its pairs count by the weights of their answers."""
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 3)
+    batch = full_batch(crowd_of(LARGE[:12], 50))
+    batch = dataclasses.replace(batch, pair_weight=1 + torch.rand(batch.num_pairs).double())
+    weights = pd.DataFrame(batch.asked_items.numpy()).assign(weight=batch.pair_weight.numpy())
+    total = weights.groupby([0, 1])["weight"].mean().sum()
+    model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items=True)
+    guide, first = PartitionGuide(model, 12, num_draws=4), torch.arange(12) % 2
+    priors = model.prior, model.annotators
+    for _ in range(2):
+        workers = {name: 5 + torch.rand(4, 2).double() for name in model.annotators.priors()}
+        with torch.no_grad():
+            guide._begin(first, workers)
+        assert guide.partition_draws().tolist() == [first.tolist()]
+        assert not guide.hard_draws.any()
+        for name, natural_parameters in workers.items():
+            assert torch.equal(guide.posteriors[name].natural_parameters, natural_parameters)
+            assert torch.equal(guide.get_buffer(f"given_{name}")[0], natural_parameters)
+        for steps in range(2, 8):
+            before = guide.draws.clone()
+            told = [{name: one.clone() for name, one in p.state_dict().items()} for p in priors]
+            guide(batch)
+            place = (steps - 1) % 4
+            assert torch.equal(guide.labels, guide.draws[place])
+            kept = torch.arange(4) != place
+            assert torch.equal(guide.draws[kept], before[kept])
+            assert len(guide.partition_draws()) == min(steps, 4)
+            looks = guide.get_buffer("given_looks")[place] - model.looks.natural_parameters
+            assert float(looks.sum()) == pytest.approx(total)
+            for prior, was in zip(priors, told, strict=True):
+                state = prior.state_dict().items()
+                learned = any(not torch.equal(one, was[name]) for name, one in state)
+                assert learned == (steps % 3 == 0)
+
+
+@pytest.mark.parametrize("hard_items", [False, True])
+def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_items):
+    """``log p(answers | same) - log p(answers | different)``, the looks summed out."""
+    heard = []
+
+    def listen(labels, pairs, weights, prior):
+        heard.append(weights)
+        return sweep(labels, pairs, weights, prior)
+
+    monkeypatch.setattr("pyro_crowdclust.guides.partition.sweep", listen)
+    batch = full_batch(crowd_of(LARGE[:9], 20))
+    model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items)
+    guide, rates = PartitionGuide(model, 9, num_draws=1), {}
+    for name, posterior in guide.posteriors.items():
+        # So many counts that what is drawn is known.
+        counts = 1e12 * (0.2 + torch.rand_like(posterior.natural_parameters))
+        guide.get_buffer(f"given_{name}")[0] = counts
+        rates[name] = counts / counts.sum(-1, keepdim=True)
+    hard = guide.hard_draws[0] = (torch.arange(9) % 3 == 0).long() * hard_items
+    guide(batch)
+    likely: dict[tuple[int, int], torch.Tensor] = {}
+    for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):
+        right, rejected = (rates[name][worker] for name in ("sensitivity", "specificity"))
+        said = torch.stack([rejected[int(label)], right[1 - int(label)]])
+        pair = tuple(ends.tolist())
+        likely[pair] = likely.get(pair, 1.0) * said
+    expected = []
+    for (i, j), said in sorted(likely.items()):
+        kind = 2 * int(hard[i] + hard[j])
+        different, same = rates["looks"][kind : kind + 2] @ said
+        expected.append(float((same / different).log()))
+    np.testing.assert_allclose(heard[0], expected, atol=1e-4)
+
+
 def test_the_workers_prior_is_learned_from_all_of_them():
     """The mean of what is known of each and of eight that are as the prior was."""
     model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (4.0, 2.0)), FewClusters())
@@ -119,14 +199,22 @@ def test_the_workers_prior_is_learned_from_all_of_them():
         torch.testing.assert_close(moved, away[name])
 
 
-def test_rates_of_workers_are_those_of_draws(result):
-    """Of pairs that are the same, whatever they look like; given every draw they are Betas."""
-    torch.manual_seed(0)
+@pytest.mark.parametrize("hard_items", [False, True])
+def test_rates_of_workers_are_those_of_draws(request, hard_items):
+    """Of pairs that are the same, whatever they look like; given every draw they are Betas.
+
+    Kinds of pairs, by how many of the two are hard, count by how many there were in the draw.
+    """
+    result = request.getfixturevalue("blurred" if hard_items else "result")
     sites = {}
     for name, posterior in result.guide.posteriors.items():
-        given = result.guide.get_buffer(f"given_{name}").repeat(2000, *[1] * 2)
-        sites[name] = posterior.family.sample(given if name != "looks" else given)
-    alpha, beta, looks = (sites[name] for name in ("sensitivity", "specificity", "looks"))
+        given = result.guide.get_buffer(f"given_{name}")
+        sites[name] = posterior.family.sample(given.repeat(2000, 1, 1))
+    counts = result.guide.get_buffer("given_looks") - result.model.looks.natural_parameters
+    counts = counts.sum(-1).unflatten(1, (-1, 2))
+    weights = (counts / counts.sum(1, keepdim=True)).repeat(2000, 1, 1).unsqueeze(-1)
+    looks = (weights * sites["looks"].unflatten(1, (-1, 2))).sum(1)
+    alpha, beta = sites["sensitivity"], sites["specificity"]
     sensitivity = looks[:, 1, 1:] * alpha + looks[:, 1, :1] * (1 - beta)
     specificity = looks[:, 0, :1] * beta + looks[:, 0, 1:] * (1 - alpha)
     for name, draws in (("sensitivity", sensitivity), ("specificity", specificity)):
@@ -221,6 +309,39 @@ def test_answers_not_heard_are_predicted(result):
     share = float(held_out.label.mean())
     chance = share * np.log(share) + (1 - share) * np.log(1 - share)
     assert float(right) > chance + 0.15
+
+
+@pytest.mark.parametrize("hard_items", [False, True])
+def test_an_answer_to_come_is_predicted_by_what_its_pair_looks_like(request, hard_items):
+    """Written out for a few answers: relations by draws, looks by answers, then the worker."""
+    result = request.getfixturevalue("blurred" if hard_items else "result")
+    guide, told = result.guide, result.data.answers
+    columns = told.left, told.right, told.worker, told.label
+    said_before = list(zip(*(part.tolist() for part in columns), strict=True))
+    mean = {name: posterior.mean() for name, posterior in guide.posteriors.items()}
+    rates = {
+        name: torch.distributions.Dirichlet(posterior.natural_parameters.detach() + 1).mean
+        for name, posterior in guide.posteriors.items()
+    }
+    asked = [(0, 3, 1, 1.0), (0, 1, 0, 0.0), (9, 30, 2, 1.0), (2, 50, 3, 0.0)]
+    asked += [(*said_before[0][:3], 0.0), (*said_before[1][:3], 1.0)]
+    left, right, worker, label = (torch.tensor(part) for part in zip(*asked, strict=True))
+    items = torch.stack([left, right], 1)
+    found = guide.log_answer_probabilities(result.data, items, worker, label.double())
+    num_relations = len(mean["looks"])
+    for number, (i, j, m, now) in enumerate(asked):
+        shares = torch.full((num_relations,), 1 / num_relations, dtype=torch.float64)
+        for labels, hard in zip(guide.partition_draws(), guide.hard_draws, strict=True):
+            shares[int(labels[i] == labels[j]) + 2 * int(hard[i] + hard[j])] += 1
+        said = torch.zeros(2, dtype=torch.float64)
+        for one, other, who, answer in said_before:
+            if {one, other} == {i, j}:
+                said[0] += mean["specificity"][who, int(answer)]
+                said[1] += mean["sensitivity"][who, 1 - int(answer)]
+        look = shares / shares.sum() @ (said + mean["looks"]).softmax(1)
+        likely = look[0] * rates["specificity"][m, int(now)]
+        likely += look[1] * rates["sensitivity"][m, 1 - int(now)]
+        assert float(found[number]) == pytest.approx(float(likely.log()), abs=1e-9)
 
 
 def test_probabilities_are_those_of_the_draws(result):

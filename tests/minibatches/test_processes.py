@@ -18,6 +18,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch, joined_ranks
+from pyro_crowdclust.minibatches.selection import _filled_up
 from pyro_crowdclust.supervision import HiddenMarkovField
 from pyro_crowdclust.training import Checkpoint
 
@@ -134,10 +135,10 @@ def test_gradients_of_all_ranks_are_averaged_unless_a_loss_is_not_finite(second)
     if not np.isfinite(second):
         expected = None
     before = [[None if one is None else one.clone() for one in rank] for rank in before]
-    with ThreadPoolExecutor(2) as pool:
-        ranks = [Meeting(rank, 2) for rank in range(2)]
-        found = list(pool.map(Meeting.average, ranks, of_ranks, [1.0, second]))
-    assert found == [(1.0 + second) / 2] * 2
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(Meeting(1, 2).average, of_ranks[1], second)
+        found = Meeting(0, 2).average(of_ranks[0], 1.0)
+    assert found == other.result() == (1.0 + second) / 2
     for rank, parameters in enumerate(of_ranks):
         torch.testing.assert_close([one.grad for one in parameters], expected or before[rank])
 
@@ -184,6 +185,34 @@ def test_pages_that_share_items_stay_together():
     data = CrowdData(np.zeros((6, 1)), pairs)
     parts = [full_batch(data, Rank(rank, 2)).items.tolist() for rank in range(2)]
     assert sorted(parts) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_answers_are_divided_evenly():
+    """The chain of three answers goes to one rank, three single answers to the other."""
+    pairs = {"left": [0, 2, 4, 6, 7, 8], "right": [1, 3, 5, 7, 8, 9], "worker": 0, "label": 1}
+    data = CrowdData(np.zeros((10, 1)), pairs)
+    parts = [full_batch(data, Rank(rank, 2)).items.tolist() for rank in range(2)]
+    assert sorted(parts) == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("held", "count"),
+    [
+        ([0, 0, 0], 11),
+        ([5, 0, 2], 11),
+        ([10, 3, 0], 5),
+        ([10, 0, 0], 3),
+        ([4, 0], 0),
+        ([0, 7, 3], 2),
+    ],
+)
+def test_ranks_that_hold_least_are_filled_up_to_one_level(held, count):
+    bounds = _filled_up(np.array(held), count)
+    assert (bounds[0], bounds[-1]) == (0, count)
+    given = np.diff(bounds)
+    sizes = held + given
+    assert (given >= 0).all()
+    assert (sizes[given > 0] - sizes.min() <= 1).all()
 
 
 def test_more_ranks_than_items():

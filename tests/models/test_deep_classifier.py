@@ -275,6 +275,16 @@ def test_the_network_follows_clusters_that_are_merged():
     assert (merged[:, emptied] < 1e-100).all()
 
 
+def test_the_network_no_longer_names_a_cluster_that_is_emptied():
+    guide = randomize(make_guide(classifier=classifier()))
+    batch = without_answers(some_batch(torch.randn(5, FEATURES)))
+    expected = guide.infer(batch).assignments
+    expected[:, 1] = 0
+    guide.empty(1)
+    found = guide.infer(batch).assignments
+    torch.testing.assert_close(found, expected / expected.sum(1, keepdim=True))
+
+
 def test_outputs_that_are_merged():
     outputs, q = AssignmentOutputs(3), torch.rand(4, 3).log_softmax(-1)
     assert outputs(q) is q
