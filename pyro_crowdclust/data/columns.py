@@ -326,7 +326,7 @@ def _numbers(column: pd.Series) -> Float[np.ndarray, " row"]:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         values = pd.to_numeric(column, errors="coerce")
         odd = (values.isna() & column.notna()).to_numpy()
-        if odd.any() or not len(column):
+        if odd.any():
             row = int(odd.argmax())
             raise ValueError(
                 f"features row {row} (index {show(column.index[row])}): {column.name} is "

@@ -83,6 +83,11 @@ def read_features(
         ids = _row_numbers(len(table))
     else:
         ids = pd.Index(_as_text(table.pop(id_column)), name=id_column)
+        if not table.shape[1]:
+            raise ValueError(
+                f"{path} has no column of features beside '{id_column}', which holds ids: see "
+                "whether its columns are separated by commas, and begin in its first line"
+            )
         table.index = ids
     return FeatureTable(table, ids, [str(name) for name in table.columns])
 
@@ -192,14 +197,17 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
 
 
 def _dialect(path: Path, separator: str) -> dict[str, Any]:
-    """How ``pandas.read_csv`` is to read a table: some programs save semicolons as .csv.
+    """How ``pandas.read_csv`` is to read a table: some programs save semicolons or tabs as .csv.
 
-    Where semicolons separate, commas may stand before decimals: then more columns are numbers.
+    Where these separate, commas may stand before decimals: then more columns are numbers.
     """
     header = pd.read_csv(path, sep=separator, nrows=0).columns
-    if len(header) > 1 or ";" not in "".join(header):
+    others = [other for other in ";\t" if other in "".join(header)]
+    if len(header) > 1 or not others:
         return {"sep": separator}
-    dialects: list[dict[str, Any]] = [{"sep": ";", "decimal": mark} for mark in ".,"]
+    dialects: list[dict[str, Any]] = [
+        {"sep": other, "decimal": mark} for other in others for mark in ".,"
+    ]
     return max(dialects, key=lambda dialect: _num_numeric(pd.read_csv(path, nrows=50, **dialect)))
 
 

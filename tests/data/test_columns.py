@@ -175,3 +175,8 @@ def test_what_is_masked_is_missing():
     data = CrowdData(np.ma.masked_greater([[1, 2], [3, 9]], 5))
     np.testing.assert_array_equal(data.features, [[1, 2], [3, np.nan]])
     assert data.num_missing == 1
+
+
+def test_a_table_of_names_alone_is_refused():
+    with pytest.raises(ValueError, match=r"shape \(0, 2\); pass at least one row"):
+        CrowdData(pd.DataFrame(columns=["a", "b"]))

@@ -130,12 +130,19 @@ def test_a_single_number_is_no_table(tmp_path):
 
 
 @pytest.mark.parametrize("decimal", [".", ","])
-def test_semicolons_with_either_decimal_mark(tmp_path, decimal):
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_with_either_decimal_mark(tmp_path, separator, decimal):
     frame = pd.DataFrame({"item": ["u", "v"], "a": [1.5, 2.0], "b": [0.25, 3.0]})
-    frame.to_csv(tmp_path / "x.csv", sep=";", decimal=decimal, index=False)
+    frame.to_csv(tmp_path / "x.csv", sep=separator, decimal=decimal, index=False)
     table = read_features(tmp_path / "x.csv")
     assert table.ids.tolist() == ["u", "v"]
     np.testing.assert_array_equal(table.values, frame[["a", "b"]])
+
+
+def test_a_line_above_the_table_is_told_of(tmp_path):
+    (tmp_path / "x.csv").write_text("# made by hand\nitem,a\nu,1.5\nv,2.0\n")
+    with pytest.raises(ValueError, match="no column of features beside .*begin in its first line"):
+        read_features(tmp_path / "x.csv")
 
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
