@@ -158,6 +158,9 @@ CORE = {
         *("tests/mixture/test_tails.py", "tests/mixture/test_ownership.py"),
     ],
     "pyro_crowdclust/mixture/collapsed.py": ["tests/mixture/test_collapsed.py"],
+    "pyro_crowdclust/mixture/components.py": [
+        *("tests/mixture/test_components.py", "tests/mixture/test_gaps.py"),
+    ],
     "pyro_crowdclust/mixture/memory.py": ["tests/mixture/test_memory.py"],
     "pyro_crowdclust/mixture/nearness.py": ["tests/callbacks/test_nearby_owners.py"],
     "pyro_crowdclust/mixture/ownership.py": ["tests/mixture/test_ownership.py"],
