@@ -115,7 +115,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         [
             *("--data", str(DATA), "--items", "120", "--epochs", "1", "--width", "2"),
             *("--dim", "3", "--patterns", "8", "--fit-steps", "1", "--test-items", "50"),
-            *("--steps", "4"),
+            *("--classifier", "pool", "--steps", "4"),
         ],
         {
             *("test_accuracy", "test_nmi", "test_ami", "test_ari", "test_clusters_in_use"),
