@@ -51,16 +51,23 @@ def coins(rng: np.random.Generator, expert: bool = False) -> tuple[np.ndarray, n
     return draw[0], draw[1]
 
 
-def pairs(truth: np.ndarray, rng: np.random.Generator, seed: int, expert: bool = False) -> Crowd:
+def pairs(
+    truth: np.ndarray, rng: np.random.Generator, seed: int, expert: bool = False, each: int = 200
+) -> Crowd:
     """Independent answers about random pairs."""
     rates = coins(rng, expert)
-    answers = simulate_pairs(truth, *rates, pairs_per_worker=200, seed=seed)
+    answers = simulate_pairs(truth, *rates, pairs_per_worker=each, seed=seed)
     return Crowd({"pairs": answers}, *rates)
 
 
 def expert_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
     """The same by workers with rates from Beta(7, 2)."""
     return pairs(truth, rng, seed, expert=True)
+
+
+def few_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
+    """Too few to tell which items are the same: 4.5 answers an item."""
+    return pairs(truth, rng, seed, each=60)
 
 
 def pages_of_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
@@ -130,6 +137,7 @@ ROWS: dict[str, tuple[Callable[..., Crowd], float | None]] = {
     "pairs_overlapping": (pairs, OVERLAPPING),
     "sorted_pages_overlapping": (sorted_pages, OVERLAPPING),
     "pairs_alone": (pairs, None),
+    "few_pairs_alone": (few_pairs, None),
     "grades_alone": (grades, None),
 }
 

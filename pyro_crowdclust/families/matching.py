@@ -37,7 +37,8 @@ def natural_at_mean(
     >>> natural_at_mean(Beta(), Beta().expected_statistics(eta), torch.zeros_like(eta))
     tensor([3.0000, 0.5000], dtype=torch.float64)
     """
-    eta = start
+    # A copy: the start may be a view of what the result is written to.
+    eta = start.clone()
 
     def loss(point: Tensor) -> Tensor:
         return family.log_normalizer(point) - (point * mean).sum()

@@ -84,15 +84,21 @@ class AskedPairs:
         others = torch.cat([self.right, self.left])[order]
         return first, others, order % max(self.num_pairs, 1)
 
-    def split(self, labels: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
-        """The clusters, each of several where no chain of pairs connects its items."""
+    @cached_property
+    def part(self) -> Int[Tensor, " item"]:
+        """The connected part of every item: chains of pairs lead to all others of it."""
         from scipy import sparse
         from scipy.sparse.csgraph import connected_components
 
         ends = self.left.numpy(), self.right.numpy()
         graph = sparse.coo_array((np.ones(self.num_pairs), ends), (self.num_items,) * 2)
-        part = torch.as_tensor(connected_components(graph, directed=False)[1], dtype=torch.int64)
-        return torch.unique(part * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+        part = connected_components(graph, directed=False)[1]
+        return torch.as_tensor(part, dtype=torch.int64)
+
+    def split(self, labels: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
+        """The clusters, each of several where no chain of pairs connects its items."""
+        codes = self.part * (int(labels.max()) + 1) + labels
+        return torch.unique(codes, return_inverse=True)[1]
 
     @cached_property
     def neighbors(self) -> list[list[int]]:

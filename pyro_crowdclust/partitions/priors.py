@@ -1,8 +1,8 @@
 """What is known of a partition before anybody has answered: which sizes its clusters have.
 
-All priors say with which odds an item joins a cluster of so many others, among those in which it
-was compared with somebody, against being alone. They learn these odds from the partitions that the
-answers lead to, or, of few clusters, their number.
+All priors say with which odds an item joins a cluster of so many others against being alone, and
+whether this may be one in which it was compared with nobody. They learn these odds from the
+partitions that the answers lead to, or, of few clusters, their number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PitmanYor(nn.Module):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    closure = 0.0
+    closure, joins_strangers = 0.0, True
     discount: Tensor
     concentration: Tensor
 
@@ -140,7 +140,7 @@ class FewClusters(nn.Module):
     tensor(0.6667, dtype=torch.float64)
     """
 
-    closure = 0.0
+    closure, joins_strangers = 0.0, True
     number: Tensor
 
     def __init__(self, number: int = 2, concentration: float = 1.0) -> None:
@@ -208,6 +208,7 @@ class ManySmall(nn.Module):
         What a pair that nobody was asked about adds.
     """
 
+    joins_strangers = False
     log_odds: Tensor
     _RANGES = 24
 

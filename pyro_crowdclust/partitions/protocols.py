@@ -60,9 +60,18 @@ class Start(NamedTuple):
 
 
 class PartitionPrior(Protocol):
-    """The verbs of a prior of partitions."""
+    """The verbs of a prior of partitions.
+
+    Attributes
+    ----------
+    closure
+        What a pair in a cluster adds that nobody was asked about.
+    joins_strangers
+        Whether an item may join a cluster in which it was compared with nobody.
+    """
 
     closure: float
+    joins_strangers: bool
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator

@@ -4,13 +4,18 @@
                                   + closure (n_k - asked_ik) )
 
 w is what the answers about a pair say for "same", n_k the size of cluster k without i, asked_ik how
-many of it i was compared with. An item joins only clusters in which it was compared with somebody,
-or is alone: of others nobody knows anything but the prior.
+many of it i was compared with. Clusters in which an item was compared with nobody have the weight
+of their sizes alone, so that their sum is known without going through them, ``sum_k exp
+log_join(n_k)`` less that of the others; which of them it is is drawn where one is chosen. Items
+that no chain of pairs connects stay apart, since nothing could ever tell, and a single draw would
+have to say. Under priors whose ``joins_strangers`` is false an item joins only clusters in which it
+was compared with somebody.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import torch
 from jaxtyping import Float, Int
@@ -46,39 +51,78 @@ def sweep(
     labels, choices
         New labels, numbered without gaps.
     """
-    z: list[int] = torch.unique(labels, return_inverse=True)[1].tolist()
-    sizes: dict[int, int] = {}
-    for i in pairs.asked.tolist():
-        sizes[z[i]] = sizes.get(z[i], 0) + 1
+    z: list[int] = pairs.split(labels).tolist()
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
-    neighbors, evidence = pairs.neighbors, pairs.by_item(weights - closure)
-    chance = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64).tolist()
+    neighbors, evidence, part = pairs.neighbors, pairs.by_item(weights - closure), pairs.part
+    asked = pairs.asked.tolist()
+    parts = {p: _Clusters(log_join) for p in part[pairs.asked].unique().tolist()}
+    of_item = {i: parts[p] for i, p in zip(asked, part[pairs.asked].tolist(), strict=True)}
+    num_clusters = sum(of_item[i].change(z[i], 1) for i in asked)
+    chance = torch.rand(2, pairs.num_items, generator=generator, dtype=torch.float64).tolist()
     unused, choices = max(z) + 1, Choices()
     for i in torch.randperm(pairs.num_items, generator=generator).tolist():
         if not neighbors[i]:
             continue
-        _leave(sizes, z[i])
+        clusters = of_item[i]
+        num_clusters += clusters.change(z[i], -1)
         said: dict[int, float] = {}
         for j, weight in zip(neighbors[i], evidence[i], strict=True):
             said[z[j]] = said.get(z[j], 0.0) + weight
-        scores = [w + log_join[sizes[k]] + closure * sizes[k] for k, w in said.items()]
-        place = _draw([prior.log_alone(len(sizes)), *scores], chance[i])
-        choices.sizes.append([sizes[k] for k in said])
+        sizes = [clusters.sizes[k] for k in said]
+        scores = [
+            score + log_join[size] + closure * size
+            for score, size in zip(said.values(), sizes, strict=True)
+        ]
+        strangers = clusters.log_others(said) if prior.joins_strangers else -math.inf
+        place = _draw([prior.log_alone(num_clusters), strangers, *scores], chance[0][i])
         if place == 0:
             z[i], unused = unused, unused + 1
-            choices.chosen.append(0)
+        elif place == 1:
+            z[i] = clusters.draw_other(said, chance[1][i])
         else:
-            z[i] = [*said][place - 1]
-            choices.chosen.append(sizes[z[i]])
-        sizes[z[i]] = sizes.get(z[i], 0) + 1
+            z[i] = [*said][place - 2]
+        choices.sizes.append(sizes)
+        choices.chosen.append(clusters.sizes.get(z[i], 0))
+        num_clusters += clusters.change(z[i], 1)
     return torch.unique(torch.tensor(z), return_inverse=True)[1], choices
 
 
-def _leave(sizes: dict[int, int], cluster: int) -> None:
-    if sizes[cluster] == 1:
-        del sizes[cluster]
-    else:
-        sizes[cluster] -= 1
+class _Clusters:
+    """Clusters of a connected part: their sizes, and the sum of ``exp log_join(n)`` over them.
+
+    Parameters
+    ----------
+    log_join
+        Log weight of joining a cluster of 0, 1, ... others.
+    """
+
+    def __init__(self, log_join: list[float]) -> None:
+        self.sizes: dict[int, int] = {}
+        self._log_join, self._total = log_join, 0.0
+
+    def change(self, cluster: int, by: int) -> int:
+        """One item more or less; returns how many clusters more there are."""
+        before = self.sizes.pop(cluster, 0)
+        after = before + by
+        if after:
+            self.sizes[cluster] = after
+        self._total += self._weight(after) - self._weight(before)
+        return (after > 0) - (before > 0)
+
+    def _weight(self, size: int) -> float:
+        return math.exp(self._log_join[size]) if size else 0.0
+
+    def log_others(self, known: Collection[int]) -> float:
+        """Log of the sum over all clusters but these."""
+        if len(known) == len(self.sizes):
+            return -math.inf
+        others = self._total - sum(self._weight(self.sizes[cluster]) for cluster in known)
+        return math.log(max(others, 1e-300))
+
+    def draw_other(self, known: Collection[int], chance: float) -> int:
+        """One of the clusters but these, by their weights."""
+        others = [cluster for cluster in self.sizes if cluster not in known]
+        return others[_draw([self._log_join[self.sizes[k]] for k in others], chance)]
 
 
 def _draw(scores: list[float], chance: float) -> int:
