@@ -50,7 +50,7 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
     assert "more are needed" not in result.chosen.reason
 
 
-def test_few_answers_are_enough_and_too_few_are_named():
+def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     """Eight answers an item, right of 85 %, each about another pair; and three."""
     truth, rates = np.arange(60) % 4, [0.85] * 3
     some = simulate_pairs(truth, rates, rates, pairs_per_worker=160, seed=0)
@@ -58,8 +58,14 @@ def test_few_answers_are_enough_and_too_few_are_named():
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
-    result = cluster(None, pairs=few, item_ids=ids, epochs=10, progress=False)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 5)
+    result = cluster(None, pairs=few, item_ids=ids, epochs=40, progress=False)
     assert "more are needed" in result.chosen.reason
+    left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
+    together = result.same_cluster_probability(left, right)
+    # A quarter of the pairs are one cluster, and nobody can tell which.
+    assert 0.05 < together.mean() < 0.6
+    assert (together > 0.95).mean() < 0.02
 
 
 def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
