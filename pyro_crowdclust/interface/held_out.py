@@ -69,12 +69,12 @@ def distinct_items(data: CrowdData) -> CrowdData:
     help with others if it is to know its copies. Answers between copies are left out. Where no
     column holds real numbers of fine steps, many items may well be alike, and all of them count.
     """
-    if data.features is None or isinstance(data.features, StoredFeatures) or not has_fine(data):
+    if data.features is None or isinstance(data.features, StoredFeatures):
         return data
     rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
     of = torch.from_numpy(first_alike(rows))
     first = of.unique()
-    if len(first) == data.num_items:
+    if len(first) == data.num_items or not has_fine(data):
         return data
     if data.answers is not None:
         left, right = of[data.answers.left], of[data.answers.right]

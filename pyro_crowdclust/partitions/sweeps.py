@@ -15,6 +15,7 @@ was compared with somebody.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection
 
 import torch
@@ -55,7 +56,7 @@ def sweep(
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
     neighbors, evidence, part = pairs.neighbors, pairs.by_item(weights - closure), pairs.part
     asked = pairs.asked.tolist()
-    parts = {p: _Clusters(log_join) for p in part[pairs.asked].unique().tolist()}
+    parts: dict[int, _Clusters] = defaultdict(lambda: _Clusters(log_join))
     of_item = {i: parts[p] for i, p in zip(asked, part[pairs.asked].tolist(), strict=True)}
     num_clusters = sum(of_item[i].change(z[i], 1) for i in asked)
     chance = torch.rand(2, pairs.num_items, generator=generator, dtype=torch.float64).tolist()

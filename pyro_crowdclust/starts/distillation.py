@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.protocols import SupportsLearnPatterns
+from pyro_crowdclust.starts.descent import descend, features_for, random_views
 from pyro_crowdclust.starts.ridge import RidgeTeaching
 from pyro_crowdclust.starts.taught import Teacher
 
@@ -91,42 +91,29 @@ class Distillation:
         said = _log_probabilities(first, data)
         if isinstance(second, SupportsLearnPatterns):
             some = torch.randint(data.num_items, (_ROWS,), generator=generator)
-            second.learn_patterns(_features(second, data, some), generator)
-        averaged = AveragedModel(second, avg_fn=self._moved, use_buffers=True)
-        optimizer = torch.optim.AdamW(
-            second.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
-        )
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, self.learning_rate, self.steps, pct_start=0.2
-        )
+            second.learn_patterns(features_for(second, data, some), generator)
         begins = {self.steps * one // self.rounds for one in range(1, self.rounds)}
         found = said.exp()
-        second.train()
-        for step in range(self.steps):
+
+        def loss(step: int, average: nn.Module) -> Tensor:
+            nonlocal found
             if step in begins:
-                found = (said + _log_probabilities(averaged.module, data)).div(2).softmax(-1)
+                found = (said + _log_probabilities(average, data)).div(2).softmax(-1)
             drawn = torch.randint(data.num_items, (self.batch_size,), generator=generator)
-            amounts = torch.rand(self.batch_size, self.view.num_random, generator=generator)
-            views = self.view(_features(second, data, drawn), 2 * amounts - 1)
-            loss = nn.functional.cross_entropy(second(views), found[drawn])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-            averaged.update_parameters(second)
-        second.load_state_dict(averaged.module.state_dict())
+            views = random_views(self.view, features_for(second, data, drawn), generator)
+            return nn.functional.cross_entropy(second(views), found[drawn])
+
+        second.train()
+        descend(
+            second,
+            loss,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            memory=self.memory,
+            rising=0.2,
+        )
         second.eval()
-
-    def _moved(self, average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
-        """The running mean after ``count`` values and one more; counts are not averaged."""
-        if not value.is_floating_point():
-            return value
-        return average.lerp(value, max(1 - self.memory, 1 / (1 + int(count))))
-
-
-def _features(network: nn.Module, data: CrowdData, items: Tensor) -> Tensor:
-    """Features of some items, as rows in the precision of the network."""
-    return data.rows(items).flatten(1).to(next(network.parameters()))
 
 
 @torch.no_grad()
@@ -135,6 +122,6 @@ def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "it
     teaching = network.training
     network.eval()
     parts = torch.arange(data.num_items).split(_ROWS)
-    found = torch.cat([network(_features(network, data, part)) for part in parts])
+    found = torch.cat([network(features_for(network, data, part)) for part in parts])
     network.train(teaching)
     return found.log_softmax(-1)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.networks.patches import PatchClassifier
+from pyro_crowdclust.starts.descent import features_for
 
 # Penalties that are tried, in units of the mean square of an item's features; and sharpnesses.
 _PENALTIES = tuple(2.0**power for power in range(-7, 4))
@@ -68,16 +69,15 @@ class RidgeTeaching:
                 "one for q(z | o), or Teaching"
             )
         known = (clusters >= 0).nonzero().squeeze(1)
-        kind = network.head.weight
         some = known[torch.randperm(len(known), generator=generator)]
         others = torch.randint(data.num_items, (len(some),), generator=generator)
-        network.learn_patterns(
-            data.rows(torch.cat([some, others])).flatten(1).to(kind), generator, self.num_patches
-        )
-        pooled = network.pooled(data.rows(known).flatten(1).to(kind))
+        seen = features_for(network, data, torch.cat([some, others]))
+        network.learn_patterns(seen, generator, self.num_patches)
+        pooled = network.pooled(features_for(network, data, known))
         network.standardize(pooled)
-        seen = network.standardized(pooled)
-        weight, bias = regressed(seen, clusters[known], network.head.out_features)
+        weight, bias = regressed(
+            network.standardized(pooled), clusters[known], network.head.out_features
+        )
         network.head.weight.copy_(weight)
         network.head.bias.copy_(bias)
 

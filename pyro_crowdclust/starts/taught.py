@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import item_batches
 from pyro_crowdclust.networks.perceptrons import AmortizedRecognition
 from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.starts.descent import descend, features_for, random_views
 from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalComponentStart
 
 # Items that the guide sees at once after training.
@@ -94,45 +94,31 @@ class Teaching:
             Source of all randomness.
         """
         known, others = (which.nonzero().squeeze(1) for which in (clusters >= 0, clusters < 0))
-        averaged = AveragedModel(network, avg_fn=self._moved)
-        optimizer = torch.optim.AdamW(
-            network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay
-        )
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.learning_rate, self.steps)
-        for step in range(self.steps):
+
+        def loss(step: int, average: nn.Module) -> Tensor:
             drawn = self._some(known, generator)
-            features = self._features(network, data, drawn)
-            target = clusters[drawn]
-            logits = network(self._views(features, generator))
-            loss = nn.functional.cross_entropy(logits, target)
-            if len(others) and step >= self.alone * self.steps:
-                features = self._features(network, data, self._some(others, generator))
-                with torch.no_grad():
-                    found = (self.sharpness * averaged(features).log_softmax(-1)).softmax(-1)
-                logits = network(self._views(features, generator))
-                loss = loss + nn.functional.cross_entropy(logits, found)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-            averaged.update_parameters(network)
-        network.load_state_dict(averaged.module.state_dict())
+            views = random_views(self.view, features_for(network, data, drawn), generator)
+            told = nn.functional.cross_entropy(network(views), clusters[drawn])
+            if not len(others) or step < self.alone * self.steps:
+                return told
+            features = features_for(network, data, self._some(others, generator))
+            with torch.no_grad():
+                found = (self.sharpness * average(features).log_softmax(-1)).softmax(-1)
+            logits = network(random_views(self.view, features, generator))
+            return told + nn.functional.cross_entropy(logits, found)
+
+        descend(
+            network,
+            loss,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            memory=self.memory,
+            rising=0.3,
+        )
 
     def _some(self, items: Int[Tensor, " item"], generator: torch.Generator) -> Tensor:
         return items[torch.randint(len(items), (self.batch_size,), generator=generator)]
-
-    @staticmethod
-    def _features(network: nn.Module, data: CrowdData, items: Tensor) -> Tensor:
-        """Features of some items, as rows in the precision of the network."""
-        return data.rows(items).flatten(1).to(next(network.parameters()))
-
-    def _views(self, features: Tensor, generator: torch.Generator) -> Tensor:
-        shape = len(features), self.view.num_random
-        return self.view(features, 2 * torch.rand(shape, generator=generator) - 1)
-
-    def _moved(self, average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
-        """The running mean after ``count`` values and one more."""
-        return average.lerp(value, max(1 - self.memory, 1 / (1 + int(count))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,15 +97,6 @@ def test_others_become_as_sure_as_the_sharpness_says():
     assert sure["known items alone"] > sure["blunt"] + 0.05
 
 
-@pytest.mark.parametrize(("memory", "expected"), [(1.0, 2.5), (0.0, 4.0), (0.5, 3.125)])
-def test_the_running_mean_is_the_mean_until_it_forgets(memory, expected):
-    teaching = Teaching(Shaken(), memory=memory)
-    average = torch.tensor(1.0)
-    for count, value in enumerate((2.0, 3.0, 4.0), start=1):
-        average = teaching._moved(average, torch.tensor(value), torch.tensor(count))
-    assert float(average) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("clusters", "message"),
     [

@@ -1,0 +1,86 @@
+"""Steps that teach a classifier by views of items, and the running mean that remains of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.inference.views import View
+
+
+def descend(
+    network: nn.Module,
+    loss: Callable[[int, nn.Module], Float[Tensor, ""]],
+    *,
+    steps: int,
+    learning_rate: float,
+    weight_decay: float,
+    memory: float,
+    rising: float,
+) -> None:
+    """Train a network by AdamW, at a rate that rises and falls once; what remains is its mean.
+
+    Parameters
+    ----------
+    network
+        Changed in place.
+    loss
+        Of the number of the step and of the running mean of the network so far.
+    steps
+        How many.
+    learning_rate, weight_decay
+        Of AdamW.
+    memory
+        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+    rising
+        Share of the steps in which the rate rises.
+    """
+
+    def moved(average: Tensor, value: Tensor, count: Tensor | int) -> Tensor:
+        return running_mean(average, value, int(count), memory)
+
+    averaged = AveragedModel(network, avg_fn=moved, use_buffers=True)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, learning_rate, steps, pct_start=rising
+    )
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(step, averaged.module).backward()
+        optimizer.step()
+        schedule.step()
+        averaged.update_parameters(network)
+    network.load_state_dict(averaged.module.state_dict())
+
+
+def running_mean(average: Tensor, value: Tensor, count: int, memory: float) -> Tensor:
+    """The running mean after ``count`` values and one more; whole numbers are not averaged.
+
+    Examples
+    --------
+    >>> running_mean(torch.tensor(1.0), torch.tensor(2.0), 1, memory=0.9)
+    tensor(1.5000)
+    """
+    if not value.is_floating_point():
+        return value
+    return average.lerp(value, max(1 - memory, 1 / (1 + count)))
+
+
+def features_for(
+    network: nn.Module, data: CrowdData, items: Int[Tensor, " item"]
+) -> Float[Tensor, "item feature"]:
+    """Features of some items, as rows in the precision of the network."""
+    return data.rows(items).flatten(1).to(next(network.parameters()))
+
+
+def random_views(
+    view: View, features: Float[Tensor, "item feature"], generator: torch.Generator
+) -> Float[Tensor, "item feature"]:
+    """A view of every item, with amounts that are uniform between -1 and 1."""
+    amounts = torch.rand(len(features), view.num_random, generator=generator)
+    return view(features, 2 * amounts - 1)
