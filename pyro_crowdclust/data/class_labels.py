@@ -20,13 +20,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
     reject,
     show,
     to_index,
-    warn_about_alike,
     where,
 )
 
@@ -293,7 +293,7 @@ def read_class_labels(
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
-        warn_about_alike(class_ids, "labels")
+        check_alike(class_ids, "labels")
     else:
         class_ids = _read_classes(classes)
         codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))

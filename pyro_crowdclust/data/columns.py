@@ -18,7 +18,8 @@ import pandas as pd
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import count, show, warn_about_alike
+from pyro_crowdclust.data.alike import check_alike
+from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.errors import did_you_mean
 
 KINDS = ("real", "count", "binary", "category")
@@ -227,7 +228,7 @@ def _recognized(
     levels = _sorted_levels(present)
     if wanted is None:
         _refuse_names(label, levels, texts)
-        warn_about_alike(levels, f"feature column {label}:")
+        check_alike(levels, f"feature column {label}:")
     return _of_levels(label, levels, wanted)
 
 

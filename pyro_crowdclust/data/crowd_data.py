@@ -58,8 +58,8 @@ class CrowdData:
     ----------
     features
         Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
-        a data frame (its index becomes the item ids), a map-style `torch.utils.data.Dataset`, or
-        other `StoredFeatures`. None where there are no features;
+        a list of rows, a data frame (its index becomes the item ids), a map-style
+        `torch.utils.data.Dataset`, or other `StoredFeatures`. None where there are no features;
         `item_ids`, `pairs` or `labels` then define the items.
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
@@ -167,7 +167,14 @@ class CrowdData:
 
     def __init__(
         self,
-        features: np.ndarray | Tensor | pd.DataFrame | Dataset | StoredFeatures | None,
+        features: np.ndarray
+        | Tensor
+        | pd.DataFrame
+        | Dataset
+        | StoredFeatures
+        | list
+        | tuple
+        | None,
         pairs: Any | None = None,
         *,
         placements: Any | None = None,

@@ -68,6 +68,8 @@ def read_features(
         What the columns of the fit hold, which new items are of.
     """
     are_new = columns is not None
+    if isinstance(features, (list, tuple)):
+        features = _rows(features)
     if isinstance(features, np.ma.MaskedArray):
         features = np.ma.filled(features.astype(np.float64), np.nan)
     if isinstance(features, Dataset):
@@ -98,7 +100,7 @@ def read_features(
         raise ValueError(
             f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
             "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series, `.to_pandas()` "
-            "of other tables)"
+            "of other tables, `pandas.read_csv` of a file)"
         )
     if not is_numeric:
         raise ValueError(
@@ -122,6 +124,17 @@ def read_features(
     if columns is None:
         columns = columns_of_array(features, kinds)
     return ReadFeatures(features, columns, num_missing)
+
+
+def _rows(features: list | tuple) -> np.ndarray:
+    """Rows in lists as an array."""
+    try:
+        return np.array(features)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"features are a {type(features).__name__} that makes no array ({error}): give every "
+            "row as many numbers, NaN where one is missing"
+        ) from error
 
 
 def _exact(features: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index, warn_about_alike
+from pyro_crowdclust.data.alike import check_alike, refuse_two_types, warn_of_alike_texts
+from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index
 
 
 def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
@@ -30,6 +31,7 @@ def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
                 f"item_ids row {row} is {show(index[row])}, {reason} ({rows}); give every item "
                 "an id of its own"
             )
+    refuse_two_types(index, "item ids")
     return index
 
 
@@ -42,7 +44,9 @@ def ids_in_tables(
     if not columns:
         raise ValueError("there are no items: pass features, pairs, labels or item_ids")
     name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
-    return codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
+    ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
+    warn_of_alike_texts(ids, "items")
+    return ids
 
 
 def read_workers(
@@ -56,7 +60,7 @@ def read_workers(
     names = ("pairs", "labels", "placements")
     name = next(name for name, table in zip(names, tables, strict=True) if table is not None)
     codes, ids = codes_and_ids(_one_column(columns), name)
-    warn_about_alike(ids, "workers")
+    check_alike(ids, "workers")
     return list(codes.split(lengths)), ids
 
 

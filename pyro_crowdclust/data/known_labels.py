@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     count,
@@ -24,7 +25,6 @@ from pyro_crowdclust.data.tables import (
     show,
     to_index,
     unknown,
-    warn_about_alike,
     where,
 )
 
@@ -139,7 +139,7 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
     if not len(given):
         return codes, pd.Index([], dtype=object)
     given_codes, labels = codes_and_ids(_integers(given), "known")
-    warn_about_alike(labels, "known labels")
+    check_alike(labels, "known labels")
     codes[torch.from_numpy(given.index.to_numpy(np.int64).copy())] = given_codes
     return codes, labels
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from pyro_crowdclust.errors import did_you_mean
 
 _MOST_COMPARED = 10_000
-# Ids that are told apart by case or spaces alone are looked for among so many.
-_MOST_ALIKE = 10_000
 
 
 def read_table(
@@ -69,17 +67,7 @@ def read_table(
             frame = pd.DataFrame(table)
     except Exception as error:  # whatever pandas finds wrong in what somebody passed
         raise ValueError(f"{name} are not a table ({error}); pass a data frame") from error
-    found = frame.columns.tolist()
-    # Names of other columns may be anything, even what cannot be compared.
-    times = Counter(column for column in found if isinstance(column, str))
-    columns = [*required, *(column for column in optional if times[column])]
-    for column in columns:
-        if times[column] != 1:
-            hint = "" if times[column] else did_you_mean(column, {*times} - {*columns})
-            raise ValueError(
-                f"{name} have {times[column]} columns '{column}' (columns: {found}); rename or "
-                f"drop columns so that there is one{hint}"
-            )
+    columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out where there are none")
     for column in columns:
@@ -89,6 +77,35 @@ def read_table(
         missing = frame[column].isna()
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
+
+
+def _columns_of(
+    found: list[Any], name: str, required: Sequence[str], optional: Sequence[str]
+) -> list[str]:
+    """The required columns and the optional ones that were found, each of them once."""
+    # Names of other columns may be anything, even what cannot be compared.
+    times = Counter(column for column in found if isinstance(column, str))
+    missing = [column for column in required if not times[column]]
+    if missing:
+        *others, last = map(repr, missing)
+        names = f"{', '.join(others)} or {last}" if others else last
+        if not times:
+            remedy = f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
+        elif hint := did_you_mean(missing[0], {*times} - {*required, *optional}):
+            remedy = f"rename columns so that there is one{hint}"
+        elif missing == ["worker"]:
+            remedy = "add it, with one and the same name where nobody knows who answered"
+        else:
+            remedy = "rename columns, or add them"
+        raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
+    columns = [*required, *(column for column in optional if times[column])]
+    for column in columns:
+        if times[column] > 1:
+            raise ValueError(
+                f"{name} have {times[column]} columns '{column}' (columns: {found}); rename or "
+                "drop columns so that there is one"
+            )
+    return columns
 
 
 def reject(name: str, column: pd.Series, bad: ArrayLike, reason: str) -> None:
@@ -141,21 +158,6 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
     except (TypeError, ValueError, RuntimeError):  # of values that cannot be compared
         order = np.arange(len(ids))
     return torch.from_numpy(np.argsort(order)[codes]), ids[order]
-
-
-def warn_about_alike(values: pd.Index, what: str) -> None:
-    """Warn of the first two texts that are the same but for case and spaces."""
-    seen: dict[str, str] = {}
-    for value in values[:_MOST_ALIKE]:
-        if isinstance(value, str):
-            first = seen.setdefault(" ".join(value.split()).casefold(), value)
-            if first != value:
-                warnings.warn(
-                    f"{what} {show(first)} and {show(value)} differ in case or spaces alone and "
-                    "are taken for two: write them alike if they are one",
-                    stacklevel=2,
-                )
-                return
 
 
 def _codes_of_near_integers(
@@ -244,11 +246,12 @@ def what_it_is(tensor: Tensor) -> str:
 
 def unknown(item_ids: pd.Index, wanted: Any) -> str:
     """Say that an id is none of the items, and what to do."""
-    if isinstance(item_ids, pd.RangeIndex):
-        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids"
-    some = ", ".join(show(known) for known in item_ids[:3])
     # Of very many ids the likest is not worth the seconds that it takes to find.
     hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
+    if isinstance(item_ids, pd.RangeIndex):
+        hint = hint if isinstance(wanted, str) else ""  # a text that is a number
+        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids{hint}"
+    some = ", ".join(show(known) for known in item_ids[:3])
     return f"not among the item ids (such as {some}); correct it or drop the row{hint}"
 
 

@@ -143,7 +143,7 @@ def test_items_numbered_in_a_row_are_found_and_others_named(items):
 
 
 def test_bad_tables():
-    with pytest.raises(ValueError, match="labels have 0 columns 'worker'"):
+    with pytest.raises(ValueError, match="labels have no column 'worker'"):
         CrowdData(None, labels=frame().drop(columns="worker"))
     with pytest.raises(
         ValueError, match="labels have no rows; leave labels out where there are none"

@@ -115,18 +115,6 @@ def test_what_cannot_be_read(values, kinds, message):
         Columns.of(pd.DataFrame({"x": values}), kinds)
 
 
-def test_texts_that_differ_in_case_or_spaces_alone_are_told():
-    with pytest.warns(UserWarning, match="column 'x': 'Yes' and 'yes ' differ in case or spaces"):
-        Columns.of(pd.DataFrame({"x": ["Yes", "no", "yes "]}))
-    said = {"item": [0, 1, 2], "worker": ["ann"] * 3, "label": ["cat", "dog", "Cat"]}
-    with pytest.warns(UserWarning, match="labels 'Cat' and 'cat' differ in case"):
-        CrowdData(None, labels=said)
-    with pytest.warns(UserWarning, match="known labels 'Red' and 'red' differ in case"):
-        CrowdData(np.eye(3), known=["red", "Red", None])
-    with pytest.warns(UserWarning, match="workers 'Ann' and 'ann' differ in case"):
-        CrowdData(None, labels=said | {"worker": ["ann", "Ann", "ann"], "label": list("xyx")})
-
-
 def test_new_tables():
     columns = CrowdData(pd.DataFrame({"a": [0.5, 1.5], "town": ["Rome", "Bari"]})).columns
     with pytest.warns(UserWarning, match=r"'town' holds 'Roma', which .*: 1 such cell .* 'Rome'"):

@@ -280,7 +280,10 @@ def test_every_kind_of_missing_number_is_a_gap(dtype):
         (torch.eye(2).to_sparse(), "not dense real numbers"),
         (pd.DataFrame({"x": [1, 2], "sets": [{1}, {2}]}), "column 'sets' holds set"),
         (pd.Series([1.0, 2.0]), r"`\.to_frame\(\)`"),
-        ([[1.0], [2.0]], "features are a list"),
+        ([[1.0], [2.0, 3.0]], "features are a list that makes no array .*: give every row as"),
+        ([["a", 1.0], ["b", 2.0]], "not dense real numbers"),
+        ({"x": [1.0]}, "features are a dict; pass an array, a tensor, a data frame"),
+        ("table.csv", r"features are a str; .* `pandas.read_csv` of a file"),
         (np.zeros((0, 3)), "at least one row"),
         (np.zeros((3, 0)), "at least one number per row"),
         (np.array(1.0), "at least one row"),
@@ -289,6 +292,12 @@ def test_every_kind_of_missing_number_is_a_gap(dtype):
 def test_features_that_are_rejected(bad, message):
     with pytest.raises(ValueError, match=message):
         CrowdData(bad)
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [3, 4]], ((1.0, 2), (3, 4)), [torch.ones(2)] * 2])
+def test_rows_in_lists(rows):
+    data = CrowdData(rows)
+    np.testing.assert_array_equal(data.features, np.stack([np.asarray(row) for row in rows]))
 
 
 @pytest.mark.parametrize(
@@ -336,8 +345,36 @@ def test_item_positions_without_ids():
 
 @pytest.mark.parametrize("column", ["left", "right", "worker", "label"])
 def test_a_missing_column(column):
-    with pytest.raises(ValueError, match=f"pairs have 0 columns '{column}'"):
+    with pytest.raises(ValueError, match=f"pairs have no column '{column}'"):
         CrowdData(features(), table().drop(columns=column), item_ids=IDS)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (
+            [("ant", "bee", "wu", 1)],
+            r"no column 'left', 'right', 'worker' or 'label' \(columns: \[0, 1, 2, 3\]\); name the "
+            r"columns: pandas.DataFrame\(rows, columns=\['left', 'right', 'worker', 'label'\]\)",
+        ),
+        (table().drop(columns="worker"), "no column 'worker' .*; add it, with one and the same na"),
+        (
+            table().rename(columns=str.title),
+            r"no column 'left', 'right', 'worker' or 'label' .*\['Left'.*; did you mean 'Left'",
+        ),
+        (table().rename(columns={"left": "a", "right": "b"}), "no column 'left' or 'right' .*; re"),
+    ],
+    ids=["rows", "nobody", "capitals", "others"],
+)
+def test_what_to_do_about_missing_columns(pairs, message):
+    with pytest.raises(ValueError, match=f"pairs have {message}"):
+        CrowdData(features(), pairs, item_ids=IDS)
+
+
+def test_positions_that_are_texts():
+    said = {"left": ["0"], "right": ["1"], "worker": ["wu"], "label": [1]}
+    with pytest.raises(ValueError, match=r"left is '0', not a position .*; did you mean 0\?"):
+        CrowdData(features(), said)
 
 
 def test_a_repeated_column():
@@ -424,7 +461,7 @@ def test_what_was_meant():
     with pytest.raises(ValueError, match=r"left is 'catt', not among .*; did you mean 'cat'\?"):
         crowd(left=["ant", "catt", "dog"])
     pairs = {"left": ["ant"], "right": ["bee"], "workers": ["wu"], "label": [1]}
-    with pytest.raises(ValueError, match=r"0 columns 'worker' .*; did you mean 'workers'\?"):
+    with pytest.raises(ValueError, match=r"no column 'worker' .*; rename .*; did you mean 'workers'\?"):
         CrowdData(features(), pairs, item_ids=IDS)
 
 

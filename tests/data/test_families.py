@@ -86,5 +86,5 @@ def test_a_worker_of_two_families_and_a_taken_name_are_errors():
         one_answer_per_family(table, "model")
     with pytest.raises(ValueError, match="'g' is a family and a worker who is not in it"):
         one_answer_per_family(table, {"a": "g", "b": "g"})
-    with pytest.raises(ValueError, match="answers have 0 columns 'modle'"):
+    with pytest.raises(ValueError, match="answers have no column 'modle'"):
         one_answer_per_family(table, "modle")

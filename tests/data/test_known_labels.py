@@ -84,7 +84,7 @@ def test_links_may_be_pairs(make):
     links = CrowdData(np.eye(4), must_link=make([(0, 1), (2, 3)])).links
     assert links.left.tolist() == [0, 2]
     assert links.right.tolist() == [1, 3]
-    with pytest.raises(ValueError, match="must_link have 0 columns 'left'"):
+    with pytest.raises(ValueError, match="must_link have no column 'left'"):
         CrowdData(np.eye(4), must_link=make([(0, 1, 2)]))
     with pytest.raises(ValueError, match="must_link have no rows; leave must_link out"):
         CrowdData(np.eye(4), must_link=make([]))

@@ -1,0 +1,79 @@
+"""Ids and labels that are written alike but are not the same: what nobody means to tell apart."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pandas as pd
+
+from pyro_crowdclust.data.tables import count, show
+
+# Texts that are nearly the same are looked for among so many.
+_MOST_ALIKE = 10_000
+# What pandas makes of a whole number in a column in which another number is missing.
+_WHOLE = re.compile(r"([+-]?\d+)\.0+")
+
+
+def check_alike(values: pd.Index, what: str) -> None:
+    """Both of the checks below, of ids that are known from the tables alone."""
+    refuse_two_types(values, what)
+    warn_of_alike_texts(values, what)
+
+
+def refuse_two_types(values: pd.Index, what: str) -> None:
+    """Raise a ``ValueError`` about a text and something else that is written like it.
+
+    The number 1 and the text "1" are never the same to Python, and hardly ever meant to be two:
+    they come from two files, or from one that was read in two ways.
+
+    Parameters
+    ----------
+    values
+        What is to be told apart, none of them twice.
+    what
+        What the user calls them, such as "workers".
+
+    Examples
+    --------
+    >>> refuse_two_types(pd.Index(["ann", 1, 2]), "workers")
+    >>> refuse_two_types(pd.Index([1, "1"]), "workers")
+    Traceback (most recent call last):
+    ValueError: workers 1 (int) and '1' (str) are written alike, but are not the same: ...
+    """
+    if values.dtype != object:
+        return
+    texts = {_bare(value): value for value in values if isinstance(value, str)}
+    for value in values if 0 < len(texts) < len(values) else ():
+        text = None if isinstance(value, str) else texts.get(_bare(str(value)))
+        if text is not None:
+            raise ValueError(
+                f"{what} {show(value)} ({type(value).__name__}) and {show(text)} (str) are written "
+                "alike, but are not the same: make all of them texts (column.astype(str)) or all "
+                "numbers (pandas.to_numeric(column))"
+            )
+
+
+def warn_of_alike_texts(values: pd.Index, what: str) -> None:
+    """Warn of texts that are the same but for case, spaces or zeros behind a point."""
+    first_of: dict[str, str] = {}
+    alike: list[tuple[str, str]] = []
+    for value in values[:_MOST_ALIKE]:
+        if isinstance(value, str):
+            first = first_of.setdefault(_bare(value), value)
+            alike += [(first, value)] if first != value else []
+    if alike:
+        first, second = map(show, alike[0])
+        others = f", and {count(len(alike) - 1, 'more pair')}," if len(alike) > 1 else ""
+        warnings.warn(
+            f"{what} {first} and {second}{others} differ in case, spaces or a final .0 alone and "
+            "are taken for two: write them alike if they are one",
+            stacklevel=3,
+        )
+
+
+def _bare(text: str) -> str:
+    """A text without what is easily written in two ways."""
+    bare = " ".join(text.split()).casefold()
+    whole = _WHOLE.fullmatch(bare)
+    return whole[1] if whole else bare
