@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 import tokenize
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
+# How the rows of a table are laid out is seen from so many.
+_SAMPLE_ROWS = 50
 # A column with one of these names holds the ids of the items, if none is named.
 _ID_NAMES = ("item", "id", "item_id")
 
@@ -75,6 +81,7 @@ def read_features(
         if name not in head.columns:
             hint = did_you_mean(name, head.columns)
             raise ValueError(f"{path} has no column '{name}'; it has {list(head.columns)}{hint}")
+    _check_names(path, head.columns)
     if id_column is None:
         id_column = _find_ids(head.drop(columns=list(ignore)))
     table = _read(path, text=[] if id_column is None else [id_column])
@@ -184,9 +191,12 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     """A table; columns in ``text`` as they are written, empty cells missing."""
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
-        return _opened(path, lambda: _read_parquet(path, rows))
+        table = _opened(path, lambda: _read_parquet(path, rows))
+        _refuse_doubled(path, table.columns)
+        return table
     options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
+    options |= _opened(path, lambda: _layout(path, options["sep"]))
     if text:
         # An id "NA" is not missing, and "007" is no number.
         columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
@@ -194,6 +204,64 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
         options["keep_default_na"] = False
     return _opened(path, lambda: pd.read_csv(path, **options))
+
+
+def _layout(path: Path, separator: str) -> dict[str, Any]:
+    """How ``pandas.read_csv`` is to read rows that hold more values than there are names.
+
+    Either the first column has no name, which R leaves out, or every row ends in separators. Of
+    both pandas would make an index, without a word.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+            names, *rows = itertools.islice(filter(None, reader), _SAMPLE_ROWS)
+    except csv.Error:  # a cell that is too long for this reader
+        return {}
+    names = [name.strip() for name in names]
+    _refuse_doubled(path, pd.Index(filter(None, names)))
+    number = len(names)
+    if not rows or len(rows[0]) <= number:
+        return {}
+    if not any("".join(row[number:]).strip() for row in rows):
+        return {"index_col": False, "usecols": range(number)}
+    if number > 1 and all(len(row) == number + 1 for row in rows):
+        return {"header": 0, "names": ["Unnamed: 0", *names]}
+    raise ValueError(
+        f"{path} names {count(number, 'column')} in its first line, but its rows hold "
+        f"{len(rows[0])} values: begin with the names, one for every column"
+    )
+
+
+def _refuse_doubled(path: Path, names: pd.Index) -> None:
+    """Raise a ``ValueError`` about a name that is there twice; pandas would write ``a.1``."""
+    doubled = names[names.duplicated()]
+    if len(doubled):
+        raise ValueError(
+            f"{path} names two columns '{doubled[0]}' in its first line: rename or drop one of them"
+        )
+
+
+def _check_names(path: Path, names: pd.Index) -> None:
+    """Refuse a first line that is a row of numbers, or tell of one that may be."""
+    beside_ids = names[1:] if len(names) > 1 else names
+    numbers = pd.to_numeric(pd.Series(beside_ids, dtype=str), errors="coerce")
+    if numbers.isna().any() or _counts_up(names) or _counts_up(beside_ids):
+        return
+    some = ", ".join(map(str, names[:3]))
+    remedy = "a table begins with a line of names, so write one above"
+    if (numbers % 1 != 0).any():
+        raise ValueError(f"{path} begins with a row of numbers ({some}, ...): {remedy}")
+    warnings.warn(
+        f"{path}: the numbers of its first line ({some}, ...) are taken for names of columns. If "
+        f"they are a row, it is lost: {remedy}",
+        stacklevel=2,
+    )
+
+
+def _counts_up(names: pd.Index) -> bool:
+    """Whether names are 0, 1, 2, ..., which pandas gives to the columns of an array."""
+    return [*map(str, names)] == [*map(str, range(len(names)))]
 
 
 def _dialect(path: Path, separator: str) -> dict[str, Any]:

@@ -141,8 +141,71 @@ def test_other_separators_with_either_decimal_mark(tmp_path, separator, decimal)
 
 def test_a_line_above_the_table_is_told_of(tmp_path):
     (tmp_path / "x.csv").write_text("# made by hand\nitem,a\nu,1.5\nv,2.0\n")
-    with pytest.raises(ValueError, match="no column of features beside .*begin in its first line"):
+    with pytest.raises(ValueError, match="names 1 column in its first line, .* hold 2 values"):
         read_features(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("ends", [",", ",,", ", "])
+def test_rows_that_end_in_separators(tmp_path, ends):
+    rows = "".join(f"0{row},{row + 1},{row / 2}{ends}\n" for row in range(60))
+    table = read_features(write(tmp_path / "x.csv", f"item,a,b\n{rows}"))
+    assert table.ids.tolist() == [f"0{row}" for row in range(60)]
+    np.testing.assert_array_equal(table.values, [[row + 1, row / 2] for row in range(60)])
+    said = "left,right,worker,label\n01,02,w,1,\n02,03,v,0,\n"
+    answers = read_answers(write(tmp_path / "p.csv", said), PAIRS)
+    assert answers.to_numpy().tolist() == [["01", "02", "w", 1], ["02", "03", "v", 0]]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_first_column_without_a_name_holds_the_ids(tmp_path, separator):
+    rows = ["a,b", "007,1.5,2", "012,3.5,4"]  # as R writes a table with names of rows
+    text = "\n".join(rows).replace(",", separator)
+    table = read_features(write(tmp_path / "x.csv", text))
+    assert (table.ids.tolist(), table.columns) == (["007", "012"], ["a", "b"])
+    assert table.values.to_numpy().tolist() == [[1.5, 2], [3.5, 4]]
+
+
+def test_rows_with_many_more_values_than_names(tmp_path):
+    path = write(tmp_path / "x.csv", "a,b\n1,2,3,4\n5,6,7,8\n")
+    with pytest.raises(ValueError, match="names 2 columns in its first line, .* hold 4 values"):
+        read_features(path)
+
+
+@pytest.mark.parametrize("header", ["item,a,a", "item, a,a ", '"item","a","a"', "item,5,5"])
+@pytest.mark.parametrize("read", [read_features, lambda path: read_answers(path, PAIRS)])
+def test_two_columns_of_one_name(tmp_path, header, read):
+    path = write(tmp_path / "x.csv", f"{header}\nu,1,2\nv,3,4\n")
+    with pytest.raises(ValueError, match="names two columns '[a5]' in its first line: rename or"):
+        read(path)
+
+
+def test_columns_that_are_named_as_pandas_would(tmp_path):
+    path = write(tmp_path / "x.csv", "item,a,a.1,,\nu,1,2,3,4\n")
+    assert read_features(path).columns == ["a", "a.1", "Unnamed: 3", "Unnamed: 4"]
+
+
+@pytest.mark.parametrize("text", ["5.1,3.5\n4.9,3.0\n", "rose,5.1,3\noak,4.9,3.0\n", "5.5\n1\n"])
+def test_a_row_of_numbers_in_place_of_names(tmp_path, text):
+    with pytest.raises(ValueError, match="begins with a row of numbers .*: a table begins with a "):
+        read_features(write(tmp_path / "x.csv", text))
+
+
+@pytest.mark.parametrize("text", ["1,2\n3,4\n", "rose,5,3\noak,4,3\n", "7\n1\n"])
+def test_numbers_that_may_be_names(tmp_path, text):
+    with pytest.warns(UserWarning, match="numbers of its first line .*If they are a row, it is lo"):
+        read_features(write(tmp_path / "x.csv", text))
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_the_names_that_pandas_gives_are_names(tmp_path, index):
+    pd.DataFrame([[1.5, 2.5], [3.5, 4.5]]).to_csv(tmp_path / "x.csv", index=index)
+    table = read_features(tmp_path / "x.csv")
+    assert (table.columns, len(table.ids)) == (["0", "1"], 2)
+
+
+def test_a_cell_of_many_letters(tmp_path):
+    path = write(tmp_path / "x.csv", f"left,right,worker,label,note\na,b,w,1,{'x' * 140_000}\n")
+    assert read_answers(path, PAIRS)["label"].tolist() == [1]
 
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
