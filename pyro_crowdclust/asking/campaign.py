@@ -14,7 +14,7 @@ from jaxtyping import Int
 from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
-from pyro_crowdclust.asking.crowds import AnsweringCrowd
+from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.suggesting import Kind, suggest
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -115,7 +115,11 @@ def simulate_campaign(
     data
         Items, and the answers that there are already.
     crowd
-        ``SimulatedCrowd`` or ``RecordedCrowd``.
+        ``SimulatedCrowd``, ``RecordedCrowd``, or one of your own: an object with the ids of its
+        ``workers`` and a method ``answer(questions, page_prefix)``, which takes the rows of
+        ``Suggestions.frame`` and returns what ``Fitted.update`` takes, as ``{"pairs": table}``.
+        It may have ``classes``, all labels that it may give, and ``offers(kind)``, the kind of
+        questions that can still be asked or None.
     kind, count, criterion, prices, exploration
         As for ``suggest``, in every round.
     rounds
@@ -141,15 +145,16 @@ def simulate_campaign(
     >>> campaign.rounds["asked"].tolist(), len(campaign.questions)
     ([1, 2, 3], 15)
     """
+    classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
-        data = extended(data, classes=crowd.classes)
+        data = extended(data, classes=classes)
     result = fit(data)
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
     asked, spent = 0, 0.0
     for number in range(rounds):
         started = time.perf_counter()
-        offered = crowd.offers(kind)
+        offered = crowd.offers(kind) if isinstance(crowd, SupportsOffers) else kind
         if offered is None:
             break
         suggestions = suggest(
@@ -164,9 +169,9 @@ def simulate_campaign(
         )
         if not len(suggestions):
             break
-        answers = crowd.answer(suggestions.frame, f"round {number}")
+        answers = _checked(crowd.answer(suggestions.frame, f"round {number}"))
         before = result.assignments
-        result = _go_on(fit, result, answers, crowd.classes)
+        result = _go_on(fit, result, answers, classes)
         asked, spent = asked + len(suggestions), spent + suggestions.price
         questions.append(suggestions.frame.assign(round=number))
         row: dict[str, Any] = {
@@ -184,11 +189,23 @@ def simulate_campaign(
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
 
 
+def _checked(answers: Any) -> dict[str, Any]:
+    """What a crowd answered, if ``Fitted.update`` takes it."""
+    known = ("pairs", "placements", "labels")
+    if not isinstance(answers, Mapping) or not answers or not {*answers} <= {*known}:
+        found = list(answers) if isinstance(answers, Mapping) else f"a {type(answers).__name__}"
+        raise ValueError(
+            f"the crowd's answer() returned {found}, but must return its table under the name by "
+            f"which update takes it, one of {', '.join(known)}: return {{'pairs': table}}, say"
+        )
+    return dict(answers)
+
+
 def _go_on(
     fit: Callable[[CrowdData], Fitted],
     result: Fitted,
     answers: dict[str, Any],
-    classes: Iterable[Hashable],
+    classes: Iterable[Hashable] | None,
 ) -> Fitted:
     """Update; a fit to features alone has no annotators yet, and is made anew."""
     if result.data.has_answers or result.data.class_labels is not None:

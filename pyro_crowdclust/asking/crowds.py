@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -18,21 +18,31 @@ from pyro_crowdclust.metrics import label_codes
 
 
 class AnsweringCrowd(Protocol):
-    """What ``simulate_campaign`` asks of a crowd."""
+    """What ``simulate_campaign`` asks of a crowd, which may also be ``SupportsOffers`` and more."""
 
     @property
-    def workers(self) -> pd.Index:
-        """Whom there is to ask."""
+    def workers(self) -> Any:
+        """Ids of whom there is to ask."""
 
-    @property
-    def classes(self) -> Iterable[Hashable]:
-        """The labels that it may give, of which a few answers have only some."""
+    def answer(self, questions: pd.DataFrame, page_prefix: Hashable) -> dict[str, pd.DataFrame]:
+        """Answers as ``Fitted.update`` takes them; pages get ids that begin so."""
+
+
+@runtime_checkable
+class SupportsOffers(Protocol):
+    """A crowd that cannot answer everything."""
 
     def offers(self, kind: Kind) -> Kind | None:
         """The kind, of questions that can still be asked; None if there are none."""
 
-    def answer(self, questions: pd.DataFrame, page_prefix: Hashable) -> dict[str, pd.DataFrame]:
-        """Answers as ``Fitted.update`` takes them; pages get ids that begin so."""
+
+@runtime_checkable
+class SupportsClasses(Protocol):
+    """A crowd whose labels are known beforehand, though the first answers have only some."""
+
+    @property
+    def classes(self) -> Iterable[Hashable]:
+        """The labels that it may give."""
 
 
 class SimulatedCrowd:

@@ -235,6 +235,51 @@ def test_classes_may_first_be_named_in_a_later_round(known_before):
     assert campaign.result.class_probabilities.columns.tolist() == list("abcd")
 
 
+class Friend:
+    """A crowd of one's own, with what it must have alone."""
+
+    workers = ("me",)
+
+    def answer(self, questions, page_prefix):
+        if "left" in questions:
+            same = TRUTH[questions["left"]] == TRUTH[questions["right"]]
+            return {"pairs": questions[["left", "right", "worker"]].assign(label=same)}
+        said = questions[["item", "worker"]]
+        if "page" not in questions:
+            return {"labels": said.assign(label=np.array(list("abcd"))[TRUTH[questions["item"]]])}
+        pages = [f"{page_prefix}.{page}" for page in questions["page"]]
+        return {"placements": said.assign(page=pages, group=TRUTH[questions["item"]])}
+
+
+@pytest.mark.parametrize("kind", [Pages(4), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+def test_a_crowd_needs_workers_and_answers_alone(kind):
+    def fitted(data):
+        if data.class_labels is None:
+            return owned(data)
+        model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
+        guide = ClassLabelGuide(model)
+        return fit(model, guide, data, epochs=2, batch_size=None, progress=False)
+
+    data = CrowdData(FEATURES)
+    if isinstance(kind, Labels):
+        said = {"item": range(4), "worker": ["me"] * 4, "label": list("abcd")}
+        data = CrowdData(FEATURES, labels=said)
+    found = simulate_campaign(fitted, data, Friend(), kind, rounds=2, count=3)
+    assert found.rounds["asked"].tolist() == [3, 6]
+    assert set(found.questions["worker"]) == {"me"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [(pd.DataFrame({"label": [1]}), "a DataFrame"), ({}, r"\[\]"), ({"answers": 1}, "answers")],
+    ids=["table", "nothing", "name"],
+)
+def test_what_a_crowd_must_answer(answer, shown):
+    crowd = SimpleNamespace(workers=["me"], answer=lambda questions, page_prefix: answer)
+    with pytest.raises(ValueError, match=rf"returned .*{shown}.*, but must .*: return {{'pairs'"):
+        simulate_campaign(owned, CrowdData(FEATURES), crowd, Pairs(), rounds=1)
+
+
 @pytest.mark.parametrize("kind", [Pages(12), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
 def test_a_hundred_thousand_items_take_seconds(kind):
     started = time.process_time()
