@@ -47,10 +47,11 @@ from pyro_crowdclust.asking import (
 )
 from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PartitionGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import AnsweredPartition, DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping
 
@@ -221,6 +222,46 @@ def product(folder: Path, rounds: int, count: int) -> Case:
     )
 
 
+def answered_partition(data: CrowdData, seed: int) -> Fitted:
+    """Clusters of all sizes, from answers alone."""
+    workers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
+    model = AnsweredPartition(workers, PitmanYor())
+    return fit(
+        model,
+        PartitionGuide(model, data.num_items),
+        data,
+        epochs=60,
+        batch_size=None,
+        step_size=0.2,
+        dtype=torch.float64,
+        seed=seed,
+        progress=False,
+    )
+
+
+def dogs(folder: Path, rounds: int, count: int) -> Case:
+    """473 dogs of three breeds, 57,167 answers about pairs; begins with 5,000 by chance.
+
+    They were given to an algorithm that chose the pairs, in 2,310 sessions, here its workers.
+    """
+    with np.load(folder / "pairs_dogs3.npz") as file:
+        columns = ["left", "right", "worker", "label"]
+        said = pd.DataFrame(file["annotations"][:, :4], columns=columns)
+        truth = file["truth"].astype(int)
+    said = said.drop_duplicates(["left", "right", "worker"])
+    order = np.random.default_rng(0).permutation(len(said))
+    first, rest = said.iloc[order[:5000]], said.iloc[order[5000:]]
+    return Case(
+        CrowdData(None, first, item_ids=np.arange(len(truth))),
+        truth,
+        answered_partition,
+        lambda seed: RecordedCrowd(pairs=rest),
+        Pairs(),
+        count,
+        rounds,
+    )
+
+
 def cases(folder: Path) -> dict[str, Callable[[], Case]]:
     """By name, made when they are run."""
     page = {"kind": Pages(12), "count": 1}
@@ -235,6 +276,7 @@ def cases(folder: Path) -> dict[str, Callable[[], Case]]:
         "mnist_pages": lambda: mnist(folder, MIXED, rounds=60, **page),
         "product": lambda: product(folder, rounds=24, count=500),
         "labelme": lambda: labelme(folder, rounds=40, count=50),
+        "dogs3": lambda: dogs(folder, rounds=25, count=1000),
     }
 
 

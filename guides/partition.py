@@ -103,13 +103,14 @@ class PartitionGuide(nn.Module):
         self._begin(*self.model.prior.start(workers, workers.pairs, generator))
 
     def _begin(self, labels: Int[Tensor, " item"], states: dict[str, Tensor]) -> None:
-        """The partition and the workers that training begins with."""
+        """The partition and the workers that training begins with; an update brings new ones."""
         for name, natural_parameters in states.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
         self.draws = labels.repeat(len(self.draws), 1)
-        self.hard_draws.zero_()
+        self.hard_draws = torch.zeros_like(self.draws)
         for name, posterior in self.posteriors.items():
-            self._given(name).copy_(posterior.natural_parameters)
+            eta = posterior.natural_parameters.detach()
+            setattr(self, f"given_{name}", eta.repeat(len(self.draws), *[1] * eta.ndim))
         self.steps.fill_(1)
 
     def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:

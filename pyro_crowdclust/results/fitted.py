@@ -270,7 +270,7 @@ class Fitted:
             items = self.data.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
         data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
-        make_room(model, data.num_items)
+        make_room(model, guide, data.num_items)
         options = {"progress": False, "seed": self.seed, "device": self.device} | options
         if not isinstance(guide, SupportsPartition):  # which is drawn anew
             options = {"initialize": None} | options

@@ -57,8 +57,14 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
     return model, guide
 
 
-def make_room(model: Any, num_items: int) -> None:
-    """Give a supervision that knows its items, as a field does, so many of them, new ones last."""
+def make_room(model: Any, guide: Any, num_items: int) -> None:
+    """Give parts that know their items, as a field does, so many of them, new ones last.
+
+    A guide of a partition makes room itself, when it draws one anew.
+    """
+    of_guide = vars(guide).get("constructor_arguments", {})
+    if "num_items" in of_guide:
+        of_guide["num_items"] = num_items
     supervision: Any = part_of(model, "supervision", nn.Module)
     arguments = {} if supervision is None else vars(supervision).get("constructor_arguments", {})
     if arguments.get("num_items", num_items) == num_items:

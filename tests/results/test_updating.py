@@ -23,6 +23,8 @@ from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import Stopping, robbins_monro
 
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
+
 TRUTH = np.arange(90) % 3
 FEATURES = 3.0 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
 OPTIONS = {"batch_size": None, "step_size": 1.0, "epochs": 200, "dtype": torch.float64}
@@ -177,6 +179,40 @@ def test_a_loaded_fit_of_labels_alone_needs_no_data_beside_its_file(tmp_path):
     updated = load(tmp_path / "fit.safetensors").update(labels=more)
     wanted = first.update(labels=more)
     np.testing.assert_array_equal(updated.probabilities, wanted.probabilities)
+
+
+# Why not, of those that cannot.
+REFUSED = {
+    "amortized": "TwoCoin under AmortizedGuide cannot go on with new workers",
+    "class table": "the model has no annotators",
+}
+
+
+@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+def test_every_fit_hears_new_workers_about_new_items_and_is_saved_then(name, tmp_path):
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    first = fit(model, guide, data, epochs=2, progress=False)
+    ids = [1000, 1001]
+    new = {"item_ids": ids}
+    if data.features is not None:
+        new["features"] = np.asarray(data.features[:2])
+    if data.class_labels is not None:
+        new["labels"] = {"item": ids, "worker": [77] * 2, "label": [0, 1]}
+    elif data.placements is not None:
+        new["placements"] = {"item": ids, "worker": [77] * 2, "page": ["new"] * 2, "group": [0, 1]}
+    else:
+        new["pairs"] = {"left": ids, "right": [0, 1], "worker": [77] * 2, "label": [1, 0]}
+        new["pairs"]["page"] = ["new"] * 2
+    if name in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[name]):
+            first.update(**new)
+        return
+    updated = first.update(**new)
+    assert updated.data.worker_ids.tolist() == [*data.worker_ids, 77]
+    assert len(updated.assignments) == data.num_items + 2
+    updated.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=updated.data)
+    np.testing.assert_array_equal(loaded.probabilities, updated.probabilities)
 
 
 def test_networks_train_on_for_a_tenth_of_the_epochs():
