@@ -12,6 +12,7 @@ from pyro_crowdclust.annotators import (
     AnswerSources,
     ClassStates,
     CommunityConfusion,
+    ConfusionMatrices,
     Habit,
     ItemTrait,
     Truth,
@@ -48,15 +49,18 @@ _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 
 def infer_classes(
     data: CrowdData,
-    num_communities: Sequence[int] = (1, 2, 3, 4),
+    num_communities: Sequence[int] = (0, 1, 2, 3, 4),
     dependent: bool = False,
     share: float | None = None,
     **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
-    One fit with ``CommunityConfusion`` for each number of communities; the one with the highest
-    ELBO is returned; Ctrl-C ends them with the best so far. Nothing is asked of the user and
+    One fit with ``CommunityConfusion`` for each number of communities, and one, of 0 communities,
+    with the priors of ``ConfusionMatrices``, which are not learned: few answers cannot tell what
+    workers have in common, and a class that hardly anybody names would become another name of a
+    common one. The fit with the highest ELBO, which charges for what is learned, is returned;
+    Ctrl-C ends them with the best so far. Nothing is asked of the user and
     nothing of the truth. For probabilities that keep what they promise, see
     ``results.calibrated_class_probabilities``.
 
@@ -68,7 +72,7 @@ def infer_classes(
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
-        Numbers to choose from.
+        Numbers to choose from; 0 for priors that are not learned.
     dependent
         Whether errors are shared. ``num_communities`` is of no use then.
     share
@@ -109,7 +113,9 @@ def _check_labels(data: CrowdData) -> None:
 
 
 def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
-    model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, number))
+    size = data.num_workers, data.num_classes
+    annotators = CommunityConfusion(*size, number) if number else ConfusionMatrices(*size)
+    model = DawidSkene(annotators)
     return fit(model, ClassLabelGuide(model), data, **options)
 
 

@@ -49,10 +49,38 @@ def test_the_number_of_communities_is_chosen_by_the_elbo():
         infer_classes(data, num_communities=[])
 
 
+@pytest.mark.parametrize("num_items", [1, 2, 5, 15])
+def test_a_class_that_nearly_nobody_names_is_no_other_name_of_the_common_one(num_items):
+    """Three workers say "a" of every item, but for one answer."""
+    said = pd.DataFrame(
+        [(item, worker, "a") for item in range(num_items) for worker in "uvw"],
+        columns=["item", "worker", "label"],
+    )
+    said.loc[0, "label"] = "b"
+    result = infer_classes(CrowdData(None, labels=said))
+    assert (result.class_probabilities["a"] > 0.8).all()
+    assert (result.class_probabilities["a"][1:] > 0.95).all()
+
+
+def test_few_labels_promise_what_they_keep():
+    """Tables of 20 items and three workers who are right in nine of ten cases; 1 is rare."""
+    loss = []
+    for seed in (3, 4, 5, 6):
+        rng = np.random.default_rng(seed)
+        truth = (rng.random(20) < 0.08).astype(int)
+        item, worker = np.repeat(range(20), 3), np.tile(range(3), 20)
+        label = truth[item] ^ (rng.random(60) < 0.1)
+        said = pd.DataFrame({"item": item, "worker": worker, "label": label})
+        result = infer_classes(CrowdData(None, labels=said), [0, 1])
+        found = result.class_probabilities.to_numpy()
+        loss.append(-np.log(found[range(20), truth].clip(1e-9)).mean())
+    assert np.mean(loss) < 0.1
+
+
 def test_ctrl_c_keeps_the_best_number_of_communities_so_far(monkeypatch):
     _, data = crowd(1, correlated=False)
     press_in_start(monkeypatch, 3)
-    result = infer_classes(data, epochs=5)
+    result = infer_classes(data, num_communities=(1, 2, 3, 4), epochs=5)
     assert result.stop_reason.startswith("interrupted by the user")
     assert result.model.annotators.num_communities < 3
 
