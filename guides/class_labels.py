@@ -172,7 +172,7 @@ class ClassLabelGuide(nn.Module):
         annotators = self.model.annotators
         if isinstance(annotators, SupportsStates):
             return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
-        return torch.as_tensor(self.confusion().mean)[worker, :, label]
+        return torch.as_tensor(self.confusion(interval=0.0).mean)[worker, :, label]
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:

@@ -66,9 +66,9 @@ class PairEvidence:
             counts = torch.autograd.grad(log_likelihood, list(sites.values()))
         return dict(zip(sites, counts, strict=True))
 
-    def move_workers(self, looks: Float[Tensor, "pair look"]) -> None:
-        """Give the workers the posteriors of pairs that have these looks."""
-        for name, count in self.counts(looks, self.means()[1]).items():
+    def move_workers(self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]) -> None:
+        """Give the workers the posteriors of pairs that have these looks, from their ``rates``."""
+        for name, count in self.counts(looks, rates).items():
             prior = self.model.priors()[name].natural_parameters
             self.posteriors[name].set_natural_parameters(prior + count)
 
@@ -83,9 +83,11 @@ class FirstWorkers(PairEvidence):
         # Where a look stands between different and the same.
         level = torch.linspace(0, 1, model.num_looks, dtype=torch.float64)
         self.shares = looks @ level
+        rates = self.means()[1]
         for _ in range(_FIRST_ROUNDS):
-            self.move_workers(looks)
-            said = self.said(self.means()[1])
+            self.move_workers(looks, rates)
+            rates = self.means()[1]
+            said = self.said(rates)
             looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
         self._looks, self.same = looks, float((looks @ level).mean())
 
@@ -104,7 +106,7 @@ class FirstWorkers(PairEvidence):
             if bool(together.any()):
                 expected = torch.lerp(rows[0], rows[1], together.unsqueeze(1))
                 looks = (self.said(rates) + expected).softmax(1)
-            self.move_workers(looks)
+            self.move_workers(looks, rates)
         names = self.model.annotators.priors()
         state = {name: self.posteriors[name].natural_parameters.clone() for name in names}
         return Heard(*self.relations(), self._divergence(), state)

@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pyro_crowdclust.families.dirichlet import Dirichlet
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary, summarize_shares
 
@@ -54,15 +53,17 @@ class Beta(ExponentialFamily):
 
     def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
         tau = natural_parameters + 1
-        return torch.lgamma(tau).sum(-1) - torch.lgamma(tau.sum(-1))
+        return _total(torch.lgamma(tau)) - torch.lgamma(_total(tau))
 
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
         tau = natural_parameters + 1
-        return torch.digamma(tau) - torch.digamma(tau.sum(-1, keepdim=True))
+        return torch.digamma(tau) - torch.digamma(_total(tau).unsqueeze(-1))
 
     def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
-        # A Beta is the Dirichlet of two categories.
-        return Dirichlet(self.size).mean_and_log_normalizer(natural_parameters)
+        tau = natural_parameters + 1
+        total = _total(tau)
+        mean = torch.digamma(tau) - torch.digamma(total).unsqueeze(-1)
+        return mean, _total(torch.lgamma(tau)) - torch.lgamma(total)
 
     def sufficient_statistics(self, value: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([value.log(), torch.log1p(-value)], -1)
@@ -97,3 +98,8 @@ class Beta(ExponentialFamily):
 
     def to_unconstrained(self, value: Float[Tensor, "*batch"]) -> Tensor:
         return torch.logit(value).unsqueeze(-1)
+
+
+def _total(sides: Float[Tensor, "*batch side"]) -> Float[Tensor, "*batch"]:
+    """The sum of both sides; a reduction of rows of two takes several times as long."""
+    return sides[..., 0] + sides[..., 1]

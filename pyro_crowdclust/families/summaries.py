@@ -25,7 +25,9 @@ class PosteriorSummary(NamedTuple):
 def beta_summary(
     successes: Float[np.ndarray, "*batch"], failures: Float[np.ndarray, "*batch"], interval: float
 ) -> PosteriorSummary:
-    """Summary of ``Beta(successes, failures)``.
+    """Summary of ``Beta(successes, failures)``; an interval without mass is its mean.
+
+    Quantiles take a hundred times as long as all else: where the mean is what is asked for, pass 0.
 
     Examples
     --------
@@ -34,8 +36,9 @@ def beta_summary(
     array([0.95])
     """
     beta = scipy.stats.beta(successes, failures)
-    parts = beta.mean(), beta.std(), *beta.interval(interval)
-    return PosteriorSummary(*map(np.asarray, parts))
+    mean = np.asarray(beta.mean())
+    bounds = beta.interval(interval) if interval else (mean, mean)
+    return PosteriorSummary(mean, *map(np.asarray, (beta.std(), *bounds)))
 
 
 def summarize_shares(

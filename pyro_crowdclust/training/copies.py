@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+import torch
 from pyro.infer.autoguide.guides import AutoGuide
 from torch import Tensor, nn
 
@@ -50,6 +51,14 @@ def named_tensors(
     named |= {f"store.{name}": tensor for name, tensor in store.items()}
     first_name = {id(tensor): name for name, tensor in reversed(named.items())}
     return {name: tensor for name, tensor in named.items() if first_name[id(tensor)] == name}
+
+
+@torch.no_grad()
+def copied_into(old: Tensor | None, new: Tensor) -> Tensor:
+    """A copy of ``new``, in the memory of ``old`` where it fits."""
+    if old is None or (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
+        return new.detach().clone()
+    return old.copy_(new)
 
 
 def check_same_tensors(found: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> None:

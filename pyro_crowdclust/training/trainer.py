@@ -26,7 +26,7 @@ from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
-from pyro_crowdclust.training.copies import named_tensors
+from pyro_crowdclust.training.copies import copied_into, named_tensors
 from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 
@@ -128,6 +128,7 @@ class Trainer:
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
         self.position: Position | None = None
+        self._before: dict[str, Tensor] = {}
         self.annealed_to: float | None = None
         self._modules = [part for part in (model, guide) if isinstance(part, nn.Module)]
         posteriors = [
@@ -280,10 +281,13 @@ class Trainer:
             )
 
     def _start_of_epoch(self) -> Position:
-        before = {name: tensor.detach().clone() for name, tensor in self.tensors().items()}
-        return Position(
-            before, None if self.batches is None else self.batches.generator.get_state()
-        )
+        # Written where the last epoch's were: new memory for many draws costs more than a step.
+        self._before = {
+            name: copied_into(self._before.get(name), tensor)
+            for name, tensor in self.tensors().items()
+        }
+        sampler = None if self.batches is None else self.batches.generator.get_state()
+        return Position(self._before, sampler)
 
     def _batches_from(self, position: Position) -> Iterator[Batch]:
         """The batches of an epoch that come after those of its first steps."""
