@@ -52,7 +52,8 @@ def advice(result: Fitted) -> list[str]:
 def _of_clusters(result: Fitted) -> list[str]:
     """Whether there are too few."""
     assigned, answers = result.clusters["assigned_items"], result.data.answers
-    if (assigned > 0).sum() == 1 and answers is not None and answers.label.nanmean() < 0.8:
+    said = None if answers is None or _are_few(result) else answers.label.nanmean()
+    if said is not None and said < 0.8 and (assigned > 0).sum() == 1:
         return [
             'all items are in one cluster, though the crowd often said "different": clusters '
             "collapsed; try more starts, or other features"
@@ -62,6 +63,8 @@ def _of_clusters(result: Fitted) -> list[str]:
     is_bound = result.chosen is None or number == result.chosen.table["components"].max()
     if number == 1 or not is_bound or not (assigned > 0).all():
         return []
+    if number + 1 >= result.data.num_items:  # every item its own cluster says nothing
+        return []
     return [f"all {number} clusters hold items: there may be more, so raise their number"]
 
 
@@ -69,10 +72,11 @@ def _of_answers(result: Fitted) -> list[str]:
     """Whether the crowd guesses, or sees what the features do not show."""
     chosen = result.chosen
     alone = None if chosen is None or chosen.hears else chosen
-    if alone and alone.chance is None:
+    if _are_few(result):
+        clusters = ", and the clusters are those of the features alone" if alone else ""
         return [
-            "the answers are too few to tell what they teach about other items, and the clusters "
-            "are those of the features alone: ask about more pairs"
+            f"the answers are too few to tell what they teach about other items{clusters}: ask "
+            "about more pairs"
         ]
     if alone and (word := _only_word(result)):
         return [
@@ -98,6 +102,14 @@ def _of_answers(result: Fitted) -> list[str]:
         "the features do not show what the crowd sees: answers about items that it was not asked "
         "about before cannot be predicted; clusters of these items are guesses"
     ]
+
+
+def _are_few(result: Fitted) -> bool:
+    """Whether answers about pairs are too few to have any part in the choice of the model."""
+    chosen, data = result.chosen, result.data
+    if chosen is None or "hears" not in chosen.table or chosen.chance is not None:
+        return False
+    return data.answers is not None and data.known is None and data.links is None
 
 
 def _only_word(result: Fitted) -> str | None:

@@ -147,9 +147,21 @@ class Choice:
             fitted = source._fitted(best, recipe, seeds, options)
         with WaitingInterrupt():  # what is fitted should not be lost
             fitted = source._read(best, fitted)
+            shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
             if not best.hears:
                 fitted = with_workers_heard(fitted, self.data)
-        return replace(fitted, chosen=chosen)
+        fitted = replace(fitted, chosen=chosen)
+        if shows_one and not (best.hears or search.splits or is_interrupted(fitted)):
+            # One cluster is parted by answers alone, few as these are.
+            hearing = replace(self, alone=None)
+            try:
+                heard = hearing.fit(num_starts=num_starts, seed=seed, progress=progress, **changes)
+            except KeyboardInterrupt:
+                return replace(fitted, stop_reason=INTERRUPTED)
+            if is_interrupted(heard):
+                return replace(fitted, stop_reason=heard.stop_reason)
+            return replace(heard, chosen=_because(heard.chosen))
+        return fitted
 
     def _source(self, best: Trial) -> Choice:
         """The choice that the candidate is of: this one, or that without the answers."""
@@ -182,6 +194,13 @@ class Choice:
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
         return _best_of_starts(of_part, seeds, options)
+
+
+def _because(chosen: Chosen | None) -> Chosen:
+    """How it was chosen by few answers."""
+    assert chosen is not None  # as of every choice
+    reason = f"the features alone show one cluster, so that answers are heard: {chosen.reason}"
+    return replace(chosen, reason=reason)
 
 
 def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:
@@ -242,7 +261,10 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     """
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
-        sizes = [size for size in SIZES if least <= size < data.num_items] or [max(least, 1)]
+        # Two items are one cluster unless somebody says how they are related.
+        related = data.answers is not None or data.links is not None
+        fewest = max(least, min(data.num_items, 2) if related else 1)
+        sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
     elif num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
     else:

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.class_candidates import class_candidates
 from pyro_crowdclust.interface.class_search import ClassSearch
 from pyro_crowdclust.interface.forms import MOST_ITEMS
@@ -43,7 +44,7 @@ def classify(
     item_ids: Iterable[Hashable] | None = None,
     classes: Iterable[Hashable] | None = None,
     kinds: Mapping[Hashable, str] | None = None,
-    folds: int = 3,
+    folds: int | None = None,
     seed: int = 0,
     progress: bool = True,
     **options: Any,
@@ -70,7 +71,7 @@ def classify(
     item_ids, classes, kinds
         As for ``CrowdData``; but counts are numbers like others here.
     folds
-        Parts of the labelled items, each held out once.
+        Parts of the labelled items, each held out once; by default three, or two of two items.
     seed
         Of the parts and of the fits.
     progress
@@ -86,7 +87,8 @@ def classify(
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, and fewer labelled items than folds.
+        For what ``CrowdData`` refuses, labels of one item alone, and fewer labelled items than
+        folds.
 
     Examples
     --------
@@ -108,6 +110,13 @@ def classify(
         )
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
+    number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)
+    if number < 2:
+        raise ValueError(
+            f"there are labels of {count(number, 'item')}, but at least two are needed, as "
+            "those of some are held out: label more"
+        )
+    folds = min(3, number) if folds is None else folds
     options = _OPTIONS | {"seed": seed, "progress": False} | options
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds)
     winner, reason = search.run(progress)

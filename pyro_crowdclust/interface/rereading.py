@@ -86,9 +86,9 @@ def with_workers_heard(result: Fitted, data: CrowdData) -> Fitted:
         learned = prior.natural_parameters + counts[name]
         read.guide.posteriors[name].set_natural_parameters(learned)
     # With more answers, by ``update``, these say which components are one cluster.
-    hearing = result.train_on
+    hearing, moves = result.train_on, [OwnershipMoves()] if read.model.ownership else []
     if isinstance(hearing, TrainingOptions):
-        hearing = replace(hearing, callbacks=[LearnedPrior(), OwnershipMoves()])
+        hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
     return replace(read, data=data, train_on=hearing)
 
 
