@@ -4,13 +4,19 @@ from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages
 
+import array_shapes
+import jaxtyping
 import pyro
 import pytest
-from array_shapes import begin_test
 from jaxtyping import install_import_hook
 
+# The hook has all that is loaded meanwhile compiled anew, so what is large comes before it.
+for large in ("pandas", "scipy.stats", "sklearn.metrics"):
+    import_module(large)
+
 # Arrays are compared with the shapes in the signatures of whatever a test calls.
-with install_import_hook("pyro_crowdclust", "array_shapes.check_arrays"):
+jaxtyping.jaxtyped = array_shapes.jaxtyped
+with install_import_hook("pyro_crowdclust", typechecker=None):
     import pyro_crowdclust
 
     for room in walk_packages(pyro_crowdclust.__path__, "pyro_crowdclust."):
@@ -22,7 +28,7 @@ collect_ignore = ["docs/conf.py"]
 
 @pytest.fixture(autouse=True)
 def _checked_shapes() -> None:
-    begin_test()
+    array_shapes.begin_test()
 
 
 @pytest.fixture(autouse=True)
