@@ -21,6 +21,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
@@ -149,7 +150,7 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
-    _check_arguments(data, step_size, epochs=epochs, batch_size=batch_size)
+    _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
     check_gaps(model, data)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
@@ -269,12 +270,21 @@ def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
     return math.ceil(epochs / 10) if has_networks and epochs is not None else epochs
 
 
-def _check_arguments(data: CrowdData, step_size: float | StepSize, **counts: int | None) -> None:
+def _check_arguments(
+    data: CrowdData,
+    step_size: float | StepSize,
+    seed: int,
+    dtype: torch.dtype,
+    **counts: int | None,
+) -> None:
     if not isinstance(data, CrowdData):
         raise ValueError(
             f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
             "answers as CrowdData(features, pairs=frame)"
         )
+    check_whole("seed", seed)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
     for name, value in counts.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")

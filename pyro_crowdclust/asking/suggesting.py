@@ -176,9 +176,9 @@ def _first_new_page(page_ids: pd.Index) -> int:
 
 
 def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> None:
-    if not callable(getattr(kind, "compose", None)):
+    if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
         raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
-    if not callable(getattr(criterion, "worth", None)):
+    if isinstance(criterion, type) or not callable(getattr(criterion, "worth", None)):
         raise ValueError(
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "
             "Margin() or Random()"

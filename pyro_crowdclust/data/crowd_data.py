@@ -45,9 +45,12 @@ from pyro_crowdclust.data.placements import Placements, pairs_of, read_placement
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import count, read_table, show, to_index, unknown
 
-_PAIR_COLUMNS = ["left", "right", "worker", "label"]
-_LABEL_COLUMNS = ["item", "worker", "label"]
-_PLACEMENT_COLUMNS = ["page", "item", "worker", "group"]
+# Columns that the tables of answers must have, and may have.
+COLUMNS = {
+    "pairs": (["left", "right", "worker", "label"], ["page"]),
+    "labels": (["item", "worker", "label"], []),
+    "placements": (["page", "item", "worker", "group"], []),
+}
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -189,10 +192,10 @@ class CrowdData:
     ) -> None:
         if pairs is not None:
             may_lack = [] if grades is None else ["label"]
-            pairs = read_table(pairs, "pairs", _PAIR_COLUMNS, ["page"], may_lack)
-        labels = None if labels is None else read_table(labels, "labels", _LABEL_COLUMNS)
+            pairs = read_table(pairs, "pairs", *COLUMNS["pairs"], may_lack)
+        labels = None if labels is None else read_table(labels, "labels", *COLUMNS["labels"])
         if placements is not None:
-            placements = read_table(placements, "placements", _PLACEMENT_COLUMNS)
+            placements = read_table(placements, "placements", *COLUMNS["placements"])
         if pairs is not None and placements is not None:
             raise ValueError(
                 "pairs and placements are given; pass the pages as placements alone, or all "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.tables import read_table, show
 
 
 def extended(
@@ -68,7 +68,7 @@ def extended(
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
     tables = CrowdData(
         None,
-        _together(data.pairs, pairs, "pairs"),
+        _together(data.pairs, pairs, "pairs", ["label"] if len(data.grade_ids) else []),
         placements=_together(data.pages, placements, "placements"),
         labels=_together(data.labels, labels, "labels"),
         grades=_grades(data),
@@ -106,10 +106,14 @@ def _grades(data: CrowdData) -> pd.Index | int | None:
     return len(data.grade_ids) if are_levels(data.grade_ids) else data.grade_ids
 
 
-def _together(before: pd.DataFrame | None, after: Any | None, name: str) -> pd.DataFrame | None:
-    if before is None or after is None:
-        return before if after is None else pd.DataFrame(after)
-    after = pd.DataFrame(after)
+def _together(
+    before: pd.DataFrame | None, after: Any | None, name: str, may_lack: Sequence[str] = ()
+) -> pd.DataFrame | None:
+    if after is None or (isinstance(after, pd.DataFrame) and not len(after)):
+        return before
+    after = read_table(after, name, *COLUMNS[name], may_lack)
+    if before is None:
+        return after
     if "page" in after and "page" not in before:
         after = after.drop(columns="page")  # the model is of answers without pages
     if "page" in before and "page" not in after:

@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.coordinates import is_real, sample_of
+from pyro_crowdclust.interface.rounding import numbers_in
 from pyro_crowdclust.transforms import WithAtoms
 
 # A number is an atom if at least so many items have it ...
@@ -60,7 +61,7 @@ def beside_atoms(
     """Coordinates of the numbers beside the atoms, and which items are at them."""
     if bool(atoms.isnan().all()):
         return inner(data)
-    columns = np.asarray(data.features, dtype=np.float64).copy()
+    columns = numbers_in(data).copy()
     rows = columns.reshape(data.num_items, -1)
     rows[rows == atoms.numpy()] = np.nan
     return WithAtoms(inner(data.with_parts(features=columns)), atoms)

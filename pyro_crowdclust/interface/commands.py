@@ -46,6 +46,7 @@ from pyro_crowdclust.mixture import (
     MultinomialComponents,
 )
 from pyro_crowdclust.restarts import is_interrupted
+from pyro_crowdclust.results.text import whom_to_believe
 from pyro_crowdclust.simulation import simulate_pages
 
 __all__ = ["MODELS", "ask", "demo", "fit", "predict", "report", "simulate"]
@@ -148,7 +149,7 @@ class _Takes:
 
 
 _OF_CLUSTERS = _Takes(FILES, ("features",))
-_CHOICE = _Takes(FILES, ("features", "answers", "pairs", "placements"))
+_CHOICE = _Takes(FILES, ("features", "answers", "pairs", "placements", "labels"))
 _CHOICE_OF_LABELS = _Takes(
     ("labels", "features"), ("labels", "answers"), "beside labels there are --features at most"
 )
@@ -165,7 +166,8 @@ def _check_files(options: Namespace, of_labels: bool) -> None:
             word = name.replace("_", "-")
             raise ValueError(f"--model {options.model} does not use --{word}: {takes.remedy}")
     if all(getattr(options, name) is None for name in takes.needs):
-        raise ValueError(f"--model {options.model} needs --{takes.needs[0]} FILE")
+        needs = " or ".join(f"--{name}" for name in takes.needs)
+        raise ValueError(f"there is nothing to fit: --model {options.model} needs {needs}")
 
 
 def _kinds(options: Namespace, table: FeatureTable) -> dict[Hashable, str]:
@@ -311,11 +313,7 @@ def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:
 def _summary(result: Fitted, folder: Path) -> str:
     lines = [repr(result)]
     if not has_clusters(result):
-        accuracy = tables(result)["workers"]["accuracy"]
-        lines.append(
-            f"most reliable worker {accuracy.idxmax()} (accuracy {accuracy.max():.2f}), "
-            f"least {accuracy.idxmin()} ({accuracy.min():.2f})"
-        )
+        lines.append(whom_to_believe(tables(result)["workers"]["accuracy"]))
     if result.chosen is not None:
         lines.append(f"model: {result.chosen.winner}; {result.chosen.reason}")
     lines += [f"advice: {sentence}" for sentence in advice(result)]

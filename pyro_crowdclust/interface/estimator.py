@@ -173,6 +173,8 @@ class CrowdClusterer(
             If a parameter is out of its range, or for what ``CrowdData`` refuses.
         """
         self._check_parameters()
+        if isinstance(y, pd.DataFrame) and {"left", "right"} <= {*y.columns}:
+            raise ValueError("y is ignored, but is a table of answers: pass it by name, pairs=")
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
         features: Any = None if X is None else self._read(X, reset=True)

@@ -16,7 +16,7 @@ from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.page_attention import heard_on_pages
-from pyro_crowdclust.interface.rounding import first_alike, has_fine
+from pyro_crowdclust.interface.rounding import first_alike, has_fine, numbers_in
 from pyro_crowdclust.results import class_probabilities
 
 # Nothing that happened was less probable.
@@ -71,7 +71,7 @@ def distinct_items(data: CrowdData) -> CrowdData:
     """
     if data.features is None or isinstance(data.features, StoredFeatures):
         return data
-    rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+    rows = numbers_in(data).reshape(data.num_items, -1)
     of = torch.from_numpy(first_alike(rows))
     first = of.unique()
     if len(first) == data.num_items or not has_fine(data):

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
@@ -32,6 +33,16 @@ from pyro_crowdclust.training import Stopping, robbins_monro
 
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
 _SMALL_PAGE = 3
+# What other libraries, or other calls of this one, name otherwise.
+_ELSEWHERE = {
+    "k": "; did you mean 'num_clusters'?",
+    "labels": "; class labels by workers go to classify(features, labels), sure ones are 'known'",
+    "max_iter": "; did you mean 'epochs'?",
+    "n_init": "; did you mean 'num_starts'?",
+    "n_jobs": "; a fit takes one process",
+    "random_state": "; did you mean 'seed'?",
+    "verbose": "; did you mean 'progress'?",
+}
 
 
 def mixture_for(
@@ -92,6 +103,7 @@ def mixture_for(
     [40, 40]
     """
     shape = feature_shape(data)
+    _check_parts(components, networks)
     supervision = supervision or supervision_of(data, num_clusters)
     data = as_answered(data)
     annotators: PairAnnotators | SortedPages | None = None
@@ -140,6 +152,25 @@ def mixture_for(
     term = RecognitionTerm(20.0) if data.has_answers else None
     guide = MessagePassingGuide(model, networks.recognition(shape), recognition_term=term)
     return Recipe(model, guide, data, _deep_options(data))
+
+
+def _check_parts(components: Any, networks: Any) -> None:
+    """Raise a ``ValueError`` about what makes no components, or is no networks."""
+    if components is not None and (not callable(components) or isinstance(components, nn.Module)):
+        raise ValueError(
+            f"components is {_name(components)}, but must make them from the numbers of clusters "
+            "and features: pass a class, such as GaussianComponents, or a function"
+        )
+    if networks is not None and (isinstance(networks, type) or not hasattr(networks, "emission")):
+        raise ValueError(
+            f"networks is {_name(networks)}, but must be DeepNormal(), DeepBernoulli() or what has "
+            "their verbs"
+        )
+
+
+def _name(part: Any) -> str:
+    is_module = isinstance(part, nn.Module)
+    return f"an object of {type(part).__name__}" if is_module else repr(part)
 
 
 def cluster(
@@ -226,7 +257,8 @@ def _check_options(options: Iterable[str]) -> None:
     known = (known | {"num_starts"}) - {"options", "model", "guide", "data"}
     for name in options:
         if name not in known:
-            raise TypeError(f"cluster() has no argument {name!r}{did_you_mean(name, known)}")
+            hint = _ELSEWHERE.get(name, did_you_mean(name, known))
+            raise TypeError(f"cluster() has no argument {name!r}{hint}")
 
 
 def as_answered(data: CrowdData) -> CrowdData:
@@ -261,6 +293,8 @@ def recipe_for(
     components, networks, supervision
         As for ``mixture_for``. With any of them there is nothing to choose.
     """
+    if num_clusters is not None:
+        check_whole("num_clusters", num_clusters)
     is_fixed = any(part is not None for part in (components, networks, supervision))
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)

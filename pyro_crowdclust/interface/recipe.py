@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.guides import MessagePassingGuide, PartitionGuide
 from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
 from pyro_crowdclust.restarts import fit_restarts
@@ -59,6 +60,8 @@ class Recipe:
 
 def seeds_of(num_starts: int, seed: int) -> range:
     """The seeds of several starts; a ``ValueError`` if there is none."""
+    check_whole("num_starts", num_starts)
+    check_whole("seed", seed)
     if num_starts < 1:
         raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
     return range(seed, seed + num_starts)

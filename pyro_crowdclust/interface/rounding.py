@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.data.tables import numbers_of
 from pyro_crowdclust.interface.coordinates import is_real, sample_of
 
 # Steps below this share of a column's deviation do no harm.
@@ -36,7 +39,7 @@ def unrounded(
     """
     if data.features is None or isinstance(data.features, StoredFeatures):
         return data
-    features = np.asarray(data.features, dtype=np.float64)
+    features = numbers_in(data)
     columns = features.reshape(len(features), -1)
     steps = steps_of(data)
     if not (steps > 0).any():
@@ -47,6 +50,13 @@ def unrounded(
     return data.with_parts(features=features + noise.reshape(features.shape))
 
 
+def numbers_in(data: CrowdData) -> Float[np.ndarray, "item ..."]:
+    """The features, of whatever precision and wherever they are, as an array."""
+    features: Any = data.features
+    found = numbers_of(features, "features") if isinstance(features, Tensor) else features
+    return np.asarray(found, dtype=np.float64)
+
+
 def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
     """The step of every real column, among some thousand items; 0 where it does not matter."""
     return np.where(is_real(data).numpy(), _steps(sample_of(data).numpy()), 0.0)
@@ -54,7 +64,7 @@ def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
 
 def has_fine(data: CrowdData) -> bool:
     """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
-    rows = np.asarray(data.features, dtype=np.float64).reshape(data.num_items, -1)
+    rows = numbers_in(data).reshape(data.num_items, -1)
     varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
     return bool((is_real(data).numpy() & varies & (_steps(rows) == 0)).any())
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from pyro_crowdclust.data.tables import count
+
 # Why a fit stopped whose candidates were not all tried.
 INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
 
@@ -38,10 +40,11 @@ class Chosen:
     @property
     def winner(self) -> str:
         """The chosen candidate, in words."""
-        (row,) = self.table[self.table["chosen"]].itertuples()
+        (row,) = self.table[self.table["chosen"]].to_dict("records")
         if "prior" in self.table:
-            return str(row.prior)
-        return f"{row.kind} on {row.features}, {row.components} components"
+            return str(row["prior"])
+        number = count(int(row["components"]), "component")
+        return f"{row['kind']} on {row['features']}, {number}"
 
     @property
     def hears(self) -> bool:

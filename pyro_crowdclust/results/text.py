@@ -40,15 +40,27 @@ def three_lines(result: ShownResult) -> str:
     """
     lines = [f"{result.data}", f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
-        weight = result.workers["weight"]
-        lines.append(
-            f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f}), "
-            f"least {weight.idxmin()} ({weight.min():.2f})"
-        )
+        lines.append(whom_to_believe(result.workers["weight"]))
     else:
         elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
         lines.append(f"ELBO {elbo:,.1f} nats in {result.seconds:.1f} s, seed {result.seed}")
     return "\n".join(lines)
+
+
+def whom_to_believe(reliability: pd.Series) -> str:
+    """The most and the least reliable worker, by a column of a table of them.
+
+    Examples
+    --------
+    >>> whom_to_believe(pd.Series([0.9, 0.5], ["ann", "ben"], name="accuracy"))
+    'most reliable worker ann (accuracy 0.90), least ben (0.50)'
+    >>> whom_to_believe(pd.Series([0.9], ["ann"], name="accuracy"))
+    'one worker, ann (accuracy 0.90)'
+    """
+    most = f"{reliability.idxmax()} ({reliability.name} {reliability.max():.2f})"
+    if len(reliability) == 1:
+        return f"one worker, {most}"
+    return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
 
 
 def _found(result: ShownResult) -> str:
@@ -69,7 +81,8 @@ def _sizes(kind: str, sizes: pd.Series) -> str:
     sizes = sizes[sizes > 0]
     plural = {"cluster": "clusters", "class": "classes"}[kind]
     some = ", ".join(map(str, sizes[:_ROWS])) + ", ..." * (len(sizes) > _ROWS)
-    return f"{len(sizes)} {kind if len(sizes) == 1 else plural} with {some} items"
+    items = "item" if [*sizes] == [1] else "items"
+    return f"{len(sizes)} {kind if len(sizes) == 1 else plural} with {some} {items}"
 
 
 def _name(part: Any) -> str:

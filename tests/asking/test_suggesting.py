@@ -142,6 +142,8 @@ def test_only_what_is_allowed_is_asked(by_pairs):
     ("options", "message"),
     [
         ({"kind": 5}, r"kind is 5, but must be Pages\(size=12\), Pairs"),
+        ({"kind": Pairs}, r"kind is <class .*, but must be Pages\(size=12\), Pairs\(\)"),
+        ({"criterion": Margin}, r"criterion is <class .*, but must be InformationGain\(\)"),
         ({"criterion": "margin"}, "criterion is 'margin', but must be InformationGain"),
         ({"count": 0}, "count is 0"),
         ({"kind": Pairs(3)}, "among is 3, but must be a table of what may be asked; how many"),

@@ -344,7 +344,10 @@ def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
             ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
             "column 'a' is said to hold 0 and 1, but holds 3.0: say another kind",
         ),
-        (["fit", "--out", "new"], "--model choose needs --features FILE"),
+        (
+            ["fit", "--out", "new"],
+            "nothing to fit: --model choose needs --features or ",
+        ),
         (
             ["fit", "--model", "words", "--features", "x.csv", "--labels", "l.csv", "--out", "new"],
             "--model words does not use --labels: leave out --model",

@@ -46,6 +46,12 @@ def test_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
 
+def test_answers_in_place_of_y_are_told_of():
+    features, pairs, _ = flowers()
+    with pytest.raises(ValueError, match="y is ignored, but is a table of answers: pass it by nam"):
+        clusterer().fit(features, pairs)
+
+
 def test_labels_are_the_clusters_of_the_fit_largest_first():
     features, pairs, kinds = flowers()
     fitted = clusterer().fit(features, pairs=pairs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,13 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.interface import DeepBernoulli, DeepNormal, cluster, mixture_for
+from pyro_crowdclust.interface import (
+    DeepBernoulli,
+    DeepNormal,
+    choice_for,
+    cluster,
+    mixture_for,
+)
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
@@ -204,6 +212,51 @@ def test_the_number_of_clusters_has_two_names():
 def test_an_argument_that_there_is_not(name, meant):
     with pytest.raises(TypeError, match=rf"no argument '{name}'; did you mean '{meant}'\?"):
         cluster(two_groups(), **{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("random_state", "did you mean 'seed'"),
+        ("k", "did you mean 'num_clusters'"),
+        ("labels", r"go to classify\(features, labels\)"),
+        ("n_jobs", "a fit takes one process"),
+    ],
+)
+def test_an_argument_of_other_libraries(name, hint):
+    with pytest.raises(TypeError, match=rf"no argument '{name}'; .*{hint}"):
+        cluster(two_groups(), **{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_clusters": "3"}, "num_clusters is '3', but must be a whole number"),
+        ({"num_clusters": 3.0}, "num_clusters is 3.0, but must be a whole number"),
+        ({"seed": None}, "seed is None, but must be a whole number"),
+        ({"num_starts": 1.5}, "num_starts is 1.5, but must be a whole number"),
+        ({"dtype": np.float32}, "dtype is <class 'numpy.float32'>, but must be one of torch's"),
+        ({"dtype": torch.int64}, "dtype is torch.int64, but must be one of torch's"),
+        ({"components": "gaussian"}, "components is 'gaussian', but must make them from .*a class"),
+        ({"components": GaussianComponents(3, 3)}, "components is an object of GaussianComponents"),
+        ({"networks": DeepNormal}, r"networks is <class .*, but must be DeepNormal\(\), Deep"),
+        ({"networks": "deep"}, "networks is 'deep', but must be DeepNormal"),
+    ],
+    ids=repr,
+)
+def test_parts_and_options_that_are_none(options, message):
+    given = {} if {"num_clusters", "networks"} & {*options} else {"components": GaussianComponents}
+    with pytest.raises(ValueError, match=message):
+        cluster(two_groups(), progress=False, **given | options)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tensors_of_low_precision(dtype):
+    features = torch.from_numpy(two_groups()).to(dtype).requires_grad_()
+    choice = choice_for(CrowdData(features))
+    choice = dataclasses.replace(choice, forms=choice.forms[:1], sizes=(2,), first_size=2)
+    result = choice.fit(num_starts=1, progress=False)
+    assert sorted(np.bincount(result.assignments)) == [20, 20]
 
 
 def test_means_are_in_the_units_and_under_the_names_of_the_table():

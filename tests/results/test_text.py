@@ -14,10 +14,10 @@ from pyro.infer.autoguide import AutoNormal
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.data import DatasetFeatures
-from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.models import DawidSkene
 
-from ..crowds import crowd, plain_pair, quiet_fit
+from ..crowds import crowd, plain_mixture, plain_pair, quiet_fit
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,19 @@ def test_classes_have_sizes():
     model = DawidSkene(ConfusionMatrices(2, 2))
     result = quiet_fit(model, ClassLabelGuide(model), data, batch_size=None, epochs=5)
     assert repr(result).splitlines()[1].startswith("2 classes with 2, 1 items; ")
+
+
+def test_one_item_and_one_worker():
+    said = {"item": [0, 0], "worker": ["ann"] * 2, "label": ["x", "y"]}
+    model = DawidSkene(ConfusionMatrices(1, 2))
+    data = CrowdData(None, labels=said)
+    result = quiet_fit(model, ClassLabelGuide(model), data, batch_size=None, epochs=2)
+    assert repr(result).splitlines()[1].startswith("1 class with 1 item; ")
+    pairs = {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}
+    model = plain_mixture(num_workers=1)
+    data = CrowdData(crowd().features, pairs)
+    result = quiet_fit(model, MessagePassingGuide(model), data, epochs=1)
+    assert repr(result).splitlines()[2].startswith("one worker, ann (weight ")
 
 
 def test_features_on_disk_are_not_read_for_it(result):

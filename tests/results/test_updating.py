@@ -277,3 +277,26 @@ def test_a_loaded_result_says_what_needs_its_features(tmp_path):
     of_pairs.save(tmp_path / "fit")
     with pytest.raises(ValueError, match="a result that was loaded has none"):
         load(tmp_path / "fit").to_arviz(num_draws=2)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([(1, 2, "b", 1)], "pairs have no column 'left', .*; name the columns"),
+        (FEATURES, "pairs have no column 'left'"),
+        (
+            {"left": [1], "right": [2], "worker": [None], "label": [1]},
+            r"pairs row 0 .*worker is Non",
+        ),
+    ],
+    ids=["rows", "features", "nobody"],
+)
+def test_new_answers_are_checked_for_themselves(more, message):
+    before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
+    with pytest.raises(ValueError, match=message):
+        extended(before, pairs=more)
+
+
+def test_no_new_answers_change_nothing():
+    before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
+    assert extended(before, pairs=before.pairs[:0]).pairs.equals(before.pairs)
