@@ -56,13 +56,14 @@ def train(options: argparse.Namespace) -> None:
 
 
 def run(processes: int, options: argparse.Namespace) -> dict:
-    """What ``train`` finds in one process, or in several started by ``torchrun``."""
-    launch = [sys.executable]
-    if processes > 1:
-        launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    """What ``train`` finds in this process, or in several started by ``torchrun``."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.pt"
-        command = [*launch, __file__, "--train", str(file)]
+        if processes == 1:
+            train(argparse.Namespace(**vars(options) | {"train": file}))
+            return torch.load(file)
+        command = [*launch, f"--nproc-per-node={processes}", __file__, "--train", str(file)]
         for name in ("items", "hidden", "batch_size", "answers", "epochs"):
             command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})

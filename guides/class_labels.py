@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import pyro
 import torch
 from jaxtyping import Float, Int
-from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
@@ -37,7 +36,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
-from pyro_crowdclust.training import NaturalGradient
+from pyro_crowdclust.training import NaturalGradient, PlainELBO
 
 
 class ClassLabelModel(Protocol):
@@ -147,9 +146,13 @@ class ClassLabelGuide(nn.Module):
         learned = [p for p in self.parameters() if p.requires_grad and id(p) not in own]
         adam = torch.optim.Adam(learned, lr=0.1) if learned else None
         steps = self.start_steps if learned else 1
+        # A model can be called, too, which its contract here leaves to Pyro.
+        model: Any = self.model
         try:
             for step in range(steps):
-                Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+                # Training checks the sites.
+                with pyro.validation_enabled(False):
+                    PlainELBO().differentiable_loss(model, self, batch).backward()
                 natural.step()
                 natural.set_step_size(0.5)
                 # The first step takes q of the workers from the prior to the vote.

@@ -79,7 +79,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "benchmarks/any_table.py": (
         [
             *("--tables", "two", "--crowds", "pairs", "--seeds", "1"),
-            *("--items", "24"),
+            *("--items", "60"),
         ],
         {
             *("share_at_or_above_best", "mean_gap", "worst_gap", "share_not_below_without_answers"),
@@ -115,7 +115,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         [
             *("--data", str(DATA), "--items", "120", "--epochs", "1", "--width", "2"),
             *("--dim", "3", "--patterns", "8", "--fit-steps", "1", "--test-items", "50"),
-            *("--classifier", "pool", "--steps", "4"),
+            *("--classifier", "pool", "--steps", "4", "--partition-steps", "10"),
         ],
         {
             *("test_accuracy", "test_nmi", "test_ami", "test_ari", "test_clusters_in_use"),
