@@ -168,6 +168,8 @@ class _Writer:
             return {"$scalar": [type(value).__name__, scalar.to_text(value)]}
         if isinstance(value, pd.Interval):
             return {"$interval": [*self._items((value.left, value.right), where), value.closed]}
+        if isinstance(value, pd.Period):
+            return {"$period": [value.ordinal, value.freqstr]}
         if _is_optimizer(value):
             value = functools.partial(value)
         if isinstance(value, functools.partial) and _is_optimizer(value.func) and not value.args:
@@ -286,6 +288,7 @@ class _Reader:
             "$float": float,
             "$scalar": lambda named: _SCALARS[named[0]].of_text(named[1]),
             "$interval": lambda ends: pd.Interval(*map(self.read, ends)),
+            "$period": lambda parts: pd.Period(ordinal=parts[0], freq=parts[1]),
             "$tensor": self.tensors.__getitem__,
             "$array": self._array,
             "$dtype": _dtype,

@@ -197,11 +197,24 @@ def test_options_of_parts_are_kept(path):
         pd.Index([Decimal(i) / 2 for i in range(60)]),
         pd.Index([bytes([i]) for i in range(60)]),
         pd.interval_range(0, 60),
+        pd.period_range("2020-01", periods=60, freq="M"),
+        pd.period_range("1950", periods=60, freq="Y-MAR").astype(object),
         [timedelta(seconds=i, microseconds=1) for i in range(60)],
         [datetime(2020, 1, 1, 0, i, fold=1) for i in range(60)],
     ],
     ids=["range", "numbers", "floats", "dates", "tuples", "mixed", "named", "unsigned"]
-    + ["days", "zones", "uuids", "decimals", "bytes", "intervals", "times", "folds"],
+    + [
+        "days",
+        "zones",
+        "uuids",
+        "decimals",
+        "bytes",
+        "intervals",
+        "months",
+        "years",
+        "times",
+        "folds",
+    ],
 )
 def test_ids_of_every_kind(ids, path):
     features, pairs = crowd().features, crowd().pairs
