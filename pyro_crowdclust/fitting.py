@@ -28,7 +28,7 @@ from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsChe
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.checks import check_callable, check_gaps, check_same_model
+from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -277,11 +277,7 @@ def _check_arguments(
     dtype: torch.dtype,
     **counts: int | None,
 ) -> None:
-    if not isinstance(data, CrowdData):
-        raise ValueError(
-            f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
-            "answers as CrowdData(features, pairs=frame)"
-        )
+    check_data(data)
     check_whole("seed", seed)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")

@@ -20,7 +20,8 @@ from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, w
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
 _NO_GRADES = pd.Index([], dtype=object)
-_WORDS = {"same": 1.0, "1": 1.0, "true": 1.0, "different": 0.0, "0": 0.0, "false": 0.0}
+_WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
+_WORDS |= {"different": 0.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,9 @@ def read_table(
             warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
             frame = pd.DataFrame(table)
     except Exception as error:  # whatever pandas finds wrong in what somebody passed
-        raise ValueError(f"{name} are not a table ({error}); pass a data frame") from error
+        raise ValueError(
+            f"{name} are not a table ({error}); pass a data frame (pandas.read_csv of a file)"
+        ) from error
     columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out where there are none")

@@ -31,6 +31,7 @@ from pyro_crowdclust.restarts import best_first, is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
@@ -259,6 +260,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> result.chosen.reason
     'largest ELBO of 20 candidates; nothing held out'
     """
+    check_data(data)
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         # Two items are one cluster unless somebody says how they are related.

@@ -31,6 +31,7 @@ from pyro_crowdclust.results import (
     draw_classes,
 )
 from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training.checks import check_data
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)
@@ -108,6 +109,7 @@ def infer_classes(
 
 
 def _check_labels(data: CrowdData) -> None:
+    check_data(data)
     if data.class_labels is None:
         raise ValueError("there are no class labels: pass CrowdData(None, labels=table)")
 

@@ -30,6 +30,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.training.checks import check_data
 
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
 _SMALL_PAGE = 3
@@ -102,6 +103,7 @@ def mixture_for(
     >>> np.bincount(result.assignments).tolist()
     [40, 40]
     """
+    check_data(data)
     shape = feature_shape(data)
     _check_parts(components, networks)
     supervision = supervision or supervision_of(data, num_clusters)

@@ -54,6 +54,16 @@ def check_callable(model: object, guide: object) -> None:
             )
 
 
+def check_data(data: object) -> None:
+    """Raise a ``ValueError`` unless data are in their container."""
+    if not isinstance(data, CrowdData):
+        raise ValueError(
+            f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
+            "answers as CrowdData(features, pairs=frame), class labels as CrowdData(None, "
+            "labels=frame)"
+        )
+
+
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
     held = part_of(guide, "model", nn.Module)

@@ -441,7 +441,12 @@ def test_a_label_that_is_neither_0_nor_1(label):
 
 @pytest.mark.parametrize(
     "labels",
-    [["same", "different", "same"], [" Same", "DIFFERENT ", "1"], ["true", "False", True]],
+    [
+        ["same", "different", "same"],
+        [" Same", "DIFFERENT ", "1"],
+        ["1.0", "0.0", "1"],
+        ["true", "False", True],
+    ],
     ids=str,
 )
 def test_labels_in_words(labels):

@@ -9,7 +9,14 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster, recipe_for
+from pyro_crowdclust.interface import (
+    CrowdClusterer,
+    choice_for,
+    cluster,
+    infer_classes,
+    mixture_for,
+    recipe_for,
+)
 from pyro_crowdclust.interface import choice as choice_module
 from pyro_crowdclust.interface.choice import Choice
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -26,6 +33,16 @@ from .small_choices import (
     two_rings,
     wide_clusters,
 )
+
+
+@pytest.mark.parametrize("call", [choice_for, mixture_for, infer_classes], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "data", [np.eye(3), pd.DataFrame({"x": [1.0, 2.0]})], ids=["array", "frame"]
+)
+def test_data_in_no_container(call, data):
+    message = f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features"
+    with pytest.raises(ValueError, match=message):
+        call(data)
 
 
 def test_answers_choose_the_components_that_clusters_own(rings):
