@@ -76,6 +76,8 @@ def jaxtyped(thing: Any = None, **_: Any) -> Any:
                 raise TypeCheckError(_misfit(thing, "what it returns", hints["return"], result))
         return result
 
+    # Errors name the user's own code, which is what is in no library: this is in jaxtyping's place.
+    compared.__code__ = compared.__code__.replace(co_filename=jaxtyping.__file__)
     return compared
 
 
