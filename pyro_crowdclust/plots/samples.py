@@ -39,7 +39,7 @@ def plot_cluster_samples(
         What ``fit`` returned; its guide needs ``mixture()`` and its model
         ``features_of(latent, clusters)``.
     image_shape
-        Height and width, and 3 for colour.
+        Height and width, and 3 for colour; or channels, height and width, as networks have them.
     num_samples
         Images of each cluster.
     at_least
@@ -57,16 +57,16 @@ def plot_cluster_samples(
         If the guide has no mixture, the model no ``features_of``, or features do not fit the shape.
     """
     weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
-    height, width = image_shape[:2]
+    height, width, *channels = images.shape[2:]
     low, high = min(0.0, images.min()), images.max()
     shades = (images - low) / max(high - low, 1e-12)
     shades *= (weights / weights.max()).to_numpy().reshape(-1, *[1] * (shades.ndim - 1))
 
     # A pixel of background separates the images, so that dim ones can be told from gaps.
-    gap = np.full((len(weights), num_samples, height + 1, width + 1, *image_shape[2:]), 0.25)
+    gap = np.full((len(weights), num_samples, height + 1, width + 1, *channels), 0.25)
     gap[:, :, :-1, :-1] = shades
     mosaic = np.moveaxis(gap, (0, 2), (2, 1)).reshape(
-        num_samples * (height + 1), len(weights) * (width + 1), *image_shape[2:]
+        num_samples * (height + 1), len(weights) * (width + 1), *channels
     )
     if axes is None:
         columns = len(weights)
@@ -125,4 +125,7 @@ def _sample_images(
     size = int(np.prod(drawn.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
         raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
-    return weights, drawn.reshape(len(weights), num_samples, *image_shape)
+    shown = drawn.reshape(len(weights), num_samples, *image_shape)
+    if len(image_shape) == 3 and image_shape[0] in (1, 3) and image_shape[2] not in (1, 3):
+        shown = np.moveaxis(shown, 2, -1)
+    return weights, shown[..., 0] if shown.shape[4:] == (1,) else shown

@@ -126,14 +126,15 @@ class TaughtStart:
     """Start at a classifier q(z | o) that was taught the clusters of some items.
 
     For clusters that people see and pixels do not show: those that ``cluster(None, pairs)`` finds
-    from the answers alone, say. Networks, latents and emission start as ``start`` has them; the
-    q(z | o) of an ``AmortizedGuide`` is taught, by views of all items or by ridge regression, and
-    the mixture moves to where it then finds them.
+    from the answers alone, say, or known ones. Networks, latents and emission start as ``start``
+    has them; the classifier of an ``AmortizedGuide`` or a ``StructuredGuide`` is taught, by views
+    of all items or by ridge regression, and the mixture moves to where it then finds them.
 
     Attributes
     ----------
     clusters
-        The cluster of every item of the data, from 0; -1 where it is not known.
+        The cluster of every item of the data, from 0; -1 where it is not known. None: those that
+        ``KnownClusters`` knows.
     teaching
         How.
     start
@@ -146,7 +147,7 @@ class TaughtStart:
         has no classifier of its own.
     """
 
-    clusters: Int[Tensor, " item"]
+    clusters: Int[Tensor, " item"] | None
     teaching: Teacher
     start: Callable[..., None] = field(
         default_factory=lambda: PrincipalComponentStart(partition_steps=0)
@@ -154,22 +155,28 @@ class TaughtStart:
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start ``model`` and ``guide``."""
-        recognition = part_of(guide, "recognition", AmortizedRecognition)
-        if recognition is None:
+        classifier = _classifier(guide)
+        if classifier is None:
             raise ValueError(
                 "the guide has no classifier q(z | o) to teach: use an AmortizedGuide, or "
                 "AnswersStart() with others"
             )
-        clusters = self._checked(data.num_items, model.num_clusters)
+        clusters = self._clusters(data, model.num_clusters)
         self.start(model, guide, data, generator)
-        sizes = torch.bincount(clusters[clusters >= 0], minlength=model.num_clusters).double()
-        place = model.weights.preferred_order(sizes).argsort()
-        ordered = torch.where(clusters >= 0, place[clusters], -1)
-        self.teaching.teach(recognition.classifier, data, ordered, generator)
+        if self.clusters is not None:
+            sizes = torch.bincount(clusters[clusters >= 0], minlength=model.num_clusters).double()
+            place = model.weights.preferred_order(sizes).argsort()
+            clusters = torch.where(clusters >= 0, place[clusters], -1)
+        self.teaching.teach(classifier, data, clusters, generator)
         guide.start_at(_found(model, guide, data))
 
-    def _checked(self, num_items: int, num_clusters: int) -> Int[Tensor, " item"]:
-        clusters = torch.as_tensor(self.clusters)
+    def _clusters(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
+        if self.clusters is None and data.known is None:
+            raise ValueError(
+                "there is nothing to teach: pass clusters, or data with known classes of some items"
+            )
+        clusters = torch.as_tensor(data.known if self.clusters is None else self.clusters)
+        num_items = data.num_items
         if clusters.shape != (num_items,):
             raise ValueError(
                 f"clusters have the shape {list(clusters.shape)}, but must be [{num_items}]: one "
@@ -183,6 +190,14 @@ class TaughtStart:
         return clusters
 
 
+def _classifier(guide: Any) -> nn.Module | None:
+    """The network behind q(z | o), if the guide has one."""
+    recognition = part_of(guide, "recognition", AmortizedRecognition)
+    return (
+        part_of(guide, "classifier", nn.Module) if recognition is None else recognition.classifier
+    )
+
+
 @torch.no_grad()
 def _found(model: Any, guide: Any, data: CrowdData) -> MixtureStart:
     """All items where the guide finds them by their features."""
@@ -190,4 +205,5 @@ def _found(model: Any, guide: Any, data: CrowdData) -> MixtureStart:
     found = [guide.infer(batch.to(None, dtype)) for batch in item_batches(data, _ROWS)]
     latent = torch.cat([part.latent.mean for part in found])
     assignments = torch.cat([part.assignments for part in found]).double()
-    return MixtureStart(model.components.observe(latent, False), assignments, 1.0)
+    observed = model.components.observe(latent, False)
+    return MixtureStart(observed, assignments, 1.0, data.known)

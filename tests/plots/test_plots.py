@@ -307,22 +307,32 @@ class TestClusterSamples:
         assert len(axes.get_xticklabels()) == 2
 
     def test_colour_images(self):
-        features = np.random.default_rng(5).normal(size=(40, 12))
-        mixture = SimpleNamespace(
-            weights=torch.tensor([0.25, 0.75]),
-            location=torch.as_tensor(features[:2]),
-            covariance=torch.eye(12).expand(2, 12, 12),
-        )
-        fitted = SimpleNamespace(
-            model=plain_mixture(),
-            guide=SimpleNamespace(mixture=lambda: mixture),
-            cluster_order=np.array([1, 0]),
-            device=None,
-            dtype=torch.float64,
-        )
-        axes = plot_cluster_samples(fitted, (2, 2, 3), num_samples=3)
-        assert axes.images[0].get_array().shape == (3 * 3 - 1, 2 * 3 - 1, 3)
+        def drawn(means, shape):
+            mixture = SimpleNamespace(
+                weights=torch.tensor([0.25, 0.75]),
+                location=torch.as_tensor(means),
+                covariance=1e-20 * torch.eye(12, dtype=torch.float64).expand(2, 12, 12),
+            )
+            fitted = SimpleNamespace(
+                model=plain_mixture(),
+                guide=SimpleNamespace(mixture=lambda: mixture),
+                cluster_order=np.array([1, 0]),
+                device=None,
+                dtype=torch.float64,
+            )
+            return plot_cluster_samples(fitted, shape, num_samples=3)
+
+        means = np.random.default_rng(5).normal(size=(2, 2, 2, 3))
+        axes = drawn(means.reshape(2, 12), (2, 2, 3))
+        picture = axes.images[0].get_array()
+        assert picture.shape == (3 * 3 - 1, 2 * 3 - 1, 3)
         rendered(axes)
+        channels_first = np.moveaxis(means, -1, 1).reshape(2, 12)
+        again = drawn(channels_first, (3, 2, 2)).images[0].get_array()
+        np.testing.assert_allclose(again, picture, atol=1e-6)
+        gray = drawn(means.reshape(2, 12), (1, 3, 4)).images[0].get_array()
+        wanted = drawn(means.reshape(2, 12), (3, 4)).images[0].get_array()
+        np.testing.assert_allclose(gray, wanted, atol=1e-6)
 
     def test_bad_input(self, deep):
         with pytest.raises(ValueError, match=f"{NUM_FEATURES} features do not make an image"):

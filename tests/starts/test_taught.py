@@ -10,12 +10,25 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
+from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide, StructuredGuide
 from pyro_crowdclust.minibatches import item_batches
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, StickBreakingWeights
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
+from pyro_crowdclust.mixture import (
+    DiagonalGaussianComponents,
+    DirichletWeights,
+    GaussianComponents,
+    StickBreakingWeights,
+)
+from pyro_crowdclust.models import DeepLatentMixture, SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import (
+    AmortizedRecognition,
+    ClusterMLP,
+    ClusterRecognition,
+    CodedMLP,
+    GaussianRecognition,
+    SkipMLP,
+)
 from pyro_crowdclust.starts import TaughtStart, Teaching
+from pyro_crowdclust.supervision import KnownClusters, Supervision
 
 NUM_ITEMS = 300
 
@@ -95,6 +108,39 @@ def test_others_become_as_sure_as_the_sharpness_says():
         sure[name] = float(found[60:].max(1).values.mean())
     assert sure["sharp"] > sure["blunt"] + 0.05
     assert sure["known items alone"] > sure["blunt"] + 0.05
+
+
+def deep_mixture(supervision: Supervision) -> tuple[DeepLatentMixture, StructuredGuide]:
+    """A mixture of latents, under sticks, and a guide with a classifier."""
+    model = DeepLatentMixture(
+        StickBreakingWeights(3),
+        DiagonalGaussianComponents(3, 2, degrees=4.0),
+        NormalEmission(ClusterMLP((2, 4, 3), 3), 3, num_clusters=3),
+        supervision=supervision,
+    )
+    recognition = ClusterRecognition(SkipMLP((3, 8, 4)), CodedMLP((4, 6, 4), 3), [2])
+    return model, StructuredGuide(model, recognition, classifier=SkipMLP((3, 16, 3)))
+
+
+def test_known_clusters_keep_their_numbers_under_sticks():
+    torch.manual_seed(0)
+    data, human = striped()  # most items of known cluster are of cluster 1
+    known = CrowdData(data.features, known=known_of(human).tolist())
+    model, guide = deep_mixture(KnownClusters(3))
+    TaughtStart(None, quick)(model, guide, known, torch.Generator().manual_seed(2))
+    assert float((found_by(guide, data).argmax(1) == human).float().mean()) > 0.97
+    first, second, _ = guide.mixture().weights
+    assert second > first > 0.3
+
+
+def test_a_deep_mixture_without_labels_is_taught_clusters_too():
+    torch.manual_seed(0)
+    data, human = striped()
+    model, guide = deep_mixture(Supervision())
+    TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator().manual_seed(2))
+    assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
+    with pytest.raises(ValueError, match="nothing to teach: pass clusters, or data with known"):
+        TaughtStart(None, quick)(model, guide, data, torch.Generator())
 
 
 @pytest.mark.parametrize(
