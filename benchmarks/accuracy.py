@@ -233,7 +233,7 @@ DEEP_CIFAR10 = Experiment(
     "dp_dlgmm_cifar10",
     ["examples/dp_dlgmm_cifar10.py"],
     [
-        Figure("CIFAR-10 in gray, 1,000 labels, test error", "0.45", value("test_error")),
+        Figure("CIFAR-10, 1,000 labels, test error", "0.45", value("test_error")),
         Figure("expected calibration error", "", value("calibration_error")),
         Figure("test error by importance weights", "", value("test_error_importance_weights")),
         Figure("minutes of processor time", "", value("processor_minutes", 1)),

@@ -5,11 +5,15 @@ from 4,000, are sorted by 32 workers. They sort by what people said that they se
 the true classes with the errors of the 48 workers who sorted MNIST (``--quality mnist``). K = 10
 clusters, d = 64. First the answers alone say which of the answered images are one cluster. Ridge
 regression on how patches respond to patterns is taught these (``--classifier patches``), and a
-residual network what that finds of all images, by views of them. What both say (``pool``) is
-q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``.
+residual network what that finds of all images, by views of them. What both say (``pool``, the
+default) is q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``.
 
     python examples/cifar10_crowd.py --fit-steps 40 --seed 0
-    python examples/cifar10_crowd.py --fit-steps 40 --classifier pool
+    python examples/cifar10_crowd.py --fit-steps 40 --classifier patches
+
+Without answers the first clusters are those of k-means on these responses:
+
+    python examples/cifar10_crowd.py --answers no --steps 1000 --fit-steps 40
 
 The networks are for a processor. Those of the paper, five stacks of residual blocks from 32 x 32 to
 8 x 8 and back and nine convolutional layers for q(z | o), are ``--networks paper``, for a GPU:
@@ -35,6 +39,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import normalize
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
@@ -129,6 +136,26 @@ def clusters_of_answered(pairs: pd.DataFrame, num_items: int, seed: int) -> torc
     return torch.from_numpy(codes)
 
 
+def clusters_of_patches(images: np.ndarray, seed: int, dim: int = 20) -> torch.Tensor:
+    """K-means on how patches of an image respond to patterns, of some images; -1 of the others.
+
+    Principal components of the responses count alike, and their directions alone.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    network = PatchClassifier(IMAGE, CLASSES, num_patterns=200, stride=2)
+    features = torch.from_numpy(images)
+    network.learn_patterns(features[: 2 * ASKED], generator)
+    with torch.no_grad():
+        pooled = torch.cat([network.pooled(part) for part in features.split(1024)])
+    network.standardize(pooled)
+    points = PCA(dim, whiten=True, random_state=seed).fit_transform(network.standardized(pooled))
+    found = KMeans(CLASSES, n_init=3, random_state=seed).fit_predict(normalize(points))
+    shown = torch.randperm(len(images), generator=generator)[:ASKED]
+    clusters = torch.full((len(images),), -1)
+    clusters[shown] = torch.as_tensor(found, dtype=torch.int64)[shown]
+    return clusters
+
+
 def build(
     data: CrowdData, options: argparse.Namespace
 ) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide | AmortizedGuide]:
@@ -200,20 +227,28 @@ class Scores:
         )
 
 
+def distillation(steps: int) -> Distillation:
+    """Teaching by views that are milder than those that keep clusters: few are seen of an image."""
+    return Distillation(
+        RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0), steps=steps
+    )
+
+
 def start(
-    options: argparse.Namespace, pairs: pd.DataFrame | None
+    options: argparse.Namespace, images: np.ndarray, pairs: pd.DataFrame | None
 ) -> TaughtStart | PrincipalComponentStart:
-    """What the answers alone say, taught to q(z | o) of SCDC; k-means where that cannot be."""
-    if pairs is None or options.variant == "bayes":
+    """What the answers alone say, or patches, taught to q(z | o) of SCDC; BayesSCDC has k-means."""
+    if options.variant == "bayes":
         return PrincipalComponentStart(partition_steps=options.partition_steps)
-    clusters = clusters_of_answered(pairs, options.items, options.seed)
+    if pairs is None:
+        clusters = clusters_of_patches(images, options.seed)
+    else:
+        clusters = clusters_of_answered(pairs, options.items, options.seed)
     if options.networks == "paper":
         return TaughtStart(clusters, Teaching(RandomPhoto(IMAGE), steps=options.steps))
     if options.classifier == "patches":
         return TaughtStart(clusters, RidgeTeaching())
-    # Milder views than those that keep clusters: every image is seen some twenty times only.
-    view = RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0)
-    return TaughtStart(clusters, Distillation(view, steps=options.steps))
+    return TaughtStart(clusters, distillation(options.steps))
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
@@ -231,19 +266,22 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--quality", choices=["mnist", "cifar10n"], default="cifar10n")
     parser.add_argument("--networks", choices=["small", "paper"], default="small")
-    parser.add_argument("--classifier", choices=["patches", "pool"], default="patches")
+    parser.add_argument("--classifier", choices=["patches", "pool"], default="pool")
     parser.add_argument("--patterns", type=int, default=400, help="of patches")
     parser.add_argument("--stride", type=int, default=1, help="pixels from patch to patch")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=2000, help="in which q(z | o) is taught")
+    parser.add_argument("--steps", type=int, default=4000, help="in which q(z | o) is taught")
     parser.add_argument("--batch-size", type=int, default=100, help="images without answers")
     parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
-    parser.add_argument("--consistency", type=float, default=10.0)
+    parser.add_argument("--consistency", type=float, help="of views; 10, or 1 without answers")
     parser.add_argument("--answered-consistency", type=float, default=100.0)
     parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--partition-steps", type=int, default=100)
     options = parser.parse_args(arguments)
+    if options.consistency is None:
+        # Where no answers keep clusters apart, views at a weight of 10 join them.
+        options.consistency = 10.0 if options.answers == "yes" else 1.0
 
     images, labels, test, test_labels = load(options.data, options.items, options.test_items)
     pairs = None
@@ -253,7 +291,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     print(f"{data}; {options.device}, {torch.get_num_threads()} threads", flush=True)
     model, guide = build(data, options)
     scores = Scores(labels, test, test_labels)
-    first = start(options, pairs)
+    first = start(options, images, pairs)
 
     def begin(*parts: Any) -> None:
         first(*parts)

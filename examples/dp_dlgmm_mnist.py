@@ -49,6 +49,7 @@ from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, ConvolutionalEncoder
 from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
 from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import KnownClusters
@@ -62,13 +63,13 @@ WITHOUT_LABELS = {"clusters": 50, "rate": 1e-3, "consistency": 10.0}
 
 @dataclass(frozen=True)
 class Images:
-    """Images as rows of gray values in [0, 1], labels of some of them, and images to score."""
+    """Images as rows, labels of some of them, images to score, and the shape of one."""
 
     train: np.ndarray
     known: np.ndarray
     test: np.ndarray
     test_labels: np.ndarray
-    side: int
+    shape: tuple[int, int, int]
 
     @property
     def labelled(self) -> bool:
@@ -81,19 +82,12 @@ def rows(images: np.ndarray) -> np.ndarray:
     return images.reshape(len(images), -1).astype(np.float32) / 255
 
 
-def with_labels(
-    train: np.ndarray,
-    labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
-    num_known: int,
-    seed: int,
-) -> Images:
-    """Labels of a random part of the images."""
-    chosen = np.random.default_rng(seed).choice(len(train), num_known, replace=False)
-    known = np.full(len(train), -1)
+def some_of(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Random ones of the labels, -1 in place of the others."""
+    chosen = np.random.default_rng(seed).choice(len(labels), count, replace=False)
+    known = np.full(len(labels), -1)
     known[chosen] = labels[chosen]
-    return Images(rows(train), known, rows(test), test_labels, train.shape[1])
+    return known
 
 
 def load(folder: Path, options: argparse.Namespace) -> Images:
@@ -107,8 +101,8 @@ def load(folder: Path, options: argparse.Namespace) -> Images:
     if options.items:
         train, labels = train[: options.items], labels[: options.items]
         test, test_labels = test[: options.items], test_labels[: options.items]
-    num_known = round(options.labels * len(train))
-    return with_labels(train, labels, test, test_labels, num_known, options.seed)
+    known = some_of(labels, round(options.labels * len(train)), options.seed)
+    return Images(rows(train), known, rows(test), test_labels, (1, *train.shape[1:]))
 
 
 def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
@@ -117,10 +111,10 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
     model = DeepLatentMixture(
         StickBreakingWeights(clusters),
         DiagonalGaussianComponents(clusters, dim, degrees=4.0),
-        BernoulliEmission(ClusterMLP((dim, hidden, hidden, images.side**2), clusters)),
+        BernoulliEmission(ClusterMLP((dim, hidden, hidden, images.train.shape[1]), clusters)),
         supervision=KnownClusters(clusters) if images.labelled else None,
     )
-    shape = (1, images.side, images.side)
+    shape = images.shape
     trunk = ConvolutionalEncoder(shape, width, (options.channels, 2 * options.channels))
     recognition = ClusterRecognition(trunk, CodedMLP((width, width, 2 * dim), clusters), [dim])
     weights = options.consistency, options.labelled_consistency
@@ -139,10 +133,8 @@ def start(images: Images, options: argparse.Namespace) -> PrincipalComponentStar
     """Where training begins: near the labels, or at clusters in which neighbours are together."""
     if images.labelled:
         return PrincipalComponentStart()
-    shape = (1, images.side, images.side)
-    partition = NeighborPartition(
-        partial(ConvolutionalEncoder, shape), RandomAffine(shape), steps=options.neighbor_steps
-    )
+    classifier, view = partial(ConvolutionalEncoder, images.shape), RandomAffine(images.shape)
+    partition = NeighborPartition(classifier, view, steps=options.neighbor_steps)
     return PrincipalComponentStart(
         sample_size=60_000, partition=partition, partition_steps=options.partition_steps
     )
@@ -174,9 +166,10 @@ def report(trainer: Trainer) -> None:
     )
 
 
-def train(images: Images, options: argparse.Namespace) -> Fitted:
+def train(
+    images: Images, options: argparse.Namespace, guide: StructuredGuide, first: Start
+) -> Fitted:
     """Fit the mixture to the images."""
-    guide = build(images, options)
     data = CrowdData(images.train, known=images.known if images.labelled else None)
     print(f"{data}; {torch.get_num_threads()} threads", flush=True)
     steps = options.epochs * max(1, round(data.num_items / options.batch_size))
@@ -188,7 +181,7 @@ def train(images: Images, options: argparse.Namespace) -> Fitted:
         batch_size=options.batch_size,
         optim=partial(OneCycleAdam, rate=options.rate, steps=steps),
         step_size=robbins_monro(0.05, 1000, forgetting=1.0),
-        initialize=start(images, options),
+        initialize=first,
         seed=options.seed,
         progress=False,
         callbacks=[report],
@@ -233,8 +226,7 @@ def score(result: Fitted, images: Images) -> dict[str, float]:
 def draw(result: Fitted, images: Images, folder: Path, name: str) -> None:
     """Figures 2 to 4 of the paper: latents of some test images, and samples of every cluster."""
     folder.mkdir(parents=True, exist_ok=True)
-    side = images.side
-    axes = plot_cluster_samples(result, (side, side), at_least=0.005)
+    axes = plot_cluster_samples(result, images.shape, at_least=0.005)
     axes.figure.savefig(folder / f"{name}_samples.png", dpi=75, metadata={"Software": None})
     some = images.test[:2000]
     tsne = TSNE(2, init="pca", perplexity=min(30, len(some) / 4), random_state=0)
@@ -267,20 +259,17 @@ def arguments_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--labelled-consistency", type=float, default=300.0)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--batch-size", type=int, default=100)
-    parser.add_argument("--neighbor-steps", type=int, default=1000, help="of the start")
-    parser.add_argument("--partition-steps", type=int, default=300, help="of the start")
     parser.add_argument("--draws", type=int, default=20, help="importance weights of a prediction")
     parser.add_argument("--figures", type=Path, help="folder for pictures; none if not given")
     return parser
 
 
-def run(images: Images, options: argparse.Namespace, name: str) -> dict[str, float]:
+def run(
+    images: Images, options: argparse.Namespace, name: str, guide: StructuredGuide, first: Start
+) -> dict[str, float]:
     """Train, score, draw, and print the figures as JSON."""
-    usual = WITH_LABELS if images.labelled else WITHOUT_LABELS
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    options = argparse.Namespace(**{**vars(options), **usual, **given})
     started = time.process_time()
-    result = train(images, options)
+    result = train(images, options, guide, first)
     figures = score(result, images)
     figures["processor_minutes"] = (time.process_time() - started) / 60
     if options.figures:
@@ -294,10 +283,16 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser = arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--labels", type=float, default=0.1, help="share of labelled images")
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--neighbor-steps", type=int, default=1000, help="of the start")
+    parser.add_argument("--partition-steps", type=int, default=300, help="of the start")
     parser.add_argument("--holdout", type=int, help="score so many training images instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)
-    return run(images, options, "mnist_labels" if options.labels else "mnist")
+    usual = WITH_LABELS if images.labelled else WITHOUT_LABELS
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    options = argparse.Namespace(**{**vars(options), **usual, **given})
+    name = "mnist_labels" if options.labels else "mnist"
+    return run(images, options, name, build(images, options), start(images, options))
 
 
 if __name__ == "__main__":
