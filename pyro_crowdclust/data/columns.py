@@ -105,25 +105,29 @@ class Columns:
         return cls(None, ("real",) * count, (None,) * count)
 
     def matched(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The columns of these names, in this order; all columns where there are no names.
+        """The columns of these names, in this order; those of a fit without names are 0, 1, 2, ...
+
+        A table without names, or of others where the fit had none, has them in this order.
 
         Raises
         ------
         ValueError
             Naming the columns that are missing.
         """
-        own = _names(frame)
-        if self.names is None or own is None:
+        own, names = _names(frame), self.names
+        if names is None:
+            names = pd.Index([str(place) for place in range(len(self))])
+        if own is None or (self.names is None and {*own} != {*names}):
             return frame
-        missing = self.names.difference(own, sort=False).tolist()
+        missing = names.difference(own, sort=False).tolist()
         if missing:
-            hint = did_you_mean(missing[0], own.difference(self.names, sort=False))
+            hint = did_you_mean(missing[0], own.difference(names, sort=False))
             raise ValueError(
                 f"the features lack {count(len(missing), 'column')} that the fit was on: "
                 f"{', '.join(map(show, missing[:5]))}{', ...' * (len(missing) > 5)}; they have "
                 f"{', '.join(map(show, own[:8]))}{', ...' * (len(own) > 8)}{hint}"
             )
-        return frame[self.names.tolist()]
+        return frame.iloc[:, own.get_indexer(names)]
 
     def encode(self, frame: pd.DataFrame) -> Real[np.ndarray, "row column"]:
         """The table as numbers, NaN where a cell is empty.
@@ -185,10 +189,11 @@ class Columns:
 
 
 def _names(frame: pd.DataFrame) -> pd.Index | None:
-    """Names of the columns; None where they are no texts, as of a table without names."""
-    names = pd.Index(frame.columns.tolist(), tupleize_cols=False)
-    if not all(isinstance(name, str) for name in names):
+    """Names of the columns, as texts; None where they are positions, as of an array."""
+    given = frame.columns.tolist()
+    if all(isinstance(name, int) and name == place for place, name in enumerate(given)):
         return None
+    names = pd.Index([str(name) for name in given])
     if names.has_duplicates:
         name = show(names[int(names.duplicated().argmax())])
         raise ValueError(f"features have two columns {name}: rename or drop one")

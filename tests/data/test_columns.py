@@ -168,3 +168,25 @@ def test_what_is_masked_is_missing():
 def test_a_table_of_names_alone_is_refused():
     with pytest.raises(ValueError, match=r"shape \(0, 2\); pass at least one row"):
         CrowdData(pd.DataFrame(columns=["a", "b"]))
+
+
+@pytest.mark.parametrize("names", [[10, 20], [("size", 1), ("size", 2)], ["a", 3]])
+def test_names_that_are_no_texts_tell_columns_apart(names):
+    frame = pd.DataFrame([[1.5, 200.5], [2.5, 100.5]])
+    frame.columns = pd.Index(names, tupleize_cols=isinstance(names[0], tuple))
+    data = CrowdData(frame)
+    assert data.feature_names.tolist() == [*map(str, names)]
+    np.testing.assert_array_equal(data.columns.encode(frame.iloc[:, ::-1]), data.features)
+    with pytest.raises(ValueError, match="lack 1 column that the fit was on"):
+        data.columns.encode(frame.iloc[:, [0, 0]].set_axis([names[0], "other"], axis=1))
+
+
+def test_positions_are_names_where_there_are_no_others():
+    frame = pd.DataFrame([[1.5, 200.5], [2.5, 100.5]])
+    data = CrowdData(frame)
+    assert data.feature_names is None
+    np.testing.assert_array_equal(data.columns.encode(frame[[1, 0]]), frame)
+    named = frame.set_axis(["a", "b"], axis=1)
+    np.testing.assert_array_equal(data.columns.encode(named), frame)
+    short = frame.set_axis([0, 5], axis=1)
+    np.testing.assert_array_equal(data.columns.encode(short), frame)
