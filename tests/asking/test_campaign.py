@@ -215,22 +215,23 @@ def stub(num_items):
     )
 
 
+def labelled_or_owned(data):
+    if data.class_labels is None:
+        return owned(data)
+    model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
+    guide = ClassLabelGuide(model)
+    return fit(model, guide, data, epochs=2, batch_size=None, progress=False)
+
+
 @pytest.mark.parametrize("known_before", [0, 2])
 @pytest.mark.filterwarnings("ignore:class .* is in no answer")
 def test_classes_may_first_be_named_in_a_later_round(known_before):
     said = pd.DataFrame({"item": range(6), "worker": ["ann", "bob"] * 3, "label": list("ababcd")})
     before = said[:known_before] if known_before else None
 
-    def fitted(data):
-        if data.class_labels is None:
-            return owned(data)
-        model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
-        guide = ClassLabelGuide(model)
-        return fit(model, guide, data, epochs=2, batch_size=None, progress=False)
-
     data = CrowdData(FEATURES[:48], labels=before)
     crowd = RecordedCrowd(labels=said[known_before:])
-    campaign = simulate_campaign(fitted, data, crowd, Labels(), rounds=9)
+    campaign = simulate_campaign(labelled_or_owned, data, crowd, Labels(), rounds=9)
     assert len(campaign.questions) == 6 - known_before
     assert campaign.result.class_probabilities.columns.tolist() == list("abcd")
 
@@ -253,18 +254,11 @@ class Friend:
 
 @pytest.mark.parametrize("kind", [Pages(4), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
 def test_a_crowd_needs_workers_and_answers_alone(kind):
-    def fitted(data):
-        if data.class_labels is None:
-            return owned(data)
-        model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
-        guide = ClassLabelGuide(model)
-        return fit(model, guide, data, epochs=2, batch_size=None, progress=False)
-
     data = CrowdData(FEATURES)
     if isinstance(kind, Labels):
         said = {"item": range(4), "worker": ["me"] * 4, "label": list("abcd")}
         data = CrowdData(FEATURES, labels=said)
-    found = simulate_campaign(fitted, data, Friend(), kind, rounds=2, count=3)
+    found = simulate_campaign(labelled_or_owned, data, Friend(), kind, rounds=2, count=3)
     assert found.rounds["asked"].tolist() == [3, 6]
     assert set(found.questions["worker"]) == {"me"}
 
