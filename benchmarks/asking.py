@@ -47,10 +47,11 @@ from pyro_crowdclust.asking import (
 )
 from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PartitionGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.interface.answers_alone import recipe_of
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import AnsweredPartition, DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping
@@ -224,19 +225,7 @@ def product(folder: Path, rounds: int, count: int) -> Case:
 
 def answered_partition(data: CrowdData, seed: int) -> Fitted:
     """Clusters of all sizes, from answers alone."""
-    workers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
-    model = AnsweredPartition(workers, PitmanYor())
-    return fit(
-        model,
-        PartitionGuide(model, data.num_items),
-        data,
-        epochs=60,
-        batch_size=None,
-        step_size=0.2,
-        dtype=torch.float64,
-        seed=seed,
-        progress=False,
-    )
+    return recipe_of(data, PitmanYor()).fit(epochs=60, seed=seed, progress=False)
 
 
 def dogs(folder: Path, rounds: int, count: int) -> Case:

@@ -17,7 +17,7 @@ from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.suggesting import Kind, suggest
-from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.results.fitted import Fitted
@@ -191,12 +191,11 @@ def simulate_campaign(
 
 def _checked(answers: Any) -> dict[str, Any]:
     """What a crowd answered, if ``Fitted.update`` takes it."""
-    known = ("pairs", "placements", "labels")
-    if not isinstance(answers, Mapping) or not answers or not {*answers} <= {*known}:
+    if not isinstance(answers, Mapping) or not answers or not {*answers} <= {*COLUMNS}:
         found = list(answers) if isinstance(answers, Mapping) else f"a {type(answers).__name__}"
         raise ValueError(
             f"the crowd's answer() returned {found}, but must return its table under the name by "
-            f"which update takes it, one of {', '.join(known)}: return {{'pairs': table}}, say"
+            f"which update takes it, one of {', '.join(COLUMNS)}: return {{'pairs': table}}, say"
         )
     return dict(answers)
 

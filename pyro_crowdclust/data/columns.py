@@ -114,9 +114,7 @@ class Columns:
         ValueError
             Naming the columns that are missing.
         """
-        own, names = _names(frame), self.names
-        if names is None:
-            names = pd.Index([str(place) for place in range(len(self))])
+        own, names = _names(frame), pd.Index([str(label) for label in self.labels()])
         if own is None or (self.names is None and {*own} != {*names}):
             return frame
         missing = names.difference(own, sort=False).tolist()

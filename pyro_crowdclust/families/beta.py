@@ -59,12 +59,6 @@ class Beta(ExponentialFamily):
         tau = natural_parameters + 1
         return torch.digamma(tau) - torch.digamma(_total(tau).unsqueeze(-1))
 
-    def mean_and_log_normalizer(self, natural_parameters: Tensor) -> tuple[Tensor, Tensor]:
-        tau = natural_parameters + 1
-        total = _total(tau)
-        mean = torch.digamma(tau) - torch.digamma(total).unsqueeze(-1)
-        return mean, _total(torch.lgamma(tau)) - torch.lgamma(total)
-
     def sufficient_statistics(self, value: Float[Tensor, "*batch"]) -> Tensor:
         return torch.stack([value.log(), torch.log1p(-value)], -1)
 

@@ -193,9 +193,9 @@ class TaughtStart:
 def _classifier(guide: Any) -> nn.Module | None:
     """The network behind q(z | o), if the guide has one."""
     recognition = part_of(guide, "recognition", AmortizedRecognition)
-    return (
-        part_of(guide, "classifier", nn.Module) if recognition is None else recognition.classifier
-    )
+    if recognition is not None:
+        return recognition.classifier
+    return part_of(guide, "classifier", nn.Module)
 
 
 @torch.no_grad()

@@ -270,13 +270,7 @@ def test_merges_with_a_class_table_never_lower_the_bound():
 
     fits = {
         callbacks: cluster(
-            features,
-            pairs,
-            known=known,
-            num_clusters=8,
-            components=GaussianComponents,
-            progress=False,
-            callbacks=[watched][:n],
+            features, pairs, known=known, num_clusters=8, progress=False, callbacks=[watched][:n]
         )
         for n, callbacks in enumerate(("without", "with"))
     }
