@@ -10,9 +10,6 @@ step, refreshed between steps. At fixed V all updates are coordinate ascent on
     L_V(q) = E_q[log p(x, theta, pi, z)] - E_q[log q],
 
 in which log Gamma(V), a constant, is left out: L_V - log Gamma(V) is the bound on the evidence.
-
-The sum over neighbours with the same label is a class sum less the item's own share, so that a
-label on n items costs O(n T + T^2), not O(n^2).
 """
 
 from __future__ import annotations
@@ -23,203 +20,25 @@ from typing import Any
 
 import pyro
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.supervision.field_coupling import (
+    FieldAssignment,
+    FieldCoupling,
+    pairwise_divergence,
+)
 from pyro_crowdclust.supervision.supervision import Supervision
-
-# Sweeps of the Gibbs sampler that draws z in a simulation.
-_GIBBS_SWEEPS = 20
 
 # A cluster that has just been emptied keeps exp(-this) of an item, from where it may come back.
 _NEARLY_NOTHING = 50.0
-
-
-def pairwise_divergence(
-    family: ExponentialFamily, natural_parameters: Float[Tensor, "cluster size"]
-) -> Float[Tensor, "cluster cluster"]:
-    """``V(k, l) = <eta_k - eta_l, E_k[t] - E_l[t]>``, the symmetric KL of all pairs; eq. 3.
-
-    Examples
-    --------
-    >>> from pyro_crowdclust.families import Beta
-    >>> eta = Beta().natural(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
-    >>> pairwise_divergence(Beta(), eta)
-    tensor([[0.0000, 0.5000],
-            [0.5000, 0.0000]])
-    """
-    mean = family.expected_statistics(natural_parameters)
-    cross = natural_parameters @ mean.mT
-    own = cross.diagonal()
-    divergence = own.unsqueeze(0) + own.unsqueeze(1) - cross - cross.mT
-    return divergence.clamp_min(0).fill_diagonal_(0)
-
-
-class FieldCoupling:
-    """Messages ``-lambda sum_{m ~ n} V phi_m`` of a batch (eq. 2), and the bound they belong to.
-
-    Parameters
-    ----------
-    rows
-        Rows of the batch that have neighbours, ascending.
-    batch
-        The batch; its items with a label or a link.
-    divergence
-        V, shape ``[K, K]``.
-    strength
-        lambda.
-    repulsion
-        Potential of two items in one cluster that are cannot-linked or (if ``repel_labels``) carry
-        different labels.
-    repel_labels
-        Whether different labels repel.
-    """
-
-    def __init__(
-        self,
-        rows: Int[Tensor, " row"],
-        batch: Batch,
-        divergence: Float[Tensor, "cluster cluster"],
-        strength: float,
-        repulsion: float,
-        repel_labels: bool,
-    ) -> None:
-        self.rows = rows
-        self.num_items = len(batch.items)
-        assert batch.neighbors is not None  # as the field has asked
-        self.neighbors = batch.neighbors
-        self._divergence = strength * divergence
-        self._repulsion = strength * repulsion
-        self._repel_labels = repel_labels
-        known = batch.known[rows] if batch.known is not None else torch.full_like(rows, -1)
-        self._labelled = (known >= 0).nonzero().squeeze(1)
-        self._label = known[self._labelled]
-        self._num_labels = len(self.neighbors.label_counts)
-        self._links = self.neighbors.links
-        if self._links is not None:
-            place = torch.full((self.num_items,), -1, device=rows.device)
-            place[rows] = torch.arange(len(rows), device=rows.device)
-            self._left, self._right = place[self._links.left], place[self._links.right]
-
-    def among(self, assignments: Float[Tensor, "row cluster"]) -> Tensor:
-        """Messages to the rows with neighbours from each other, of the pairs in the batch."""
-        labelled = assignments[self._labelled]
-        sums = labelled.new_zeros(self._num_labels, labelled.shape[-1])
-        sums = sums.index_add(0, self._label, labelled)
-        heard = (labelled - sums[self._label]) @ self._divergence
-        if self._repel_labels:
-            heard = heard - self._repulsion * (sums.sum(0) - sums)[self._label]
-        messages = torch.zeros_like(assignments).index_add(0, self._labelled, heard)
-        if self._links is None:
-            return messages
-        must = self._links.must.unsqueeze(-1)
-        for here, there in ((self._left, self._right), (self._right, self._left)):
-            other = assignments[there]
-            said = torch.where(must, other @ self._divergence, self._repulsion * other)
-            messages = messages.index_add(0, here, -said)
-        return messages
-
-    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every item of the batch hears, an estimate of what it hears in all the data."""
-        heard = self.neighbors.message_scale * self.among(assignments[self.rows])
-        return torch.zeros_like(assignments).index_copy(0, self.rows, heard)
-
-    def log_factor(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
-        """``-lambda sum_{n ~ m} <phi_n, V phi_m>``, an unbiased estimate of that of all data."""
-        assignments = assignments[self.rows]
-        inner = (assignments * self.among(assignments)).sum() / 2
-        return self.neighbors.pair_weight * inner
-
-    def settle(
-        self,
-        alone: Float[Tensor, "row cluster"],
-        start: Float[Tensor, "row cluster"],
-        rounds: int,
-        max_halvings: int = 12,
-    ) -> Float[Tensor, "row cluster"]:
-        """Coordinate ascent over the rows with neighbours: logits at which the bound is no lower.
-
-        All rows move at once towards eq. 2, ``target_n = alone_n + messages_n``, which would let
-        them change places for ever. A round is therefore taken only if it does not lower
-
-            sum_n <phi_n, alone_n> + H(phi_n) + <phi_n, messages_n> / 2
-
-        and its length is halved until it does not. The direction ``target - logits`` is the
-        natural gradient of that function, so some length will do.
-
-        Parameters
-        ----------
-        alone
-            log phi without messages.
-        start
-            log phi to begin with, up to a constant in each row.
-        rounds
-            Most rounds.
-        """
-        scale = self.neighbors.message_scale
-
-        def bound(logits: Tensor) -> tuple[float, Tensor]:
-            log_q = logits.log_softmax(-1)
-            q = softmax_without_denormals(logits)
-            messages = scale * self.among(q)
-            terms = torch.where(q > 0, q * (alone - log_q + messages / 2), 0.0)
-            return float(terms.sum()), messages
-
-        logits = start
-        value, messages = bound(logits)
-        rate = 1.0
-        for _ in range(rounds):
-            target = alone + messages
-            for _ in range(max_halvings):
-                candidate = torch.lerp(logits, target, rate)
-                new_value, new_messages = bound(candidate)
-                if new_value >= value:
-                    break
-                rate /= 2
-            else:
-                return logits
-            gain, logits, value, messages = new_value - value, candidate, new_value, new_messages
-            if gain <= 1e-9 * len(logits):
-                break
-            rate = min(1.0, 2 * rate)
-        return logits
-
-
-class FieldAssignment(Assignment):
-    """z under the field: ``pi`` where an item has no neighbours, nothing where it has some.
-
-    The coupling itself is the model's factor ``field``. A draw takes Gibbs sweeps over the items
-    that have neighbours.
-    """
-
-    def __init__(
-        self, log_weights: Float[Tensor, "*item cluster"], coupling: FieldCoupling | None
-    ) -> None:
-        super().__init__(log_weights)
-        self.coupling = coupling
-
-    def _expanded(self, batch_shape: torch.Size) -> FieldAssignment:
-        expanded = self.log_weights.expand(batch_shape + self.event_shape)
-        return FieldAssignment(expanded, self.coupling)
-
-    def sample(self, sample_shape: Any = ()) -> Float[Tensor, "item cluster"]:
-        z = super().sample(sample_shape)
-        if self.coupling is None:
-            return z
-        for _ in range(_GIBBS_SWEEPS):
-            for row in self.coupling.rows.tolist():
-                logits = self.log_weights[row] + self.coupling.messages(z)[row]
-                chosen = torch.multinomial(logits.softmax(-1), 1)
-                z[row] = torch.zeros_like(logits).index_fill(0, chosen, 1.0)
-        return z
 
 
 @described
