@@ -100,7 +100,9 @@ CORE = {
         *("tests/annotators/test_lapsing.py", "tests/annotators/test_graded_pairs.py"),
     ],
     "pyro_crowdclust/distributions/lapses.py": ["tests/distributions/test_lapses.py"],
-    "pyro_crowdclust/interface/page_attention.py": ["tests/interface/test_page_attention.py"],
+    "pyro_crowdclust/interface/choosing/page_attention.py": [
+        "tests/interface/choosing/test_page_attention.py"
+    ],
     "guides/message_passing.py": [
         *(_BOUNDS, "tests/guides/test_message_passing.py", "tests/inference"),
         *("tests/mixture/test_ownership.py", "tests/starts/test_principal_components.py"),

@@ -241,7 +241,7 @@ def test_rooms_import_earlier_ones(room):
     """Late imports, and those for types alone, count like all others."""
     folder = ROOT / "pyro_crowdclust"
     floor, wrong = rooms().index(room), []
-    for file in [*folder.glob(f"{room}.py"), *(folder / room).glob("*.py")]:
+    for file in [*folder.glob(f"{room}.py"), *(folder / room).rglob("*.py")]:
         package = ".".join(file.relative_to(ROOT).parent.parts)
         for name in imported_names(file.read_text(encoding="utf-8"), package):
             if (other := room_of(name)) is not None and rooms().index(other) > floor:

@@ -14,11 +14,11 @@ from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_alone import AnswersAlone
-    from pyro_crowdclust.interface.choice import Choice, choice_for
+    from pyro_crowdclust.interface.candidates.forms import Form
+    from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
     from pyro_crowdclust.interface.estimator import CrowdClusterer
-    from pyro_crowdclust.interface.forms import Form
     from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
     from pyro_crowdclust.interface.recipe import Recipe
@@ -44,15 +44,15 @@ __all__ = [
 # Loaded when they are first asked for, so that the command line can say how it is used at once.
 _HOMES = {
     "AnswersAlone": "answers_alone",
-    "Choice": "choice",
+    "Choice": "choosing.choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",
-    "Form": "forms",
+    "Form": "candidates.forms",
     "Networks": "networks",
     "Recipe": "recipe",
     "average_annotator_models": "class_labels",
-    "choice_for": "choice",
+    "choice_for": "choosing.choice",
     "classify": "classification",
     "cluster": "mixtures",
     "infer_classes": "class_labels",

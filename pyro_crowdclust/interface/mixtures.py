@@ -20,9 +20,9 @@ from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
-from pyro_crowdclust.interface.choice import Choice, choice_for
-from pyro_crowdclust.interface.columns import components_for
-from pyro_crowdclust.interface.coordinates import location_and_scale
+from pyro_crowdclust.interface.candidates.columns import components_for
+from pyro_crowdclust.interface.candidates.coordinates import location_and_scale
+from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.interface.recipe import Recipe, feature_shape, supervision_of, takes_all
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.reading import read_answers, read_features
+from pyro_crowdclust.interface.command_line.reading import read_answers, read_features
 
 FEATURES = pd.DataFrame(
     {"item": [f"item {i}" for i in range(6)], "a": np.arange(6.0), "b": [0.5, -1, 2e8, 3, 4, 5]}

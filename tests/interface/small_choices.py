@@ -9,7 +9,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choice import Choice
+from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.simulation import simulate_pairs
 
 

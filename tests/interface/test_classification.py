@@ -9,14 +9,9 @@ from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.data import MemmapFeatures
-from pyro_crowdclust.interface import (
-    class_candidates,
-    class_search,
-    classification,
-    classify,
-    infer_classes,
-)
-from pyro_crowdclust.interface.class_search import ClassSearch, WorkersStart
+from pyro_crowdclust.interface import classification, classify, infer_classes
+from pyro_crowdclust.interface.choosing import class_candidates, class_search
+from pyro_crowdclust.interface.choosing.class_search import ClassSearch, WorkersStart
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
 from ..control_c import press_control_c, press_in_start

@@ -19,11 +19,11 @@ from pyro_crowdclust.diagnostics import check_workers as check_answers
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster
-from pyro_crowdclust.interface.advice import advice
+from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.fit_folder import read_data
-from pyro_crowdclust.interface.held_out import split
-from pyro_crowdclust.interface.portraits import pairs_in_dispute
+from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.command_line.fit_folder import read_data
+from pyro_crowdclust.interface.command_line.portraits import pairs_in_dispute
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.simulation import simulate_grades

@@ -8,8 +8,8 @@ import pytest
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.interface import choice_for, classify, cluster
-from pyro_crowdclust.interface.advice import advice
-from pyro_crowdclust.interface.report import report_page
+from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.restarts import is_interrupted
 

@@ -24,7 +24,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.interface import infer_classes
-from pyro_crowdclust.interface.report import report_page
+from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.plots import (
     plot_calibration,
     plot_cluster_samples,

@@ -1,0 +1,1 @@
+"""Ways to model the features of some data, any of which a choice may try."""

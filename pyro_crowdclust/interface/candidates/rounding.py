@@ -1,0 +1,101 @@
+"""Numbers that were rounded, put back to where they may have been."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.data.tables import numbers_of
+from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
+
+# Steps below this share of a column's deviation do no harm.
+_FINE = 1e-3
+
+
+def unrounded(
+    data: CrowdData, atoms: Float[Tensor, " feature"] | None = None, seed: int = 0
+) -> CrowdData:
+    """The data with real numbers drawn from ``[x - r / 2, x + r / 2]``, r the step of the column.
+
+    The step is the least difference between two values of the column. Where many items have the
+    very same number, a component can sit on it with next to no variance: its density there, and the
+    ELBO, grow without bound, whatever that says of clusters. Drawn so, no density is wider than
+    what was measured, and the ELBO is one of numbers that were not rounded.
+
+    Columns of steps far below their deviation stay as they are, and so do features on disk, and
+    ``atoms``, a number of every feature that components have a mass for (or NaN).
+
+    Examples
+    --------
+    >>> data = CrowdData(np.array([[0.0, 0.13], [0.0, 0.28], [1.0, 1.41]]))
+    >>> close = np.abs(unrounded(data).features - data.features)
+    >>> bool((close.max(0) <= [0.5, 0.075]).all())
+    True
+    """
+    if data.features is None or isinstance(data.features, StoredFeatures):
+        return data
+    features = numbers_in(data)
+    columns = features.reshape(len(features), -1)
+    steps = steps_of(data)
+    if not (steps > 0).any():
+        return data
+    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, columns.shape) * steps
+    if atoms is not None:
+        noise[columns == atoms.numpy()] = 0
+    return data.with_parts(features=features + noise.reshape(features.shape))
+
+
+def numbers_in(data: CrowdData) -> Float[np.ndarray, "item ..."]:
+    """The features, of whatever precision and wherever they are, as an array."""
+    features: Any = data.features
+    found = numbers_of(features, "features") if isinstance(features, Tensor) else features
+    return np.asarray(found, dtype=np.float64)
+
+
+def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
+    """The step of every real column, among some thousand items; 0 where it does not matter."""
+    return np.where(is_real(data).numpy(), _steps(sample_of(data).numpy()), 0.0)
+
+
+def has_fine(data: CrowdData) -> bool:
+    """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
+    rows = numbers_in(data).reshape(data.num_items, -1)
+    varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
+    return bool((is_real(data).numpy() & varies & (_steps(rows) == 0)).any())
+
+
+def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:
+    """Where the first row is that is the same as each, gaps included.
+
+    Examples
+    --------
+    >>> first_alike(np.array([[3.0, np.nan], [1.0, 0.0], [3.0, np.nan], [1.0, -0.0]])).tolist()
+    [0, 1, 0, 1]
+    """
+    whole = np.ascontiguousarray(rows + 0.0)  # of zeros no sign, of rows their bytes
+    keys = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return first[place.reshape(-1)]
+
+
+def _steps(rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, " column"]:
+    rows = rows[np.unique(first_alike(rows))]
+    seen = (column[~np.isnan(column)] for column in rows.T)
+    return np.array([_step(column, own=rows.shape[1] > 1) for column in seen])
+
+
+def _step(column: Float[np.ndarray, " row"], own: bool) -> float:
+    """The least difference between two values, or 0 where it does not matter.
+
+    Among other columns of its ``own`` rows, one of which no two hold the same was not rounded.
+    """
+    values = np.unique(column)
+    if len(values) < 2 or (own and len(values) == len(column)):
+        return 0.0
+    step = float(np.diff(values).min())
+    return step if step > _FINE * column.std() else 0.0

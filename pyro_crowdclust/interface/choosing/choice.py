@@ -1,0 +1,279 @@
+"""A choice, not a default: which model of the features suits them, and the answers.
+
+Candidates differ in the coordinates of the features (standardized, made symmetric, principal
+directions), in what clusters are (Gaussian components of full or diagonal covariances, or, learned
+from the answers alone, a regression), and in how many of them there are. What decides is how well
+answers about items are predicted whose answers were kept out of the fit, and, where answers cannot
+tell or there are none, the ELBO, in the units of the features for all candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.errors import warnings_once
+from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
+from pyro_crowdclust.interface.choosing.held_out import connected_items, some_items
+from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
+from pyro_crowdclust.restarts import best_first, is_interrupted
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
+from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training.checks import check_data
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
+
+# Where a fit to some of the items has found the clusters, a few small steps on all are enough.
+AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
+SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Candidates for some data, ready to look at or change before it runs.
+
+    Attributes
+    ----------
+    data
+        Items and answers.
+    forms
+        The ways to model the features that are compared, all with ``first_size`` components.
+    sizes
+        Numbers of components, ascending. From ``first_size`` the best forms go up and down
+        them as long as that pays.
+    first_size
+        One of ``sizes``.
+    share
+        Share of the answered items whose answers are held out.
+    num_splits
+        So many different shares are held out, the second and later ones for candidates that the
+        first could not tell from the best.
+    max_items
+        Candidates run on so many items, those with answers first.
+    best_forms
+        Of so many forms other numbers of components are tried.
+    part_items
+        The chosen candidate is fitted to so many items first where all of them need minibatches.
+    alone
+        The choice without the answers, which counts where these tell nothing about other items;
+        None where there are none, or more is said of the items.
+    """
+
+    data: CrowdData
+    forms: Sequence[Form]
+    sizes: Sequence[int] = SIZES
+    first_size: int = 8
+    share: float = 0.25
+    num_splits: int = 3
+    max_items: int = MOST_ITEMS
+    best_forms: int = 2
+    part_items: int = 5000
+    alone: Choice | None = None
+
+    def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
+        """Try the candidates; the recipe of the best on all data, and how it was chosen.
+
+        Parameters
+        ----------
+        seed
+            Of starts, items and splits.
+        progress
+            Show which candidate is being tried.
+        """
+        return self._found(Search(self, seed, progress))[1:]
+
+    def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
+        best, reason = search.best()
+        table = pd.DataFrame(
+            {
+                "features": [trial.form.features for trial in search.trials],
+                "kind": [trial.form.kind for trial in search.trials],
+                "components": [trial.num_components for trial in search.trials],
+                "elbo": [trial.elbo for trial in search.trials],
+                "held_out": [
+                    np.nan if trial.held_out is None else trial.score for trial in search.trials
+                ],
+                "feature_weight": [trial.feature_weight for trial in search.trials],
+                "clusters": [trial.clusters for trial in search.trials],
+                "seconds": [trial.seconds for trial in search.trials],
+                "hears": [trial.hears for trial in search.trials],
+                "chosen": [trial is best for trial in search.trials],
+            }
+        )
+        chance = search.splits[0].chance if search.splits else None
+        recipe = best.form.recipe(self._source(best).data, best.num_components)
+        return best, recipe, Chosen(table, reason, chance)
+
+    @warnings_once()
+    def fit(
+        self, *, num_starts: int = 3, seed: int = 0, progress: bool = True, **changes: Any
+    ) -> Fitted:
+        """Choose, then fit the chosen candidate to all data from several starts.
+
+        Parameters
+        ----------
+        num_starts
+            Starts from the features, with seeds from ``seed`` on; where there are answers, one from
+            these comes to them. The fit with the largest ELBO is kept.
+        seed, progress
+            As of ``run``.
+        changes
+            Options of ``fit`` in place of the recipe's.
+
+        Raises
+        ------
+        ValueError
+            As ``fit`` does, and for a number of starts below 1.
+        """
+        seeds = seeds_of(num_starts, seed)
+        search = Search(self, seed, progress)
+        best, recipe, chosen = self._found(search)
+        options = {"progress": progress} | changes
+        source = self._source(best)
+        if search.interrupted:
+            fitted = recipe.fit(seed=seed, **options)
+            fitted = replace(fitted, stop_reason=INTERRUPTED)
+        else:
+            fitted = source._fitted(best, recipe, seeds, options)
+        with WaitingInterrupt():  # what is fitted should not be lost
+            fitted = source._read(best, fitted)
+            shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
+            if not best.hears:
+                fitted = with_workers_heard(fitted, self.data)
+        fitted = replace(fitted, chosen=chosen)
+        if shows_one and not (best.hears or search.splits or is_interrupted(fitted)):
+            # One cluster is parted by answers alone, few as these are.
+            hearing = replace(self, alone=None)
+            try:
+                heard = hearing.fit(num_starts=num_starts, seed=seed, progress=progress, **changes)
+            except KeyboardInterrupt:
+                return replace(fitted, stop_reason=INTERRUPTED)
+            if is_interrupted(heard):
+                return replace(fitted, stop_reason=heard.stop_reason)
+            return replace(heard, chosen=_because(heard.chosen))
+        return fitted
+
+    def _source(self, best: Trial) -> Choice:
+        """The choice that the candidate is of: this one, or that without the answers."""
+        return self if best.hears or self.alone is None else self.alone
+
+    def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
+        """The fit of a candidate to all data."""
+        if recipe.options["batch_size"] is not None and "initialize" not in options:
+            of_part = self._fit_of_part(best, recipe, seeds, options)
+            start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
+            options = AFTER_PART | {"initialize": start} | options
+            fitted = recipe.fit(seed=seeds[0], **options)
+            reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
+            return replace(fitted, stop_reason=reason)
+        return _best_of_starts(recipe, seeds, options)
+
+    def _read(self, best: Trial, fitted: Fitted) -> Fitted:
+        """The fit with the weight of the features, and the clusters, that the search has found."""
+        fitted = replace(weighted(fitted, best.feature_weight), data=self.data)
+        if labels_alone(self.data):
+            return with_classes_joined(fitted)
+        is_silent = self.data.answers is None and not is_supervised(self.data)
+        return with_overlaps_joined(fitted) if is_silent else fitted
+
+    def _fit_of_part(
+        self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
+    ) -> Fitted:
+        """The fit to some of the items, to begin at: with all of them it would take many epochs."""
+        generator = torch.Generator().manual_seed(seeds[0])
+        part = some_items(self.data, connected_items(self.data, self.part_items, generator))
+        of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
+        return _best_of_starts(of_part, seeds, options)
+
+
+def _because(chosen: Chosen | None) -> Chosen:
+    """How it was chosen by few answers."""
+    assert chosen is not None  # as of every choice
+    reason = f"the features alone show one cluster, so that answers are heard: {chosen.reason}"
+    return replace(chosen, reason=reason)
+
+
+def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:
+    """The fit with the largest ELBO of several starts from features, and one from answers."""
+    options = recipe.options | changes
+    if "initialize" not in options:  # the guide has a start of its own
+        return recipe.fit(seed=seeds[0], **changes)
+    attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
+    attempts = [partial(attempt, seed=seed) for seed in seeds]
+    of_answers = recipe.data.answers is not None and recipe.data.known is None
+    if of_answers and "initialize" not in changes:
+        start = _OrFeatures(AnswersStart())
+        attempts.append(partial(attempt, seed=seeds[0], initialize=start))
+    return best_first(attempts)[0]
+
+
+@dataclass(frozen=True)
+class _OrFeatures:
+    """A start from answers, or from features where the answers keep nobody together."""
+
+    start: AnswersStart
+    other: TrustingStart = field(default_factory=TrustingStart)
+
+    def __call__(self, *arguments: Any) -> None:
+        try:
+            self.start(*arguments)
+        except ValueError:
+            self.other(*arguments)
+
+
+def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
+    """The candidates that suit some data.
+
+    Parameters
+    ----------
+    data
+        Items with features, and answers, if there are any.
+    num_clusters
+        An upper bound on the number of clusters; None leaves it to the data.
+
+    Raises
+    ------
+    ValueError
+        If the data have no features, or the bound is below 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> blobs = rng.normal(size=(90, 2)) + 9 * (np.arange(90) % 3)[:, None]
+    >>> choice = choice_for(CrowdData(blobs))
+    >>> len(choice.forms), choice.forms[-1].kind, choice.forms[-1].features
+    (8, "full Student's t", 'powers')
+    >>> result = choice.fit(progress=False)
+    >>> len(np.unique(result.assignments))
+    3
+    >>> result.chosen.reason
+    'largest ELBO of 20 candidates; nothing held out'
+    """
+    check_data(data)
+    forms, least = forms_for(data), data.num_known_classes
+    if num_clusters is None:
+        # Two items are one cluster unless somebody says how they are related.
+        related = data.answers is not None or data.links is not None
+        fewest = max(least, min(data.num_items, 2) if related else 1)
+        sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
+    elif num_clusters < 1:
+        raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
+    else:
+        sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
+    first_size = max(size for size in sizes if size <= max(8, sizes[0]))
+    if data.answers is None or is_supervised(data):
+        return Choice(data, forms, sizes, first_size)
+    silent = data.with_parts(answers=None, _pairs_index=None)
+    alone = choice_for(silent, num_clusters=num_clusters)
+    return Choice(data, forms, sizes, first_size, alone=alone)

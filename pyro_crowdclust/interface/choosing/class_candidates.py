@@ -1,0 +1,127 @@
+"""The models of labels and features that a classification tries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust.callbacks import LearnedPrior
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.candidates.coordinates import (
+    in_common_units,
+    power_transformed,
+    projected,
+    standardized,
+    varying,
+    with_categories,
+)
+from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
+from pyro_crowdclust.interface.choosing.class_search import ClassCandidate
+from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.recipe import feature_shape
+from pyro_crowdclust.mixture import (
+    Components,
+    DiagonalGaussianComponents,
+    GaussianComponents,
+    SoftmaxRegression,
+)
+from pyro_crowdclust.models import LogResp, MomResp
+
+# Of more columns than MOST_FULL so many principal directions are taken.
+_DIRECTIONS = (20, 40)
+# More pseudo-items than there are items: all classes share one covariance, which is learned.
+_SHARED = 1000.0
+
+
+def class_candidates(data: CrowdData) -> list[ClassCandidate]:
+    """The labels alone, and every kind of model in every coordinates."""
+    kinds = _KINDS
+    if data.has_gaps:
+        # A regression cannot leave out what is missing.
+        kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
+        kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
+    return [ClassCandidate("none", "labels alone", _alone)] + [
+        ClassCandidate(name, kind, partial(make, emission))
+        for name, emission in _coordinates(data).items()
+        for kind, make in kinds.items()
+    ]
+
+
+def _coordinates(data: CrowdData) -> dict[str, Identity]:
+    num_numbers = _num_numbers(data)
+    if num_numbers <= MOST_FULL or data.has_gaps:
+        places = {"columns": standardized, "powers": power_transformed}
+        return {name: with_categories(varying(place, data), data) for name, place in places.items()}
+    inner = with_categories(in_common_units(data), data)
+    most = min(num_numbers, data.num_items) - 1
+    return {
+        f"{number} directions": projected(data, inner, number, whiten=True)
+        for number in sorted({min(number, most) for number in _DIRECTIONS})
+    }
+
+
+def _num_numbers(data: CrowdData) -> int:
+    """Of an item, with one for every category."""
+    return with_categories(Identity(), data).latent_size(math.prod(feature_shape(data)))
+
+
+def _size(emission: Identity, data: CrowdData) -> int:
+    return emission.latent(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
+
+
+def _workers(data: CrowdData) -> CommunityConfusion:
+    return CommunityConfusion(data.num_workers, data.num_classes, 1)
+
+
+def _gaussians(
+    emission: Identity,
+    data: CrowdData,
+    options: dict[str, Any],
+    *,
+    least_degrees: float = 0.0,
+) -> Fitted:
+    dim = _size(emission, data)
+    components = GaussianComponents(data.num_classes, dim, least_degrees=least_degrees)
+    return _mixture(components, emission, data, options)
+
+
+def _independent(emission: Identity, data: CrowdData, options: dict[str, Any]) -> Fitted:
+    components = DiagonalGaussianComponents(data.num_classes, _size(emission, data))
+    return _mixture(components, emission, data, options)
+
+
+def _mixture(
+    components: Components, emission: Identity, data: CrowdData, options: dict[str, Any]
+) -> Fitted:
+    model = MomResp(components, _workers(data), emission=emission)
+    callbacks = [LearnedPrior(), *options.get("callbacks", ())]
+    return fit(model, ClassLabelGuide(model), data, **options | {"callbacks": callbacks})
+
+
+def _regression(emission: Identity, data: CrowdData, options: dict[str, Any]) -> Fitted:
+    regression = SoftmaxRegression(data.num_classes, _size(emission, data))
+    model = LogResp(regression, _workers(data), emission)
+    return fit(model, ClassLabelGuide(model), data, **options)
+
+
+def _alone(data: CrowdData, options: dict[str, Any]) -> Fitted:
+    return infer_classes(data, num_communities=(1,), **options)
+
+
+# What fits some data in these coordinates, with options of fit.
+_Model = Callable[[Identity, CrowdData, dict[str, Any]], Fitted]
+# Models of labels and features, in words.
+_KINDS: dict[str, _Model] = {
+    "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),
+    "full Gaussians": _gaussians,
+    REGRESSION: _regression,
+}
+# Where features are missing there are no directions, and covariances of all columns are too many.
+_MANY_WITH_GAPS: dict[str, _Model] = {"independent Gaussians": _independent}

@@ -1,0 +1,346 @@
+"""The trials of a choice: which candidates are fitted, to which part of the data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from tqdm.auto import tqdm
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
+from pyro_crowdclust.interface.choosing.held_out import (
+    HeldOut,
+    Split,
+    connected_items,
+    distinct_items,
+    some_items,
+    split,
+    split_answers,
+)
+from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.choosing.trials import (
+    SMALLEST_GAIN,
+    WEIGHTS,
+    Trial,
+    elbo_error,
+    error_of,
+    is_clear,
+)
+from pyro_crowdclust.interface.recipe import is_supervised
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.restarts import is_interrupted, whole
+from pyro_crowdclust.training import Stopping
+
+# Why answers had no part in the clusters ends so.
+ALONE = "the clusters of the features alone"
+# Of candidates that answers cannot tell apart so many are tried on another split.
+MOST_RIVALS = 4
+
+
+class Plan(Protocol):
+    """What a search is told; see ``Choice``."""
+
+    @property
+    def data(self) -> CrowdData: ...
+    @property
+    def forms(self) -> Sequence[Form]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
+    @property
+    def first_size(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def num_splits(self) -> int: ...
+    @property
+    def max_items(self) -> int: ...
+    @property
+    def best_forms(self) -> int: ...
+    @property
+    def alone(self) -> Plan | None: ...
+
+
+class Search:
+    """The trials of a choice."""
+
+    def __init__(self, choice: Plan, seed: int, progress: bool) -> None:
+        self.choice, self.seed = choice, seed
+        self.trials: list[Trial] = []
+        generator = torch.Generator().manual_seed(seed)
+        data = choice.data
+        if not is_supervised(data):
+            data = distinct_items(data)
+        if data.num_items > choice.max_items:
+            data = some_items(data, connected_items(data, choice.max_items, generator))
+        made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
+        splits = [one for one in made if one is not None]
+        self.data, self.splits = data, splits
+        # What forms make of the data, and what makes their ELBO comparable.
+        self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
+        self.interrupted = False
+        self.bar = tqdm(disable=not progress, unit="candidate")
+
+    def best(self) -> tuple[Trial, str]:
+        """Run the search; the winner and why it is."""
+        try:
+            return self.search()
+        except KeyboardInterrupt:
+            if not self.trials:
+                raise
+            self.interrupted = True
+            best = max(self.trials, key=lambda trial: trial.score)
+            return best, f"best of {len(self.trials)} candidates when the search was interrupted"
+
+    def search(self) -> tuple[Trial, str]:
+        """Try the candidates; answers that nothing is learned from have no part in the clusters."""
+        plan = self.choice.alone
+        if plan is not None and not self.splits:
+            return self.without_answers(plan), f"answers are too few to hold some out: {ALONE}"
+        best, reason = self.best_heard()
+        if plan is None or self.tells_of_others(best) or self.tells_of_most(best):
+            return best, reason
+        alone = self.without_answers(plan)
+        if alone.clusters == 1:  # which no answer can spoil
+            return best, reason
+        return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
+
+    def best_heard(self) -> tuple[Trial, str]:
+        """Try the candidates on all that is said of the items."""
+        choice = self.choice
+        with self.bar:
+            first = self.first_trials()
+            for of_features in (True, False):
+                alike = [trial for trial in first if trial.form.of_features == of_features]
+                for rank, trial in enumerate(self.in_order(alike)[: choice.best_forms]):
+                    if of_features or trial.clusters == trial.num_components:
+                        self.climb(trial, 1)
+                    if of_features:
+                        self.climb(trial, -1, to_end=rank == 0 and not self.splits)
+            return self.by_answers() if self.splits else self.by_elbo()
+
+    def tells_of_others(self, best: Trial) -> bool:
+        """Whether answers about items without answers are predicted clearly better than by chance.
+
+        Chance knows the share of "same", and nothing of the items.
+        """
+        splits = [one for one in self.splits if isinstance(one, Split)]
+        number = len(best.answers)
+        chance = np.concatenate([one.by_chance for one in splits])[:number]
+        ends = torch.cat([one.ends for one in splits], 1).numpy()[:, :number]
+        return is_clear(best.answers - chance, ends, len(self.trials))
+
+    def tells_of_most(self, best: Trial) -> bool:
+        """Whether other answers about the same items are, and most of the items have answers.
+
+        Then clusters are what people say, whatever the features show.
+        """
+        if 2 * len(self.data.annotated_items) < self.data.num_items:
+            return False
+        generator = torch.Generator().manual_seed(self.seed)
+        one = split_answers(self.data, self.choice.share, generator)
+        result = self.whole_fit_of(best, one.data)
+        found = one.log_probability(weighted(result, best.feature_weight))
+        return is_clear(found - one.by_chance, one.ends.numpy(), len(self.trials))
+
+    @property
+    def blocks(self) -> Int[np.ndarray, " answer"]:
+        """The held-out item of all that is held out."""
+        return torch.cat([one.block for one in self.splits]).numpy()
+
+    def without_answers(self, plan: Plan) -> Trial:
+        """The winner of the search without answers, whose clusters judge the workers."""
+        search = Search(plan, self.seed, not self.bar.disable)
+        best, _ = search.best()
+        self.interrupted = search.interrupted
+        alone = replace(best, by_item=None, hears=False)
+        if self.splits and not search.interrupted:
+            fitted = with_overlaps_joined(search.whole_fit_of(best, search.data))
+            judged = (
+                one.log_probability(with_workers_heard(fitted, one.data)) for one in self.splits
+            )
+            alone = replace(alone, by_weight=np.concatenate([*judged])[None])
+        self.trials += [
+            alone if one is best else replace(one, hears=False) for one in search.trials
+        ]
+        return alone
+
+    def first_trials(self) -> list[Trial]:
+        """Every form with as many components, heavy tails of the kind that does best without."""
+        forms = [form for form in self.choice.forms if form.of_features or self.splits]
+        tried = [
+            self.try_out(form, self.choice.first_size)
+            for form in forms
+            if form.heavier_than is None
+        ]
+        best = self.in_order([trial for trial in tried if trial.form.of_features])
+        kind = best[0].form.kind if best else None
+        heavy = [form for form in forms if form.heavier_than is not None]
+        return tried + [
+            self.try_out(form, self.choice.first_size)
+            for form in heavy
+            if kind in (form.heavier_than, None)
+        ]
+
+    def climb(self, trial: Trial, direction: int, to_end: bool = False) -> None:
+        """Try ever more, or fewer, components until it has not paid twice in a row, or clearly not.
+
+        Fewer that do as well are no loss. Or try them ``to_end``, as ELBOs of single starts go up
+        and down where columns are many.
+        """
+        sizes = list(self.choice.sizes)
+        place, best, losses = sizes.index(trial.num_components), trial, 0
+        stride = 2 if self.splits else 1
+        while to_end or losses < (1 if self.splits else 2):
+            place += direction * stride
+            if not 0 <= place < len(sizes):
+                return
+            found = self.try_out(trial.form, sizes[place])
+            if self.in_order([best, found])[0] is found:
+                best, losses = found, 0
+                continue
+            loss, error = best.elbo - found.elbo, elbo_error(best, found)
+            if loss > 2 * error > 0 and not to_end:
+                return
+            losses = 0 if direction < 0 and loss <= error else losses + 1
+
+    def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
+        """Fit a candidate without the answers of a split, and predict these."""
+        started = time.perf_counter()
+        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        one = self.splits[number] if self.splits else None
+        result = self.fit_of(form, num_components, self.data if one is None else one.data)
+        if is_interrupted(result) and self.trials:
+            raise KeyboardInterrupt
+        trial = Trial(
+            form,
+            num_components,
+            result.elbo / self.data.num_items + self.place_of(form)[1]
+            if form.of_features
+            else np.nan,
+            None if one is None else self.at_weights(form, one, result),
+            int((result.clusters["assigned_items"] > 0).sum()),
+            time.perf_counter() - started,
+            self.by_item(result),
+        )
+        if number == 0:
+            self.trials.append(trial)
+        if is_interrupted(result):
+            raise KeyboardInterrupt
+        self.bar.update()
+        return trial
+
+    def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
+        """A candidate, fitted from one start and in short."""
+        recipe = form.recipe(data, num_components, self.place_of(form)[0])
+        # Other numbers of components are candidates of their own: merges would only cost time.
+        moves = recipe.options.get("callbacks", [])
+        callbacks = [move for move in moves if not isinstance(move, MergeMoves)]
+        return recipe.fit(
+            progress=False,
+            seed=self.seed,
+            epochs=60,
+            stopping=Stopping(tolerance=1e-3),
+            callbacks=callbacks,
+        )
+
+    def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
+        """The same of what was tried, to other data; half of a fit says nothing of them."""
+        return whole(self.fit_of(trial.form, trial.num_components, data))
+
+    def place_of(self, form: Form) -> tuple[Identity, float]:
+        """The coordinates of a form, and what makes its ELBO comparable."""
+        place = form.emission, form.to_compare
+        if place not in self.coordinates:
+            made = form.emission(self.data)
+            features = self.data.rows(torch.arange(self.data.num_items))
+            self.coordinates[place] = made, form.to_compare(made, features)
+        return self.coordinates[place]
+
+    @staticmethod
+    def by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
+        """``log sum_k pi_k p(x_i | k)``, but for constants, of items of which nothing is said."""
+        data = result.data
+        if data.has_answers or is_supervised(data):
+            return None
+        return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
+
+    def by_elbo(self) -> tuple[Trial, str]:
+        """The largest ELBO, or, of its form, the fewest components that do as well."""
+        first = max(self.trials, key=lambda trial: trial.elbo)
+        of_form = [trial for trial in self.trials if trial.form == first.form]
+        alike = [one for one in of_form if first.elbo - one.elbo <= elbo_error(first, one)]
+        best = min(alike, key=lambda trial: trial.num_components)
+        said = f"of {len(self.trials)} candidates; nothing held out"
+        if best is first:
+            return best, f"largest ELBO {said}"
+        return best, f"fewest components within a standard error of the largest ELBO {said}"
+
+    @staticmethod
+    def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
+        """What the held-out answers are worth to the result at every weight of the features."""
+        # Of rows with gaps every weight would need their densities anew, which take most time.
+        weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
+        each = (weighted(result, weight) for weight in weights)
+        workers = result.guide.workers() if one.data.has_answers else None
+        return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
+
+    def by_answers(self) -> tuple[Trial, str]:
+        """The candidate with the largest ELBO of those that answers cannot tell from the best."""
+        for number in range(1, len(self.splits)):
+            rivals = self.rivals(self.trials)
+            if len(rivals) == 1:
+                break
+            for trial in worth_another_split(rivals):
+                again = self.try_out(trial.form, trial.num_components, number)
+                found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
+                both = np.concatenate(found, 1)
+                seconds = trial.seconds + again.seconds
+                place = self.trials.index(trial)
+                self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
+        rivals = self.rivals(self.trials, errors=1.0)
+        first = max(rivals, key=lambda trial: trial.score)
+        alike = [one for one in rivals if one.form.of_features == first.form.of_features]
+        best = max(alike, key=lambda trial: trial.elbo) if first.form.of_features else first
+        said = self.splits[0].sentence(best.score)
+        if len(rivals) == 1:
+            return best, f"{said}, better than by any other candidate"
+        if not first.form.of_features:
+            return best, f"{said}; {len(rivals) - 1} others do about as well"
+        return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
+
+    def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
+        """Trials on as many splits as the best, not worse than it by so many standard errors."""
+        most = max(len(trial.answers) for trial in trials)
+        of_all = [trial for trial in trials if len(trial.answers) == most]
+        best = max(of_all, key=lambda trial: trial.score)
+        blocks = self.blocks[:most]
+        return [
+            trial
+            for trial in of_all
+            if best.score - trial.score
+            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
+        ]
+
+    def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials of one sort, best first: by the ELBO where held-out answers cannot tell them."""
+        by_score = sorted(trials, key=lambda trial: -trial.score)
+        if not self.splits or not trials or not trials[0].form.of_features:
+            return by_score
+        rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
+        return rivals + [trial for trial in by_score if trial not in rivals]
+
+
+def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
+    """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
+    best, *others = sorted(rivals, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
+    return [best, *others[: MOST_RIVALS - 1]]

@@ -1,0 +1,135 @@
+"""A candidate that was tried, and by how much it is better than another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import norm
+
+from pyro_crowdclust.interface.candidates.forms import Form
+
+# Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
+SMALLEST_GAIN = 0.005
+# Features may count so much, from as they are to next to nothing: no model is the truth, and that
+# of many features is the surest of itself.
+WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate that was tried.
+
+    Attributes
+    ----------
+    form, num_components
+        The candidate.
+    elbo
+        Nats an item, as ``Form.to_compare`` has it; NaN of a form without a density of features.
+    by_weight
+        Log-probability of every held-out answer, a row for every weight of the features that the
+        form can have (``WEIGHTS``); None without answers.
+    clusters
+        In use.
+    seconds
+        Of its fits.
+    by_item
+        Log-density of every item but for what is the same for all numbers of components; None
+        where something is said of the items.
+    hears
+        Whether answers, if there are any, were heard when it was fitted, and not the features
+        alone.
+    """
+
+    form: Form
+    num_components: int
+    elbo: float
+    by_weight: np.ndarray | None
+    clusters: int
+    seconds: float
+    by_item: np.ndarray | None = None
+    hears: bool = True
+
+    @property
+    def feature_weight(self) -> float:
+        """The weight of the features that predicts the held-out answers best; 1 without any."""
+        return 1.0 if self.by_weight is None else WEIGHTS[self.by_weight.mean(1).argmax()]
+
+    @property
+    def held_out(self) -> np.ndarray | None:
+        """Log-probability of all that is held out at this weight; None of nothing."""
+        return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
+
+    @property
+    def answers(self) -> np.ndarray:
+        """Log-probability of all that is held out, if anything is."""
+        return np.empty(0) if self.held_out is None else self.held_out
+
+    @property
+    def score(self) -> float:
+        """What the search climbs: held-out answers, or the ELBO where there are none."""
+        return self.elbo if self.held_out is None else float(self.held_out.mean())
+
+
+def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, " answer"]) -> float:
+    """Standard error of a mean difference, whose parts of one item are not independent."""
+    sums = np.bincount(blocks, difference - difference.mean())
+    return float(np.sqrt(np.square(sums).sum()) / len(difference))
+
+
+def is_clear(
+    gain: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"], num_candidates: int
+) -> bool:
+    """Whether the best of many candidates is better than chance, and not the luckiest of them.
+
+    With d_p what it gains in answer p, of P, and d its mean,
+
+        d > Phi^-1(1 - .05 / C) se,
+        P^2 se^2 = sum_i (sum_{p of i} (d_p - d))^2 - sum_{ij} (sum_{p of i, j} (d_p - d))^2
+
+    The level is that of the best of C (Bonferroni), the error that of answers that share items,
+    either of the two (Aronow, Samii and Assenova 2015): sums over the answers about an item, less
+    those about a pair, which are in the sums of two items. Where that is less than the error of
+    independent pairs, which few items can make it, it is this.
+
+    Parameters
+    ----------
+    gain
+        d_p.
+    ends
+        The two items of every answer.
+    num_candidates
+        C.
+
+    Examples
+    --------
+    >>> gain = np.where(np.arange(100) % 2, 0.3, -0.1)  # .1 with an error of .02
+    >>> is_clear(gain, np.arange(200).reshape(2, 100), 20)
+    True
+    >>> is_clear(gain, np.arange(200).reshape(2, 100) % 4, 20)  # about few items
+    False
+    """
+    error = dyadic_error(gain, ends)
+    return bool(gain.mean() > norm.isf(0.05 / num_candidates) * error)
+
+
+def dyadic_error(
+    difference: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"]
+) -> float:
+    """Standard error of a mean over answers of which those that share an item depend."""
+    residual = difference - difference.mean()
+    of_items = sum(np.bincount(end, residual, ends.max() + 1) for end in ends)
+    pairs = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True)[1]
+    of_pairs = np.square(np.bincount(pairs.reshape(-1), residual)).sum()
+    return float(np.sqrt(max(np.square(of_items).sum() - of_pairs, of_pairs)) / len(difference))
+
+
+def elbo_error(one: Trial, other: Trial) -> float:
+    """Standard error of the difference of two ELBOs, as of other items of the same kind.
+
+    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
+    """
+    if one.by_item is None or other.by_item is None:
+        return 0.0
+    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))

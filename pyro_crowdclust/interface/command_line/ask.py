@@ -1,0 +1,95 @@
+"""``pyro-crowdclust ask``: what to ask next, as files of the tool that people answer in."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
+from pyro_crowdclust.exchange import (
+    FORMATS,
+    Format,
+    LabelStudio,
+    Prodigy,
+    picture_frame,
+    write_tasks,
+)
+from pyro_crowdclust.interface.command_line.fit_folder import new_folder, read_result
+from pyro_crowdclust.interface.command_line.reading import read_features, read_shown
+from pyro_crowdclust.interface.command_line.summary import has_clusters
+
+# More than these are no text to read.
+_MOST_COLUMNS = 20
+# Formats that say what there is to choose from.
+_WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
+
+
+def ask(options: Namespace) -> int:
+    """Choose what to ask next, and write it as files of a tool that people answer in."""
+    result, settings = read_result(options.folder, with_features=True)
+    with new_folder(options.out, options.force):
+        questions = _questions(options, result)
+        name = options.format or ("html" if "page" in questions else "csv")
+        if len(result.data.grade_ids) and name != "csv":
+            raise ValueError(
+                f"the answers are grades, which --format {name} does not ask for: leave it out, "
+                "and let people fill in the column 'label'"
+            )
+        shown = _shown(options.items, settings)
+        form = FORMATS[name]
+        if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
+            form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
+        paths = write_tasks(options.out, form, questions, shown)
+    if not options.quiet:
+        print(f"{options.out}: {', '.join(path.name for path in paths)}")
+    return 0
+
+
+def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
+    kind: Pairs | Labels | Pages = Pages(options.size)
+    count = options.pages
+    if options.pairs is not None:
+        kind, count = Pairs(), options.pairs
+    elif options.labels is not None:
+        kind, count = Labels(), options.labels
+    elif not has_clusters(result):
+        # A fit of labels can go on with labels: as many items as there are on so many pages.
+        kind, count = Labels(), options.pages * options.size
+    found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
+    if not len(found):
+        raise ValueError("there is nothing left to ask these workers: name others by --workers")
+    frame = found.frame
+    if "page" in frame:
+        # Pages of another round must not have the same ids.
+        content = frame[["page", "item"]].to_csv(index=False).encode()
+        stem = hashlib.sha256(content).hexdigest()[:6]
+        frame = frame.assign(page=[f"{stem}-{page}" for page in frame["page"]])
+    return frame
+
+
+def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
+    """What people see of the items: a file's rows or pictures, or else those of the features."""
+    if path is not None:
+        return read_shown(path)
+    if settings["features"] is None:
+        return None
+    table = read_features(
+        Path(settings["features"]), id_column=settings["id_column"], ignore=settings["ignore"]
+    )
+    if table.values.ndim > 2:
+        return picture_frame(np.asarray(table.values), table.ids)
+    if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MOST_COLUMNS:
+        return table.values
+    warnings.warn(
+        f"people see nothing but ids of the items: {settings['features']} has "
+        f"{table.values.shape[1]} columns, which nobody reads; name what to show by --items FILE",
+        stacklevel=2,
+    )
+    return None

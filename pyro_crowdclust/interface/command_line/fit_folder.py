@@ -1,0 +1,163 @@
+"""The folder that ``fit`` writes, and what is read of it again."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.exchange import FORMATS
+from pyro_crowdclust.exchange import read_answers as read_exports
+from pyro_crowdclust.files.writing import check_room
+from pyro_crowdclust.interface.command_line.reading import (
+    FeatureTable,
+    labels_by_item,
+    read_answers,
+    read_features,
+)
+from pyro_crowdclust.interface.command_line.summary import has_clusters
+
+# Files that tell of clusters, the features first.
+FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
+RESULT = "result.safetensors"
+SETTINGS = "settings.json"
+_PAIR_IDS = ("left", "right", "worker", "page")
+_PLACEMENT_IDS = ("page", "item", "worker", "group")
+_KNOWN_IDS = ("item", "label")
+_LINK_IDS = ("left", "right")
+
+
+@contextmanager
+def new_folder(path: Path, force: bool) -> Iterator[None]:
+    """A folder to write to; one that is made here and left empty, as by an error, is removed."""
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        # Before hours of training, not after.
+        check_room(path / RESULT, 1)
+        yield
+    finally:
+        for folder in new:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def read_data(
+    files: Mapping[str, Any],
+    table: FeatureTable | None,
+    kinds: Mapping[Hashable, str],
+    grades: Sequence[str] | None = None,
+) -> CrowdData:
+    """The data in a table of features and the files beside it, each under its option's name.
+
+    Without a table they are answers alone. Labels of pairs that are grades are text, as ids are.
+    """
+    of_pairs = _PAIR_IDS if grades is None else (*_PAIR_IDS, "label")
+    tables: dict[str, Any] = {
+        name: read_answers(Path(str(files[name])), columns)
+        for name, columns in (
+            ("pairs", of_pairs),
+            ("placements", _PLACEMENT_IDS),
+            ("known", _KNOWN_IDS),
+            ("must_link", _LINK_IDS),
+            ("cannot_link", _LINK_IDS),
+        )
+        if files[name] is not None
+    }
+    if "known" in tables:
+        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
+    if files["answers"] is not None:
+        ids = None if table is None else table.ids
+        tables |= read_exported(files, ids, ("pairs", "placements"))
+    if grades is not None:
+        tables["grades"] = _levels(grades)
+        if "label" in tables.get("pairs", ()):
+            pairs = tables["pairs"]
+            tables["pairs"] = pairs.assign(label=_named(pairs["label"], grades))
+    if table is None:
+        return CrowdData(None, **tables)
+    return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
+
+
+def _levels(grades: Sequence[str]) -> int | Sequence[str]:
+    """The grades, or how many levels probabilities are rounded to."""
+    if len(grades) > 1:
+        return grades
+    if not grades[0].isdecimal():
+        raise ValueError(f"--grades {grades[0]} is one grade: name all, or say how many levels")
+    return int(grades[0])
+
+
+def _named(labels: pd.Series, grades: Sequence[str]) -> pd.Series:
+    """Labels as the grades are written: beside empty cells "2" has become "2.0" in many tables."""
+    numbers = pd.to_numeric(pd.Series([*grades], [*grades]), errors="coerce").dropna()
+    names = {number: name for name, number in numbers.items()}
+    found = pd.to_numeric(labels, errors="coerce").map(names)
+    return labels.where(labels.isin(grades) | found.isna(), found)
+
+
+def read_exported(
+    files: Mapping[str, Any], item_ids: Iterable[Hashable] | None, wanted: Sequence[str]
+) -> dict[str, pd.DataFrame]:
+    """The answers that a tool exported, as tables of the wanted kinds.
+
+    Of these items; None for all.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or of other kinds.
+    """
+    tables = exported_tables(files, item_ids)
+    if not tables or not {*tables} <= {*wanted}:
+        held = ", ".join(tables) or "no answers"
+        raise ValueError(
+            f"{', '.join(map(str, files['answers']))}: the model takes {' or '.join(wanted)}, but "
+            f"the files hold {held}"
+        )
+    return tables
+
+
+def exported_tables(
+    files: Mapping[str, Any], item_ids: Iterable[Hashable] | None
+) -> dict[str, pd.DataFrame]:
+    """All the answers that a tool exported, as tables by their kinds, maybe of some items."""
+    form = files["answers_format"]
+    answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
+    return (answers if item_ids is None else answers.for_items(item_ids)).tables()
+
+
+def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
+    """What 'fit' wrote; with the features where they are still what and where they were."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        files = {name: settings[name] for name in FILES}
+        files |= {name: settings.get(name) for name in ("answers", "answers_format")}
+        id_column, ignore = settings["id_column"], settings["ignore"]
+        grades = settings.get("grades")
+        kinds = {
+            int(name) if settings["columns"] is None else name: kind
+            for name, kind in settings.get("kinds", {}).items()
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
+            f"{SETTINGS}"
+        ) from None
+    result = load(folder / RESULT)
+    if with_features and files["features"] is not None and has_clusters(result):
+        try:
+            table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
+            data = read_data(files, table, kinds, grades)
+            result = load(folder / RESULT, data=data)
+        except ValueError as error:
+            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
+    return result, settings

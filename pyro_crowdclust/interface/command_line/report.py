@@ -1,0 +1,255 @@
+"""One self-contained page about a fit: tables and pictures in a single HTML file."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust._version import __version__
+from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.command_line.portraits import (
+    items_in_doubt,
+    pairs_in_dispute,
+    typical_items,
+    what_sets_apart,
+)
+from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
+from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
+from pyro_crowdclust.plots.style import COLORS
+from pyro_crowdclust.results import Fitted
+
+# Longer tables are cut on the page; the whole ones are in the files beside it.
+_MOST_ROWS = 50
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --quiet: #55606e; --line: #d5dae2;
+        --page: #ffffff; --head: #f4f6f9; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8ee; --quiet: #a3adba; --line: #3a4350; --page: #14181e; --head: #222934; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; margin-bottom: 0.2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.2rem 0 0.3rem; }
+p { max-width: 46rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th { background: var(--head); font-weight: 600; }
+tbody th, td:first-child { text-align: left; background: none; font-weight: 600; }
+figure { margin: 1rem 0; }
+img { max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
+.scroll { overflow-x: auto; }
+.note { color: var(--quiet); font-size: 0.9rem; }
+.legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 0.3rem 1rem; }
+.legend span { display: inline-block; width: 0.8rem; height: 0.8rem; border-radius: 50%;
+               margin-right: 0.35rem; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; padding: 0 0.7rem; }
+  h1 { font-size: 1.35rem; }
+  th, td { padding: 0.2rem 0.45rem; }
+}
+"""
+
+
+def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
+    """An HTML page with all that a fit found; it asks for no other file.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` or ``load`` returned.
+    title
+        Headline.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.interface import cluster
+    >>> features = np.random.default_rng(0).normal(size=(20, 2))
+    >>> page = report_page(cluster(features, num_clusters=2, epochs=2, progress=False))
+    >>> page.startswith("<!doctype html>"), "<h2>Clusters</h2>" in page
+    (True, True)
+    """
+    found = tables(result)
+    sections = [
+        _summary(result),
+        *(_cluster_sections(result, found) if has_clusters(result) else _class_sections(found)),
+        _section(
+            "Training",
+            "The bound on the evidence should rise and level off; if it still rises at the end, "
+            "train longer.",
+            _picture("training", lambda: plot_history(result)),
+        ),
+    ]
+    return (
+        "<!doctype html>\n"
+        f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body>\n"
+        f"<h1>{html.escape(title)}</h1>\n" + "\n".join(sections) + "\n</body></html>\n"
+    )
+
+
+def _plot_items(result: Fitted) -> Any:
+    if result.latent_means is None and result.data.features is None:
+        raise ValueError("the features of the fit are not at hand")
+    return plot_latent(result)
+
+
+def _summary(result: Fitted) -> str:
+    rows = {
+        "data": str(result.data).removeprefix("CrowdData(").removesuffix(")"),
+        "model": f"{type(result.model).__name__}, {type(result.guide).__name__}",
+        "evidence lower bound": f"{result.elbo:,.1f} nats",
+        "training": f"{result.stop_reason}; {result.seconds:.1f} s, seed {result.seed}",
+        "made by": f"pyro_crowdclust {__version__}",
+    }
+    cells = "".join(
+        f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for name, value in rows.items()
+    )
+    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in advice(result))
+    notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
+    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
+
+
+def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
+    yield _section(
+        "Clusters",
+        f"Of {len(found['clusters'])} those with items, numbered from the largest. Expected items "
+        "are sums of probabilities; the weight is the posterior mean of the cluster's share.",
+        _table(found["clusters"].query("assigned_items > 0")),
+    )
+    yield _section(
+        "Items",
+        "By cluster; a ring marks items that somebody was asked about.",
+        _picture("items by cluster", lambda: _plot_items(result)),
+        _legend(result),
+    )
+    yield from _portraits(result)
+    if "workers" in found:
+        yield _section(
+            "Workers",
+            "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: "
+            "how often “different” of items of two. The weight is what an answer counts, in nats: "
+            "near zero for guessing, below it for saying the opposite. Intervals hold 90 %. Of "
+            "sorted pages, accuracy: how often the worker puts an item where its cluster is at "
+            "home; lumped and careless: shares of such pages.",
+            _table(_with_intervals(found["workers"].sort_values("weight", ascending=False))),
+            _picture("weights of workers", lambda: plot_worker_weights(result)),
+            _picture("rates of workers", lambda: plot_workers(result)),
+        )
+
+    if "pages" in found:
+        yield _section(
+            "Pages",
+            "The twenty that are least like sorted ones, or have most items out of place. On "
+            "lumped pages clusters share groups; careless ones say nothing.",
+            _table(
+                found["pages"]
+                .sort_values(["sorted", "misplaced"], ascending=[True, False])
+                .head(20)
+            ),
+        )
+
+
+def _legend(result: Fitted) -> str:
+    """The colour of every cluster on the map of items, the largest first."""
+    sizes = result.clusters["assigned_items"]
+    grey = sizes < max(0.01 * result.data.num_items, 1)  # as the map has them
+    colors = ["#BBBBBB" if small else COLORS[k % len(COLORS)] for k, small in enumerate(grey)]
+    entries = "".join(
+        f'<li><span style="background:{color}"></span>cluster {k}: {size} items</li>'
+        for k, (color, size) in enumerate(zip(colors, sizes, strict=True))
+        if size
+    )
+    return f'<ul class="legend">{entries}</ul>'
+
+
+def _portraits(result: Fitted) -> Iterable[str]:
+    """What every cluster is, and what is still open."""
+    parts = ["<h3>Typical items</h3>", _table(typical_items(result))]
+    apart = what_sets_apart(result)
+    if apart is not None and len(apart):
+        parts += ["<h3>What sets it apart</h3>", _table(apart)]
+    yield _section(
+        "What the clusters are",
+        "Typical items lie in the middle of their cluster. A column sets a cluster apart by so "
+        "many of its deviations between the mean there and the mean of all other items.",
+        *parts,
+    )
+    doubt, dispute = items_in_doubt(result), pairs_in_dispute(result)
+    parts = []
+    if len(doubt):
+        parts += ["<h3>Items in doubt</h3>", _table(doubt)]
+    if dispute is not None:
+        parts += ["<h3>Pairs in dispute</h3>", _table(dispute.set_index("left"))]
+    if parts:
+        yield _section(
+            "What is open",
+            "Items whose cluster is least sure, and pairs about which people disagree with each "
+            "other or with the clusters: worth another look, or another answer.",
+            *parts,
+        )
+
+
+def _class_sections(found: dict[str, pd.DataFrame]) -> Iterable[str]:
+    yield _section(
+        "Classes",
+        "Expected items are sums of probabilities.",
+        _table(found["classes"]),
+    )
+    unsure = found["items"].sort_values("probability", kind="stable").head(20)
+    yield _section("Items", "The twenty that the workers left most in doubt.", _table(unsure))
+    yield _section(
+        "Workers",
+        "Accuracy: the probability that the worker names the class of an item, on average over "
+        "the classes by their shares.",
+        _table(found["workers"].sort_values("accuracy", ascending=False)),
+    )
+
+
+def _with_intervals(workers: pd.DataFrame) -> pd.DataFrame:
+    """The workers' table with each rate and its interval in one column."""
+    columns = {}
+    names = map(str, workers.columns)
+    for name in (name.removesuffix("_lower") for name in names if name.endswith("_lower")):
+        low, high = workers[f"{name}_lower"], workers[f"{name}_upper"]
+        columns[name] = [
+            f"{mean:.2f}" if pd.isna(a) else f"{mean:.2f} ({a:.2f} to {b:.2f})"
+            for mean, a, b in zip(workers[name], low, high, strict=True)
+        ]
+    rest = workers[["weight", "weight_sd", "answers"]]
+    return pd.concat([pd.DataFrame(columns, index=workers.index), rest], axis=1)
+
+
+def _section(title: str, text: str, *parts: str) -> str:
+    return f"<h2>{title}</h2>\n<p>{text}</p>\n" + "\n".join(parts)
+
+
+def _table(frame: pd.DataFrame) -> str:
+    shown = frame.head(_MOST_ROWS).reset_index()
+    shown.columns = [str(name).replace("_", " ") for name in shown.columns]
+    text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
+    note = ""
+    if len(frame) > len(shown):
+        note = f'<p class="note">The first {len(shown)} of {len(frame)} rows.</p>'
+    return f'<div class="scroll">{text}</div>{note}'
+
+
+def _picture(description: str, draw: Callable[[], Any]) -> str:
+    """The picture as text, or a sentence where there is nothing to draw."""
+    try:
+        figure = draw()
+    except ValueError as error:
+        return f'<p class="note">No picture of {description}: {html.escape(str(error))}.</p>'
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<figure><img alt="{description}" src="data:image/png;base64,{encoded}"></figure>'

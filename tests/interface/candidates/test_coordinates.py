@@ -1,0 +1,116 @@
+"""Coordinates of tables as they are: gaps do not count, and other kinds keep their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.candidates.coordinates import (
+    beyond_one_gaussian,
+    in_common_units,
+    is_real,
+    location_and_scale,
+    power_transformed,
+    projected,
+    standardized,
+    varying,
+)
+from pyro_crowdclust.interface.candidates.rounding import unrounded
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    smokes = np.resize([True, False, False], 60)
+    return pd.DataFrame({"skewed": rng.lognormal(size=60), "smokes": smokes})
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_gaps_do_not_count(table, make):
+    gappy = pd.DataFrame({"skewed": [*table["skewed"], None, None], "other": np.arange(62.0)})
+    part = make(CrowdData(gappy)).latent(torch.tensor(gappy.to_numpy()))
+    whole = make(CrowdData(table[["skewed"]])).latent(torch.tensor(table[["skewed"]].to_numpy()))
+    torch.testing.assert_close(part[:60, :1], whole)
+    assert bool(part[60:, 0].isnan().all())
+    assert not bool(part[:, 1].isnan().any())
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_other_kinds_keep_their_values(table, make):
+    data = CrowdData(table)
+    assert is_real(data).tolist() == [True, False]
+    rows = data.rows(torch.arange(60))
+    torch.testing.assert_close(make(data).latent(rows)[:, 1], rows[:, 1].double())
+
+
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_a_missing_feature_has_no_volume(table, make):
+    """The Jacobian of the coordinates that are there, by autograd."""
+    table["skewed"] = table["skewed"].where(np.arange(60) != 3)
+    data = CrowdData(table)
+    emission, rows = make(data), data.rows(torch.arange(60)).double()
+    jacobian = torch.autograd.functional.jacobian(
+        lambda row: emission.latent(row[None])[0], rows[5]
+    )
+    torch.testing.assert_close(emission.log_volume(rows)[5], jacobian[0, 0].log())
+    assert float(emission.log_volume(rows)[3]) == 0
+
+
+def test_one_gaussian_has_a_density_on_directions_in_any_units():
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 8)) * np.arange(1, 9))
+    found = []
+    for features in (rows, 100 * rows):
+        data = CrowdData(features)
+        emission = projected(data, in_common_units(data), 3)
+        points = emission.latent(features)
+        covariance = torch.cov(points.mT, correction=0)
+        one = torch.distributions.MultivariateNormal(points.mean(0), covariance)
+        found.append(beyond_one_gaussian(emission, features))
+        assert found[-1] == pytest.approx(-float(one.log_prob(points).mean()))
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_directions_in_which_nothing_varies_are_none():
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 2)))
+    flat = torch.cat([rows, torch.zeros(50, 6), rows[:, :1]], 1)
+    for features, number in ((flat, 2), (torch.ones(50, 9).double(), 1), (flat[:1], 1)):
+        data = CrowdData(features)
+        emission = projected(data, standardized(data), 3)
+        assert emission.latent_size(9) == number
+        assert np.isfinite(beyond_one_gaussian(emission, features))
+
+
+def test_only_real_numbers_are_spread(table):
+    table["rounded"] = np.resize([0.5, 1.0, np.nan, 2.0], 60)
+    data = CrowdData(table, kinds={"rounded": "real"})
+    before, after = data.features, unrounded(data).features
+    np.testing.assert_array_equal(after[:, :2], before[:, :2])
+    np.testing.assert_array_equal(np.isnan(after), np.isnan(before))
+    away = np.abs(after[:, 2] - before[:, 2])
+    assert 0 < np.nanmax(away) <= 0.25
+
+
+def test_real_columns_that_never_vary_are_left_out(table):
+    """Through gaps, too; a constant of another kind keeps the place that its codes need."""
+    table["constant"] = np.where(np.arange(60) % 7 == 0, np.nan, 4.5)
+    table["empty but for one"] = np.where(np.arange(60) == 3, 2.5, np.nan)
+    table["agrees"] = True
+    data = CrowdData(table, kinds={"agrees": "binary"})
+    emission = varying(standardized, data)
+    assert emission.own_features(5) == [0, 1, 4]
+    rows = data.rows(torch.arange(60))
+    assert emission.latent(rows).shape == (60, 3)
+    constant = CrowdData(np.full((9, 2), 3.0))
+    assert varying(standardized, constant).latent_size(2) == 2
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-200, 1.0, 1e99])
+def test_units_of_any_size_are_taken_out(factor):
+    rows = np.random.default_rng(0).normal(size=(50, 2)) * factor
+    location, scale = location_and_scale(CrowdData(rows), torch.ones(2, dtype=torch.bool))
+    standardized = (torch.from_numpy(rows) - location) / scale
+    np.testing.assert_allclose(standardized.std(0, correction=0), 1.0)
+    np.testing.assert_allclose(standardized.mean(0), 0.0, atol=1e-9)

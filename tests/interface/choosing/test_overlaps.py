@@ -1,0 +1,71 @@
+"""Components that overlap, or are of one known class, are one cluster without answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.choosing.overlaps import (
+    groups_by_overlap,
+    with_classes_joined,
+    with_overlaps_joined,
+)
+from pyro_crowdclust.results import class_probabilities, cluster_classes
+
+
+def fitted(apart: float):
+    """Three components on three clouds, of which two are so far from each other."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(240) % 3
+    centers = np.array([[0.0, 0.0], [apart, 0.0], [0.0, 12.0]])
+    data = CrowdData(centers[kinds] + rng.normal(size=(240, 2)))
+    return forms_for(data)[0].recipe(data, 3).fit(progress=False), kinds
+
+
+@pytest.mark.parametrize(("apart", "clusters"), [(10.0, 3), (1.5, 2)])
+def test_clouds_are_joined_where_they_cannot_be_told_apart(apart, clusters, tmp_path):
+    result, kinds = fitted(apart)
+    joined = with_overlaps_joined(result)
+    assert len(np.unique(joined.assignments)) == clusters
+    assert len(set(joined.assignments[kinds == 2])) == 1
+    assert joined.probabilities.sum(1) == pytest.approx(1)
+    if clusters == 3:
+        assert joined is result
+        return
+    assert (joined.probabilities.max(1) > 0.9).mean() > 0.95
+    joined.save(tmp_path / "joined.safetensors")
+    np.testing.assert_allclose(
+        load(tmp_path / "joined.safetensors").probabilities, joined.probabilities
+    )
+
+
+def test_groups_are_chains_and_empty_components_stay_alone():
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.55, 0.45, 0.0], [0.45, 0.0, 0.55, 0.0]])
+    group = groups_by_overlap(q)
+    assert len(group[:3].unique()) == 1
+    assert group[3] == 3
+    assert (groups_by_overlap(q, threshold=0.9) == torch.arange(4)).all()
+
+
+def test_a_class_owns_its_components_and_a_new_kind_stays_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    clouds = np.arange(240) % 4
+    centers = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    known = [["left", "right", "left", None][cloud] for cloud in clouds]
+    known = [label if place % 3 else None for place, label in enumerate(known)]
+    data = CrowdData(centers[clouds] + rng.normal(size=(240, 2)), known=known)
+    plain = forms_for(data)[0].recipe(data, 4).fit(progress=False)
+    joined = with_classes_joined(plain)
+    kinds = np.array([0, 1, 0, 2])[clouds]
+    assert len(set(zip(joined.assignments, kinds, strict=True))) == 3
+    # What is known of the items' classes is as it was.
+    np.testing.assert_allclose(class_probabilities(joined), class_probabilities(plain))
+    table = cluster_classes(joined).to_numpy()
+    assert table.sum(1) == pytest.approx(1)
+    assert table[joined.assignments[kinds == 0][0]].max() > 0.99
+    joined.save(tmp_path / "joined.safetensors")
+    again = load(tmp_path / "joined.safetensors")
+    np.testing.assert_allclose(class_probabilities(again), class_probabilities(joined))

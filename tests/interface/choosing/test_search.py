@@ -1,0 +1,196 @@
+"""Which candidates are tried on what, and which of them is the best."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.choosing.held_out import Split, split
+from pyro_crowdclust.interface.choosing.rereading import weighted
+from pyro_crowdclust.interface.choosing.search import Search, worth_another_split
+from pyro_crowdclust.interface.choosing.trials import WEIGHTS, Trial, error_of
+
+from ...control_c import press_control_c, press_in_start
+from ..small_choices import (
+    answered,
+    small,
+    two_rings,
+)
+
+
+def trial(form, number: int, elbo: float, answers: np.ndarray) -> Trial:
+    return Trial(form, number, elbo, answers[None], number, 0.0)
+
+
+def test_answers_that_cannot_tell_leave_it_to_the_elbo():
+    features, ring = two_rings(60)
+    choice = small(answered(features, ring, 60), 3)
+    search = Search(choice, 0, False)
+    number = len(search.splits[0].held_out.label)
+    rng = np.random.default_rng(0)
+    held = rng.normal(size=number)
+    best = trial(choice.forms[0], 2, 1.0, held)
+    alike = trial(choice.forms[0], 3, 2.0, held - 0.01 + rng.normal(size=number))
+    worse = trial(choice.forms[0], 4, 3.0, held - 2.0 + 0.1 * rng.normal(size=number))
+    assert search.in_order([best, alike, worse]) == [alike, best, worse]
+    assert search.rivals([best, alike, worse]) == [best, alike]
+    many = [trial(choice.forms[0], 2, elbo, held - 0.001 * elbo) for elbo in range(9)]
+    assert [one.elbo for one in worth_another_split(many)] == [0, 8, 7, 6]
+
+
+def of_features(monkeypatch, elbos, error: float = 0.1) -> Search:
+    """A search whose candidates' ELBOs are given, with so large an error of their differences."""
+
+    def try_out(self, form, number, split=0):
+        rng = np.random.default_rng([number, len(self.trials)])
+        values = rng.normal(size=400)
+        values = (values - values.mean()) / values.std() * error * 20 / np.sqrt(2)
+        found = Trial(form, number, elbos(form, number), None, number, 0.0, values)
+        self.trials.append(found)
+        return found
+
+    monkeypatch.setattr(Search, "try_out", try_out)
+    choice = choice_for(CrowdData(np.random.default_rng(0).normal(size=(100, 3))))
+    return Search(choice, 0, False)
+
+
+def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
+    found = {2: -9.0, 3: -1.05, 4: -1.15, 5: -1.02, 6: -1.03, 8: -1.0}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0))
+    best, reason = search.best()
+    assert best.num_components == 3
+    assert reason.startswith("fewest components within a standard error of the largest ELBO of")
+    # More components are clearly worse at once; fewer end with the last.
+    assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10}
+
+
+def test_fewer_components_of_the_best_kind_are_all_tried(monkeypatch):
+    found = {3: -0.5, 8: -1.0}
+    search = of_features(
+        monkeypatch,
+        lambda form, number: found.get(number, -9.0) - (form.kind == "diagonal Gaussians"),
+    )
+    best, _ = search.best()
+    assert best.num_components == 3
+    kinds = {trial.form.kind for trial in search.trials if trial.num_components == 2}
+    assert kinds == {best.form.kind}
+
+
+def test_without_a_difference_by_items_the_larger_elbo_is_chosen(monkeypatch):
+    found = {6: -1.03, 8: -1.0}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0), error=0.0)
+    best, reason = search.best()
+    assert best.num_components == 8
+    assert reason.startswith("largest ELBO of")
+
+
+def test_heavy_tails_are_tried_of_the_kind_that_does_best_without(monkeypatch):
+    best = {"diagonal Gaussians": -1.0, "diagonal Student's t": -0.5}
+    search = of_features(monkeypatch, lambda form, number: best.get(form.kind, -2.0) - number)
+    winner, _ = search.best()
+    assert winner.form.kind == "diagonal Student's t"
+    kinds = [trial.form.kind for trial in search.trials if trial.num_components == 8]
+    assert kinds == 2 * ["full Gaussians", "diagonal Gaussians"] + 2 * ["diagonal Student's t"]
+
+
+def test_data_that_are_too_many_are_tried_in_part():
+    data = CrowdData(two_rings(240)[0])
+    seen = []
+
+    def note(recipe_data):
+        seen.append(recipe_data.num_items)
+        return standard(recipe_data)
+
+    choice = small(data, 3, forms=1)
+    standard = choice.forms[0].emission
+    form = dataclasses.replace(choice.forms[0], emission=note)
+    recipe, _ = dataclasses.replace(choice, forms=(form,), max_items=100).run(progress=False)
+    assert seen == [100, 240]
+    assert recipe.data is data
+
+
+def test_directions_are_compared_by_what_clusters_say_beyond_one_gaussian():
+    noise = np.random.default_rng(0).normal(size=(80, 60))
+    parted = noise + 5 * (np.arange(80) % 2)[:, None]
+    of_noise, of_clusters = (
+        float(small(CrowdData(x), 2, forms=1).run(progress=False)[1].table["elbo"].iloc[0])
+        for x in (noise, parted)
+    )
+    assert of_noise < 0 < 0.5 < of_clusters
+
+
+def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
+    features, _ = two_rings(60)
+    tried = Search.try_out
+
+    def press_control_c(self, *arguments):
+        if len(self.trials) == 1:
+            raise KeyboardInterrupt
+        return tried(self, *arguments)
+
+    monkeypatch.setattr(Search, "try_out", press_control_c)
+    result = small(CrowdData(features), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert len(result.chosen.table) == 1
+
+
+@pytest.mark.parametrize(("fit", "tried"), [(1, 1), (2, 1), (3, 2)])
+def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
+    """A first candidate is kept as far as it came, later ones are not."""
+    features, _ = two_rings(60)
+    press_in_start(monkeypatch, fit)
+    result = small(CrowdData(features), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    assert len(result.chosen.table) == tried
+
+
+def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
+    """The second of the candidates, which is not noted then; the first is read as it scored."""
+    number = len(WEIGHTS)
+    press_control_c(monkeypatch, Split, "log_probability", number + 1)
+    result = small(answered(*two_rings(60), 60), 3, 4).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    (row,) = result.chosen.table.itertuples()
+    assert result.model.feature_weight == row.feature_weight < 1
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_ctrl_c_in_the_last_fits_keeps_the_best_start(monkeypatch, start):
+    choice = dataclasses.replace(small(CrowdData(two_rings(60)[0]), 3, forms=1), best_forms=0)
+    press_in_start(monkeypatch, 1 + start)
+    result = choice.fit(progress=False, num_starts=3)
+    assert result.stop_reason.startswith("interrupted by the user")
+    assert (len(result.history) == 0) == (start == 1)
+    assert len(result.chosen.table) == 1
+
+
+def test_the_error_of_a_difference_is_that_of_its_items():
+    """Two answers about every item that say the same are one piece of evidence."""
+    form = choice_for(CrowdData(np.eye(3))).forms[0]
+    rng = np.random.default_rng(0)
+    better, worse = (
+        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2)[None], 2, 0.0) for _ in range(2)
+    )
+    difference = (better.held_out - worse.held_out)[::2]
+    expected = difference.std() / np.sqrt(50)
+    found = error_of(better.answers - worse.answers, np.repeat(np.arange(50), 2))
+    assert found == pytest.approx(expected)
+
+
+def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
+    result, _ = rings
+    table = result.chosen.table
+    assert table["feature_weight"].between(0, 1).all()
+    one = split(result.data, 0.25, torch.Generator().manual_seed(0))
+    form = choice_for(result.data).forms[0]
+    found = Search.at_weights(form, one, weighted(result, 0.5))
+    assert found.shape == (len(WEIGHTS), len(one.held_out.label))
+    # The result itself is read at a weight that the answers have chosen.
+    most, least = weighted(result, 0.9), weighted(result, 0.05)
+    assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
+    assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9

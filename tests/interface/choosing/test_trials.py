@@ -1,0 +1,47 @@
+"""When one prediction of held-out answers is better than another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyro_crowdclust.interface.choosing.trials import dyadic_error, error_of, is_clear
+
+
+def answers_about_few(rng: np.random.Generator, number: int, items: int) -> np.ndarray:
+    left = rng.integers(0, items, number)
+    return np.stack([left, (left + rng.integers(1, items, number)) % items])
+
+
+def test_the_error_of_a_mean_counts_every_two_answers_that_share_an_item_once():
+    rng = np.random.default_rng(0)
+    ends, difference = answers_about_few(rng, 60, 9), rng.normal(size=60)
+    residual = difference - difference.mean()
+    variance = sum(
+        residual[p] * residual[q]
+        for p in range(60)
+        for q in range(60)
+        if set(ends[:, p]) & set(ends[:, q])
+    )
+    assert dyadic_error(difference, ends) == pytest.approx(np.sqrt(variance) / 60)
+
+
+def test_answers_about_different_items_are_independent():
+    rng = np.random.default_rng(0)
+    difference = rng.normal(size=50)
+    found = dyadic_error(difference, np.arange(100).reshape(2, 50))
+    assert found == pytest.approx(difference.std() / np.sqrt(50))
+    assert found == pytest.approx(error_of(difference, np.arange(50)))
+
+
+def test_the_luckiest_of_many_that_guess_is_seldom_clear():
+    """At most one time in twenty, though each is a sum of the moods of two items."""
+    rng = np.random.default_rng(0)
+    ends = answers_about_few(rng, 400, 60)
+    clear = 0
+    for _ in range(100):
+        candidates = rng.normal(size=(20, 60))[:, ends].sum(1) + rng.normal(size=(20, 400))
+        best = max(candidates, key=np.mean)
+        clear += is_clear(best, ends, 20)
+    assert clear <= 10
+    assert is_clear(best - best.mean() + 1.5, ends, 20)

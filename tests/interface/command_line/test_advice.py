@@ -1,0 +1,103 @@
+"""Advice is given where it is due, and only there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.simulation import simulate_pairs
+
+from ..small_choices import small
+
+FINE = np.arange(120) % 12  # twelve kinds, in two far groups of six
+FEATURES = 30.0 * (FINE % 2)[:, None] + np.random.default_rng(0).normal(size=(120, 2))
+PAIRS = simulate_pairs(FINE, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
+
+
+def fixed(features, pairs=None, **options):
+    """A fit without a choice."""
+    return cluster(features, pairs, components=GaussianComponents, progress=False, **options)
+
+
+def chosen(features, pairs, *sizes):
+    """A fit with a small choice."""
+    choice = small(CrowdData(features, pairs), *sizes)
+    alone = dataclasses.replace(choice.alone, first_size=sizes[-1])
+    choice = dataclasses.replace(choice, first_size=sizes[-1], alone=alone)
+    return choice.fit(num_starts=1, progress=False)
+
+
+def chosen_without(features, *sizes):
+    """The same without answers."""
+    choice = dataclasses.replace(small(CrowdData(features), *sizes), first_size=sizes[-1])
+    return choice.fit(num_starts=1, progress=False)
+
+
+def test_nothing_to_say_of_a_good_fit():
+    coarse = simulate_pairs(FINE % 2, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=0)
+    assert advice(chosen(FEATURES, coarse, 3, 6)) == []
+
+
+def test_clusters_that_collapsed():
+    (sentence,) = advice(cluster(FEATURES[:, :1], PAIRS, num_clusters=1, progress=False))
+    assert sentence.startswith("all items are in one cluster")
+
+
+def test_a_crowd_that_guesses():
+    guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=300, seed=0)
+    (sentence,) = advice(fixed(FEATURES, guesses, num_clusters=4))
+    assert "seem to guess" in sentence
+
+
+def test_features_that_do_not_show_what_the_crowd_sees():
+    kinds = np.random.default_rng(1).integers(0, 2, 120)
+    seen = simulate_pairs(kinds, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
+    noise = np.random.default_rng(0).normal(size=(120, 2))
+    sentences = advice(chosen(noise, seen, 2, 4))
+    assert any("do not show what the crowd sees" in sentence for sentence in sentences)
+
+
+def test_a_crowd_that_always_says_the_same_word():
+    for label, word in enumerate(["different", "same"]):
+        said = PAIRS.assign(label=label)
+        (sentence,) = advice(chosen(FEATURES, said, 2, 3))
+        assert sentence.startswith(f'nearly all answers are "{word}"')
+
+
+def test_answers_that_are_few():
+    """They neither change the clusters nor call their worker one who guesses."""
+    result = chosen(FEATURES, PAIRS[:6], 2, 3)
+    (sentence,) = advice(result)
+    assert sentence.startswith("the answers are too few")
+    silent = chosen_without(FEATURES, 2, 3)
+    np.testing.assert_array_equal(result.assignments, silent.assignments)
+
+
+def test_more_clusters_are_needed():
+    (sentence,) = advice(fixed(FEATURES, num_clusters=2))
+    assert sentence == "all 2 clusters hold items: there may be more, so raise their number"
+
+
+def test_training_that_was_cut_short():
+    result = fixed(FEATURES, num_clusters=6, epochs=10, step_size=0.02)
+    assert advice(result) == ["the ELBO was still rising at the end: train for more epochs"]
+
+
+@pytest.mark.parametrize("stop_reason", ["converged: ...", "interrupted by the user"])
+def test_only_a_budget_cuts_training_short(stop_reason):
+    class Result:
+        history = pd.DataFrame({"elbo": np.arange(20.0)})
+        clusters = pd.DataFrame({"assigned_items": [5, 0]})
+        data = CrowdData(FEATURES)
+        chosen = None
+        guide = None
+
+    Result.stop_reason = stop_reason
+    assert advice(Result) == []

@@ -1,0 +1,229 @@
+"""``ask`` and ``fit --answers``: questions out to people, and their answers back, in a shell."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust.exchange import FORMATS
+from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.command_line.arguments import FORMATS as NAMES
+from pyro_crowdclust.interface.command_line.reading import read_shown
+
+QUICK = ["--clusters", "6", "--model", "gaussian", "--starts", "1", "--epochs", "10", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def fitted(crowd, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted") / "out"
+    files = ["--features", str(crowd / "features.csv"), "--pairs", str(crowd / "answers.csv")]
+    assert main(["fit", *files, "--out", str(folder), *QUICK]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(crowd):
+    return pd.read_csv(crowd / "truth.csv", index_col="item")["cluster"]
+
+
+def fit_to(crowd, out, *answers):
+    features = ["--features", str(crowd / "features.csv")]
+    return main(["fit", *features, "--answers", *answers, "--out", str(out), *QUICK])
+
+
+def only_error(capsys) -> str:
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_the_parser_knows_the_formats():
+    assert {*NAMES} == {*FORMATS}
+
+
+def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path, capsys):
+    words = ["ask", str(fitted), "--pages", "4", "--size", "5", "--html"]
+    assert main([*words, "--workers", "ann", "ben", "--out", str(tmp_path / "tasks")]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'tasks'}: sort-")
+    saved = []
+    for path in sorted((tmp_path / "tasks").iterdir()):
+        page = path.read_text(encoding="utf-8")
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+        assert path.name == f"sort-{data['worker']}.html"
+        assert data["pages"][0]["items"][0]["text"].startswith("a: ")  # the features
+        rows = [
+            (page["page"], one["item"], data["worker"], truth[one["item"]], 1.5)
+            for page in data["pages"]
+            for one in page["items"]
+        ]
+        table = pd.DataFrame(rows, columns=["page", "item", "worker", "group", "seconds"])
+        table = table.astype({"group": object})
+        table.loc[0, "group"] = ""  # can't tell
+        saved.append(tmp_path / f"answers-{data['worker']}.csv")
+        table.to_csv(saved[-1], index=False)
+    assert fit_to(crowd, tmp_path / "fit", *map(str, saved)) == 0
+    workers = pd.read_csv(tmp_path / "fit" / "workers.csv", index_col="worker")
+    assert {*workers.index} <= {"ann", "ben"}
+    assert workers["answers"].sum() == 4 * 5 - len(saved)
+    # What was read is found again. The next round has pages of other names, and asks nobody twice.
+    words = ["ask", str(tmp_path / "fit"), "--pages", "4", "--size", "5", "--format", "csv"]
+    assert main([*words, "--out", str(tmp_path / "next"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    asked = pd.concat(map(pd.read_csv, (tmp_path / "next").iterdir()))
+    before = pd.concat(map(pd.read_csv, saved))
+    assert not {*asked["page"]} & {*before["page"]}
+    sorted_before = {*before.dropna()[["worker", "item"]].itertuples(index=False, name=None)}
+    assert not sorted_before & {*asked[["worker", "item"]].itertuples(index=False, name=None)}
+
+
+def test_a_first_round_before_anybody_answered(crowd, tmp_path, capsys):
+    out = tmp_path / "fit"
+    assert main(["fit", "--features", str(crowd / "features.csv"), "--out", str(out), *QUICK]) == 0
+    words = ["ask", str(out), "--pages", "2", "--size", "4"]
+    assert main([*words, "--out", str(tmp_path / "nobody")]) == 0
+    assert [path.name for path in (tmp_path / "nobody").iterdir()] == ["sort.html"]
+    assert main([*words, "--workers", "ann", "--out", str(tmp_path / "ann")]) == 0
+    assert [path.name for path in (tmp_path / "ann").iterdir()] == ["sort-ann.html"]
+    assert capsys.readouterr().err == ""
+
+
+def test_many_numbers_are_nothing_to_see(tmp_path, capsys):
+    features = np.random.default_rng(0).normal(size=(20, 21))
+    np.save(tmp_path / "x.npy", features)
+    out = tmp_path / "fit"
+    assert main(["fit", "--features", str(tmp_path / "x.npy"), "--out", str(out), *QUICK]) == 0
+    words = ["ask", str(out), "--pairs", "2", "--quiet", "--out", str(tmp_path / "tasks")]
+    assert main(words) == 0
+    assert "people see nothing but ids of the items" in only_error(capsys)
+    asked = pd.read_csv(tmp_path / "tasks" / "questions.csv")
+    assert asked["text_left"].equals(asked["left"])
+    # Pictures instead, in the order of the rows.
+    np.save(tmp_path / "pictures.npy", features[:, :16].reshape(20, 4, 4) ** 2)
+    shown = ["--items", str(tmp_path / "pictures.npy"), "--format", "label-studio", "--force"]
+    assert main([*words, *shown]) == 0
+    assert capsys.readouterr().err == ""
+    tasks = json.loads((tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8"))
+    assert tasks[0]["data"]["image_1"].startswith("data:image/png")
+
+
+def test_pairs_through_label_studio_and_back(crowd, fitted, truth, tmp_path):
+    words = ["ask", str(fitted), "--pairs", "12", "--format", "label-studio", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
+    assert "<Choices" in (tmp_path / "tasks" / "labelling.xml").read_text(encoding="utf-8")
+    tasks = json.loads((tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8"))
+    for task in tasks:
+        same = truth[task["data"]["left"]] == truth[task["data"]["right"]]
+        value = {"choices": ["same" if same else "different"]}
+        result = {"from_name": "answer", "to_name": "text_1", "type": "choices", "value": value}
+        task["annotations"] = [{"completed_by": 3, "result": [result], "was_cancelled": False}]
+    (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
+    assert fit_to(crowd, tmp_path / "fit", str(tmp_path / "export.json")) == 0
+    workers = pd.read_csv(tmp_path / "fit" / "workers.csv", index_col="worker")
+    assert workers["answers"].to_dict() == {3: 12}
+
+
+def test_labels_in_a_table_and_back(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    truth = rng.choice(["cat", "dog"], 30)
+    rows = [
+        (str(item), worker, kind if rng.random() < 0.8 else rng.choice(["cat", "dog"]))
+        for item, kind in enumerate(truth)
+        for worker in ("ann", "ben", "cem")
+        if rng.random() < 0.7
+    ]
+    table = pd.DataFrame(rows, columns=["task", "worker", "label"])
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    words = ["fit", "--answers", str(tmp_path / "labels.csv"), "--quiet"]
+    assert (
+        main(
+            [
+                *words,
+                "--answers-format",
+                "crowd-kit",
+                "--epochs",
+                "3",
+                "--out",
+                str(tmp_path / "fit"),
+            ]
+        )
+        == 0
+    )
+    assert main(["report", str(tmp_path / "fit")]) == 0
+    page = (tmp_path / "fit" / "report.html").read_text(encoding="utf-8")
+    assert "Classes of labels.csv" in page
+    capsys.readouterr()
+    words = ["ask", str(tmp_path / "fit"), "--labels", "6", "--out", str(tmp_path / "tasks")]
+    assert main([*words[:2], "--pages", "1", "--size", "2", "--out", str(tmp_path / "two")]) == 0
+    assert sum(len(pd.read_csv(path)) for path in (tmp_path / "two").glob("*.csv")) == 2
+    assert main(words) == 0
+    asked = pd.concat(
+        pd.read_csv(path, dtype=str) for path in (tmp_path / "tasks").glob("questions*.csv")
+    )
+    assert len(asked) == 6
+    words = [*words[:4], "--format", "label-studio", "--out", str(tmp_path / "studio"), "--quiet"]
+    assert main(words) == 0
+    labelling = (tmp_path / "studio" / "labelling.xml").read_text(encoding="utf-8")
+    assert '<Choice value="cat"/>' in labelling
+    known = {*table[["task", "worker"]].itertuples(index=False, name=None)}
+    assert not known & {*asked[["item", "worker"]].itertuples(index=False, name=None)}
+
+
+def test_pictures_are_shown_as_they_are(tmp_path):
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).random((8, 4, 4)))
+    table = read_shown(tmp_path / "images.npy")
+    assert table.index.tolist() == [str(row) for row in range(8)]
+    assert table["image"].str.startswith("data:image/png").all()
+    text = 'item,name,image\n007,"=x, y",a.png\nb,NA,https://x.org/b.png\nc,,\n'
+    (tmp_path / "items.csv").write_text(text, encoding="utf-8")
+    table = read_shown(tmp_path / "items.csv")
+    assert table.index.tolist() == ["007", "b", "c"]
+    assert table["name"].tolist()[:2] == ["=x, y", "NA"]
+    assert table["image"].tolist()[:2] == [str(tmp_path / "a.png"), "https://x.org/b.png"]
+    assert table["image"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("item,worker,label\na,ann,dog\n", [], "item is 'a', not among the item ids"),
+        (
+            "item,worker,label\na,ann,dog\n",
+            ["--model", "gaussian"],
+            "the model takes pairs or placements, but the file",
+        ),
+        (
+            "left,right,worker,label\na,b,ann,\n",
+            [],
+            "takes pairs or placements, but the files hold",
+        ),
+        ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
+        ("", ["--pairs", "p.csv"], "--answers and --pairs are given: leave one of them out"),
+    ],
+)
+def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
+    (tmp_path / "export.csv").write_text(text, encoding="utf-8")
+    features = ["--features", str(crowd / "features.csv")]
+    files = ["--answers", str(tmp_path / "export.csv"), *words]
+    assert main(["fit", *features, *files, "--out", str(tmp_path / "out")]) == 1
+    assert message in only_error(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere is no folder that 'pyro-crowdclust fit --out' wrote"),
+        (["FIT", "--pairs", "3", "--html"], "the page is to sort on: ask pages, or another tool"),
+        (["FIT", "--items", "none.csv"], "there is no file none.csv"),
+        (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
+    ],
+)
+def test_what_cannot_be_asked(words, message, fitted, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text("item,name\nx,y\n", encoding="utf-8")
+    words = [str(fitted) if word == "FIT" else word for word in words]
+    assert main(["ask", *words, "--out", str(tmp_path / "tasks")]) == 1
+    assert message in only_error(capsys)
+    assert not (tmp_path / "tasks").exists()
