@@ -52,7 +52,12 @@ from pyro_crowdclust.results.tables import (
     workers_table,
 )
 from pyro_crowdclust.results.text import as_html, three_lines
-from pyro_crowdclust.results.updating import make_room, with_workers
+from pyro_crowdclust.results.updating import (
+    check_answers,
+    identified_items,
+    make_room,
+    with_workers,
+)
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
@@ -245,29 +250,8 @@ class Fitted:
                 "search of clusters from answers alone, or had parts of your own: update the "
                 "result of fit() itself, or fit anew to all answers"
             )
-        for name, given, heard in (
-            ("labels", labels, self.data.class_labels is not None),
-            ("pairs", pairs, self.data.class_labels is None or self.data.has_answers),
-            ("placements", placements, self.data.class_labels is None or self.data.has_answers),
-        ):
-            if given is not None and not heard:
-                raise ValueError(
-                    f"{name} are given, but the fit was of other answers, and has no model of "
-                    "these: pass what it had, or fit anew"
-                )
-        items = None
-        if features is not None:
-            found = self.new_items(features)
-            ids = item_ids
-            if ids is None and isinstance(features, pd.DataFrame):
-                ids = features.index
-            if ids is None:
-                ids = range(self.data.num_items, self.data.num_items + found.num_items)
-            items = found.with_parts(item_ids=pd.Index(ids, tupleize_cols=False))
-        elif item_ids is not None:
-            if self.data.features is not None:
-                raise ValueError("new items need features, as those of the fit have: pass features")
-            items = self.data.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
+        check_answers(self.data, pairs=pairs, placements=placements, labels=labels)
+        items = identified_items(self.data, features, item_ids, self.new_items)
         data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
         make_room(model, guide, data.num_items)

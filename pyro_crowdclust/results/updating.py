@@ -1,16 +1,68 @@
-"""Going on from a fit: the same model and guide, with room for new workers and items."""
+"""Going on from a fit: what may be new, and model and guide with room for it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import nn
 
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.training.copies import copied
+
+
+def check_answers(
+    data: CrowdData, *, pairs: Any | None, placements: Any | None, labels: Any | None
+) -> None:
+    """Raise a ``ValueError`` for answers of a kind that the model of these data is not of."""
+    of_labels = data.class_labels is not None
+    of_pairs = data.has_answers or not of_labels
+    for name, given, heard in (
+        ("labels", labels, of_labels),
+        ("pairs", pairs, of_pairs),
+        ("placements", placements, of_pairs),
+    ):
+        if given is not None and not heard:
+            raise ValueError(
+                f"{name} are given, but the fit was of other answers, and has no model of "
+                "these: pass what it had, or fit anew"
+            )
+
+
+def identified_items(
+    data: CrowdData,
+    features: Any | None,
+    item_ids: Iterable[Hashable] | None,
+    read: Callable[[Any], CrowdData],
+) -> CrowdData | None:
+    """New items with their ids; None where there are neither features nor ids of any.
+
+    Parameters
+    ----------
+    data
+        What the fit was of.
+    features, item_ids
+        As for ``Fitted.update``.
+    read
+        Makes items of features, with the columns of the fit.
+    """
+    if features is not None:
+        items = read(features)
+        if item_ids is None and isinstance(features, pd.DataFrame):
+            item_ids = features.index
+        if item_ids is None:
+            item_ids = range(data.num_items, data.num_items + items.num_items)
+    elif item_ids is None:
+        return None
+    elif data.features is not None:
+        raise ValueError("new items need features, as those of the fit have: pass features")
+    else:
+        items = data
+    return items.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
 
 
 def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
