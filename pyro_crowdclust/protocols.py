@@ -19,8 +19,8 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
-from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import (

@@ -23,7 +23,7 @@ from pyro_crowdclust.annotators.confusion import (
     summary_of_mixed_rows,
 )
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
-from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.description import described

@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
-from pyro_crowdclust.data.class_labels import LabelMatrix
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.families.summaries import beta_summary

@@ -1,9 +1,9 @@
 """What is learned from: features, answers about pairs, class labels, known labels and links."""
 
-from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.families import one_answer_per_family
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.stored_features import (
     DatasetFeatures,
     MemmapFeatures,

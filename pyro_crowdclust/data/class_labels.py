@@ -1,9 +1,4 @@
-"""Class labels that annotators gave to items: reading them, and products with them.
-
-All that a model needs of the answers is two products with the sparse matrix S of counts, one row
-per item and one column per (worker, label): ``S @ E[log gamma]``, the evidence of every item, and
-``S^T q``, the expected counts of every worker. Time and memory are linear in the answers.
-"""
+"""Class labels that annotators gave to items: how they are stored, read and checked."""
 
 from __future__ import annotations
 
@@ -11,16 +6,15 @@ import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import scipy  # whose parts are loaded when they are used
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
@@ -107,167 +101,6 @@ class ClassLabels:
     def _matrix(self, cell: Int[Tensor, " answer"], counts: Int[Tensor, " row"]) -> LabelMatrix:
         sizes = self.num_workers, self.num_classes, self.most_per_item
         return LabelMatrix(cell, counts, *sizes)
-
-
-class PaddedLabels(NamedTuple):
-    """The answers of items as tables of equal columns, for Pyro's own plates and distributions.
-
-    Attributes
-    ----------
-    worker, label
-        Codes; zero where there is no answer.
-    is_given
-        Whether there is one.
-    """
-
-    worker: Int[Tensor, "place item"]
-    label: Int[Tensor, "place item"]
-    is_given: Bool[Tensor, "place item"]
-
-
-class LabelMatrix:
-    """Answers about some items as the sparse matrix S: rows are items, columns (worker, label).
-
-    Parameters
-    ----------
-    cell
-        ``worker * num_classes + label`` of every answer, item after item.
-    counts
-        How many answers each item has.
-    num_workers, num_classes
-        Sizes of the whole data.
-    most_per_item
-        The most answers that an item of the whole data has; None: that one here has.
-
-    Examples
-    --------
-    >>> labels = LabelMatrix(torch.tensor([0, 3]), torch.tensor([1, 1]), 2, 2)
-    >>> labels.votes()
-    tensor([[1., 0.],
-            [0., 1.]], dtype=torch.float64)
-    """
-
-    def __init__(
-        self,
-        cell: Int[Tensor, " answer"],
-        counts: Int[Tensor, " item"],
-        num_workers: int,
-        num_classes: int,
-        most_per_item: int | None = None,
-    ) -> None:
-        self.cell, self.counts = cell, counts
-        self.num_workers, self.num_classes = num_workers, num_classes
-        self.most_per_item = most_per_item
-
-    def __len__(self) -> int:
-        return len(self.cell)
-
-    @property
-    def num_items(self) -> int:
-        """Rows, items without answers included."""
-        return len(self.counts)
-
-    @cached_property
-    def item(self) -> Int[Tensor, " answer"]:
-        """Row of the item of every answer."""
-        rows = torch.arange(self.num_items, device=self.cell.device)
-        return rows.repeat_interleave(self.counts, output_size=len(self))
-
-    @cached_property
-    def worker(self) -> Int[Tensor, " answer"]:
-        """Code of the worker of every answer."""
-        # NumPy divides integers by one number several times as fast as torch.
-        quotient = self.cell.numpy(force=True) // self.num_classes
-        return torch.from_numpy(quotient).to(self.cell.device)
-
-    @cached_property
-    def label(self) -> Int[Tensor, " answer"]:
-        """Code of the class that every answer names."""
-        return torch.sub(self.cell, self.worker, alpha=self.num_classes)
-
-    @cached_property
-    def matrix(self) -> scipy.sparse.csr_matrix:
-        """S by rows."""
-        shape = self.num_items, self.num_workers * self.num_classes
-        # Narrow indices are read faster.
-        integer = np.int32 if max(len(self), *shape) < 2**31 else np.int64
-        starts = np.zeros(self.num_items + 1, dtype=integer)
-        np.cumsum(self.counts.numpy(force=True), out=starts[1:])
-        columns = self.cell.numpy(force=True).astype(integer)
-        parts: Any = np.ones(len(self)), columns, starts
-        return scipy.sparse.csr_matrix(parts, shape)
-
-    def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
-        """``sum_j log p(a_ij | state)`` of every item and state, shape ``[item, state]``.
-
-        Linear in ``log_answers``, so expectations of logarithms give the expectation.
-        """
-        return _Product.apply(log_answers.flatten(0, 1), self)
-
-    def votes(self) -> Float[Tensor, "item label"]:
-        """How many answers name each class."""
-        cells = self.item * self.num_classes + self.label
-        count = torch.bincount(cells, minlength=self.num_items * self.num_classes)
-        return count.double().reshape(self.num_items, self.num_classes)
-
-    def padded(self) -> PaddedLabels:
-        """The answers as tables with a column per item, as long as the longest of all data.
-
-        Examples
-        --------
-        >>> labels = LabelMatrix(torch.tensor([0, 3, 1]), torch.tensor([1, 2]), 2, 2)
-        >>> labels.padded().label.tolist(), labels.padded().is_given.tolist()
-        ([[0, 1], [0, 1]], [[True, True], [False, True]])
-        """
-        most = self.most_per_item
-        if most is None:
-            most = int(self.counts.max()) if self.num_items else 0
-        starts = self.counts.cumsum(0) - self.counts
-        place = torch.arange(len(self), device=self.cell.device) - starts[self.item]
-        shape = max(most, 1), self.num_items
-        tables = [self.cell.new_zeros(shape) for _ in range(3)]
-        given = torch.ones_like(self.label)
-        for table, values in zip(tables, (self.worker, self.label, given), strict=True):
-            table[place, self.item] = values
-        return PaddedLabels(tables[0], tables[1], tables[2].bool())
-
-    def relabelled(self, label: Int[Tensor, " answer"]) -> LabelMatrix:
-        """The same workers asked about the same items, with other answers."""
-        cell = self.worker * self.num_classes + label
-        sizes = self.num_workers, self.num_classes, self.most_per_item
-        return LabelMatrix(cell, self.counts, *sizes)
-
-    def to(self, device: torch.device | str | None) -> LabelMatrix:
-        """The same matrix on another device."""
-        if device is None or self.cell.device == torch.device(device):
-            return self
-        moved = self.cell.to(device), self.counts.to(device)
-        return LabelMatrix(*moved, self.num_workers, self.num_classes, self.most_per_item)
-
-
-class _Product(torch.autograd.Function):
-    """``S @ dense`` with the gradient ``S^T @ gradient``.
-
-    Both read the answers item after item. The second adds to the rows of a table that stays in the
-    cache, which takes half the time of a product with the transpose by rows.
-    """
-
-    @staticmethod
-    def forward(dense: Tensor, labels: LabelMatrix) -> Tensor:
-        return _times(labels.matrix, dense)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        ctx.labels = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _times(ctx.labels.matrix.T, gradient), None
-
-
-def _times(matrix: scipy.sparse.spmatrix, dense: Tensor) -> Tensor:
-    """A product on the CPU, where it takes less time than torch's; for a tensor anywhere."""
-    return torch.from_numpy(matrix @ dense.numpy(force=True)).to(dense)
 
 
 def read_class_labels(

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links, Neighbors
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.pages import BatchPages

@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
-from pyro_crowdclust.data.class_labels import LabelMatrix
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted
 

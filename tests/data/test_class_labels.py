@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pyro_crowdclust.annotators import LabelLikelihood
-from pyro_crowdclust.data import CrowdData, LabelMatrix
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import AssignmentAtMean
 from pyro_crowdclust.distributions.class_labels import ItemLabels
 from pyro_crowdclust.minibatches import MinibatchSampler, full_batch, item_batches
@@ -153,18 +153,6 @@ def test_bad_tables():
         CrowdData(np.eye(3), classes=["yes", "no"])
 
 
-def test_products_and_their_gradient_are_those_of_the_dense_matrix():
-    data = CrowdData(None, labels=random_labels(9, 40, seed=0), item_ids=range(9))
-    matrix = full_batch(data).class_labels
-    dense = torch.zeros(9, 4 * 3, dtype=torch.float64)
-    for item, worker, label in zip(matrix.item, matrix.worker, matrix.label, strict=True):
-        dense[item, worker * 3 + label] += 1
-    table = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-    evidence = matrix.evidence(table)
-    torch.testing.assert_close(evidence, dense @ table.flatten(0, 1))
-    torch.autograd.gradcheck(matrix.evidence, table)
-
-
 @pytest.mark.parametrize("num_items", [3, 5000])
 def test_the_density_of_assignments_is_that_of_a_categorical(num_items):
     generator = torch.Generator().manual_seed(0)
@@ -209,14 +197,6 @@ def test_rows_of_the_matrix_are_the_items_asked_for():
     up_and_down = torch.tensor([2, 5, 3, 4, 6])
     assert torch.equal(data.class_labels.of_items(up_and_down).votes(), whole[up_and_down])
     assert data.class_labels.of_items(torch.empty(0, dtype=torch.int64)).num_items == 0
-
-
-def test_relabelled_keeps_who_was_asked_about_what():
-    labels = LabelMatrix(torch.tensor([0, 5, 3]), torch.tensor([1, 2]), 2, 3)
-    other = labels.relabelled(torch.tensor([2, 1, 0]))
-    assert other.item.tolist() == labels.item.tolist()
-    assert other.worker.tolist() == labels.worker.tolist()
-    assert other.label.tolist() == [2, 1, 0]
 
 
 def test_minibatches_of_items_bring_all_their_labels_and_are_unbiased():
