@@ -17,6 +17,10 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     import xarray
 
+# A variable is its dimensions, chain first, and its values.
+Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
+Groups = dict[str, Variables]
+
 
 def arviz() -> ModuleType:
     """The installed ArviZ, without its once-a-day announcement of version 1."""
@@ -42,6 +46,22 @@ def as_tree(groups: Mapping[str, xarray.Dataset], attributes: Mapping[str, Any])
     tree = xarray.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs.update(attributes)
     return tree
+
+
+def dataset(
+    variables: Variables, coordinates: dict[str, np.ndarray], attributes: dict[str, Any]
+) -> xarray.Dataset:
+    """A group with its coordinates; 0, 1, 2, ... where a dimension has no ids of its own."""
+    import xarray
+
+    sizes: dict[str, int] = {}
+    for dims, values in variables.values():
+        sizes |= dict(zip(dims, values.shape, strict=True))
+    own = {
+        dim: coordinates[dim] if len(coordinates.get(dim, ())) == size else np.arange(size)
+        for dim, size in sizes.items()
+    }
+    return xarray.Dataset(variables, coords=own, attrs=attributes)
 
 
 def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:

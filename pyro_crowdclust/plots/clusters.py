@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from pyro_crowdclust.diagnostics.export import weight_draws
+from pyro_crowdclust.diagnostics.chains import weight_draws
 from pyro_crowdclust.plots.style import COLORS, as_array, matrix, new_axes, pale, quiet
 from pyro_crowdclust.protocols import FittedModel
 

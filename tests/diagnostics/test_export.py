@@ -371,7 +371,7 @@ class TestLikelihood:
         assert np.isfinite(tree["posterior_predictive"]["features"]).all()
 
     def test_features_of_many_numbers_are_drawn_of_fewer_items(self, plain, monkeypatch):
-        monkeypatch.setattr("pyro_crowdclust.diagnostics.export._MOST_REPLICATED", 200)
+        monkeypatch.setattr("pyro_crowdclust.diagnostics.exported_data._MOST_REPLICATED", 200)
         tree = to_arviz(plain, 5)
         replicated = tree["posterior_predictive"]["features"]
         assert replicated.sizes["item"] == 200 // (5 * NUM_FEATURES)

@@ -1,0 +1,137 @@
+"""One fit as a chain: its draws, and what they say of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
+from pyro_crowdclust.diagnostics.class_labels import label_draws
+from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
+from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
+from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
+from pyro_crowdclust.diagnostics.predictive import (
+    outcome_log_likelihoods,
+    replicated_answers,
+    replicated_features,
+    same_cluster_draws,
+)
+from pyro_crowdclust.protocols import FittedModel
+
+
+def chain_of(
+    result: FittedModel,
+    num_draws: int,
+    rows: ExportedRows,
+    latent_draws: int,
+    log_likelihood: bool,
+    seed: int | None,
+) -> Groups:
+    """The groups of one fit; all variables with the draw as the first axis, but for the ELBO."""
+    with result.inside(seed):
+        draws = global_draws(result, num_draws)
+        posterior = {
+            name: (("draw", *variable.dims), variable.values.numpy(force=True))
+            for name, variable in variables_of(result.model, draws.sites).items()
+        }
+        groups: Groups = {
+            "posterior": posterior,
+            "sample_stats": {
+                "elbo": (("epoch",), result.history["elbo"].to_numpy()),
+                "log_guide": (("draw",), draws.log_density.numpy(force=True)),
+            },
+        }
+        if log_likelihood:
+            likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
+            groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
+    order = _order_of_components(result)
+    if order is not None:
+        reorder(groups, order)
+    return groups
+
+
+def weight_draws(result: FittedModel, num_draws: int, seed: int | None = None) -> np.ndarray:
+    """Draws of the cluster weights from q, ``[draw, cluster]``.
+
+    Raises
+    ------
+    ValueError
+        If the model has no site for them.
+    """
+    with result.inside(seed):
+        variables = variables_of(result.model, global_draws(result, num_draws).sites)
+    if "weights" not in variables:
+        raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
+    values = variables["weights"].values.numpy(force=True)
+    order = _order_of_components(result)
+    return values if order is None else values[:, order]
+
+
+def _order_of_components(result: FittedModel) -> Int[np.ndarray, " cluster"] | None:
+    """The guide's own number of every cluster; None where clusters own components, as these are."""
+    return result.cluster_order if result.owners is None else None
+
+
+def reorder(groups: Groups, order: Int[np.ndarray, " cluster"]) -> None:
+    """Put the clusters of every variable in this order."""
+    for variables in groups.values():
+        for name, (dims, values) in variables.items():
+            for axis in np.flatnonzero(np.array(dims) == "cluster"):
+                values = values.take(order, axis=axis)
+            variables[name] = (dims, values)
+
+
+def _likelihoods(
+    result: FittedModel, draws: GlobalDraws, rows: ExportedRows, latent_draws: int
+) -> tuple[Variables, Variables]:
+    """Variables of the groups ``log_likelihood`` and ``posterior_predictive``."""
+    likelihood: Variables = {}
+    predictive: Variables = {}
+    if result.data.features is not None:
+        of_features = item_log_likelihood(result, draws, rows.items, latent_draws)
+        if of_features is not None:
+            likelihood["features"] = (("draw", "item"), of_features.numpy(force=True))
+        replicated = replicated_features(result, draws, rows.replicated)
+        if replicated is not None:
+            predictive["features"] = (
+                ("draw", *feature_axes(replicated[0])),
+                replicated.numpy(force=True),
+            )
+    if len(rows.answers) and result.has_assignments:
+        given = _of_answers(result, draws, rows.answers)
+        if given is not None:
+            dims = ("draw", "answer")
+            likelihood["answers"], predictive["answers"] = (
+                (dims, part.numpy(force=True)) for part in given
+            )
+    if len(rows.labels):
+        labels = label_draws(result, draws, rows.labelled, rows.labels, latent_draws)
+        if labels is not None:
+            likelihood["items"] = (("draw", "labelled_item"), labels.of_items.numpy(force=True))
+        if labels is not None and labels.of_labels is not None and labels.replicated is not None:
+            dims = ("draw", "class_answer")
+            likelihood["labels"] = (dims, labels.of_labels.numpy(force=True))
+            predictive["labels"] = (dims, labels.replicated.numpy(force=True))
+    return likelihood, predictive
+
+
+def _of_answers(
+    result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
+) -> tuple[Tensor, Tensor] | None:
+    """Log-likelihood of answers, each left out in turn, and answers drawn anew."""
+    # Of every answer all that it could be: the likelihood needs the one that was given.
+    of_outcomes = outcome_log_likelihoods(result, draws, answers)
+    if of_outcomes is None:
+        return None
+    data = result.data.answers
+    assert data is not None  # there are answers to ask about
+    given = result.data.outcomes.places(data.label[answers])
+    if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
+    ends = data.left[answers], data.right[answers]
+    left, right = (result.probabilities[part.numpy()] for part in ends)
+    of_answers = left_out_answers(if_same, if_different, (left * right).sum(1))
+    same = same_cluster_draws(result, answers, draws.num_draws)
+    replicated = replicated_answers(same, *of_outcomes)
+    return of_answers, replicated.to(torch.int8)

@@ -1,0 +1,162 @@
+"""What of the data is exported: which rows, what was observed of them, and the user's ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES
+from pyro_crowdclust.data.pair_answers import outcome_names
+from pyro_crowdclust.diagnostics.alignment import aligned_order
+from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
+from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.mixture.components import Components
+from pyro_crowdclust.protocols import FittedModel, part_of
+
+# What describes a component: of a mean one axis, of a covariance both.
+_AXES = "dim", "dim_other"
+# Features are drawn anew for as many items as make at most so many numbers (80 MB).
+_MOST_REPLICATED = 10_000_000
+
+
+class ExportedRows(NamedTuple):
+    """What of the data is exported: positions of items, and rows of answers and labels.
+
+    ``replicated`` are the items whose features are drawn anew, ``labelled`` those with labels.
+    """
+
+    items: Int[Tensor, " item"]
+    replicated: Int[Tensor, " item"]
+    labelled: Int[Tensor, " labelled_item"]
+    answers: Int[Tensor, " answer"]
+    labels: Int[Tensor, " class_answer"]
+
+    @classmethod
+    def of(
+        cls, result: FittedModel, num_draws: int, max_items: int, max_answers: int
+    ) -> ExportedRows:
+        data = result.data
+        items = _spaced(data.num_items, max_items)
+        numbers = num_draws * math.prod(result.feature_shape or ())
+        labelled = items[:0]
+        if data.class_labels is not None:
+            labelled = items[torch.isin(items, data.class_labels.labelled_items)]
+        return cls(
+            items,
+            items[_spaced(len(items), max(_MOST_REPLICATED // numbers, 1))],
+            labelled,
+            _spaced(data.num_pairs, max_answers),
+            _spaced(data.num_labels, max_answers),
+        )
+
+
+def _spaced(count: int, at_most: int) -> Int[Tensor, " row"]:
+    if count <= at_most:
+        return torch.arange(count)
+    return torch.linspace(0, count - 1, at_most, dtype=torch.float64).round().long()
+
+
+def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
+    """What was observed, and what stays as it is."""
+    data = fits[0].data
+    observed: Variables = {}
+    constant: Variables = {}
+    if data.features is not None:
+        features = data.rows(rows.items).numpy(force=True)
+        observed["features"] = (feature_axes(features), features)
+    if data.pairs is not None and len(rows.answers):
+        pairs = data.pairs.iloc[rows.answers.numpy()]
+        assert data.answers is not None  # which pairs are made of
+        said = data.outcomes.places(data.answers.label[rows.answers])
+        observed["answers"] = (("answer",), said.numpy(force=True))
+        for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
+            constant[name] = (("answer",), _labels(pairs[column]))
+    pages = data.pages
+    if pages is not None:
+        observed["groups"] = (("placement",), pages["group"].to_numpy())
+        for name in ("page", "item", "worker"):
+            constant[f"{name}_of_placement"] = (("placement",), _labels(pages[name]))
+    if data.labels is not None and data.class_labels is not None and len(rows.labels):
+        labels = data.labels.iloc[rows.labels.numpy()]
+        codes = data.class_labels.label[rows.labels]
+        observed["labels"] = (("class_answer",), codes.numpy(force=True))
+        for name, column in (("item_of_label", "item"), ("worker_of_label", "worker")):
+            constant[name] = (("class_answer",), _labels(labels[column]))
+    if fits[0].has_assignments:
+        found = [result.probabilities for result in fits]
+        kind = "class"
+        if have_clusters(fits):
+            found, kind = [q[:, aligned_order(found[0], q)] for q in found], "cluster"
+        chosen = np.stack(found)[:, rows.items.numpy()]
+        constant["probabilities"] = (("chain", "item", kind), chosen)
+    return {"observed_data": observed, "constant_data": constant}
+
+
+def have_clusters(fits: list[FittedModel]) -> bool:
+    """Whether z numbers clusters, whose order is arbitrary; classes have ids."""
+    return all(result.has_assignments and result.data.class_labels is None for result in fits)
+
+
+def feature_axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
+    """Names of the axes of rows of features."""
+    return ("item", *(f"features_dim_{axis}" for axis in range(features.ndim - 1)))
+
+
+def coordinates_of(
+    fits: list[FittedModel], rows: ExportedRows, group: str
+) -> dict[str, np.ndarray]:
+    """The user's ids, by dimension; labels and classes in the order of their codes."""
+    data = fits[0].data
+    items = rows.replicated if group == "posterior_predictive" else rows.items
+    names = data.feature_names
+    of_features = np.array([]) if names is None else _labels(names)
+    coordinates = {
+        **_component_labels(fits),
+        "features_dim_0": of_features,
+        "item": _labels(data.item_ids[items.numpy()]),
+        "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
+        "worker": _labels(data.worker_ids),
+        "class": _labels(data.class_ids),
+        "label": _labels(data.class_ids),
+        "known_class": _labels(data.known_ids),
+        "page_state": np.array(PAGE_STATES),
+        "grade": np.array(outcome_names(data.grade_ids)),
+    }
+    if data.pairs is not None and len(rows.answers):
+        coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])
+    if data.labels is not None and len(rows.labels):
+        coordinates["class_answer"] = _labels(data.labels.index[rows.labels.numpy()])
+    longest = max((result.history for result in fits), key=len)
+    coordinates["epoch"] = longest["epoch"].to_numpy()
+    return coordinates
+
+
+def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:
+    """Names of the features that components are on, by the axis, where fits agree on them."""
+    found = []
+    for result in fits:
+        names = result.data.feature_names
+        emission: Any = part_of(result.model, "emission", Emission)
+        components = part_of(result.model, "components", Components)
+        if names is None or components is None or emission is None:
+            return {}
+        if not emission.observes_latent or emission.mixes_features:
+            return {}
+        labels = components.part_labels(emission.coordinate_names(list(names)))
+        found.append({f"{axis}{part}": own for part, own in labels.items() for axis in _AXES})
+    return {axis: _labels(own) for axis, own in found[0].items()} if found[1:] == found[:-1] else {}
+
+
+def _labels(ids: Sequence[Hashable] | pd.Index | pd.Series) -> np.ndarray:
+    """Ids as an array of numbers, or of strings where they are anything else."""
+    values = np.asarray(ids)
+    if values.dtype.kind in "biuf":
+        return values
+    return np.array([str(value) for value in ids], dtype=str)
