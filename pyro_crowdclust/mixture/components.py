@@ -31,7 +31,7 @@ class Components(nn.Module, ABC):
     """What models, guides and starts ask of the components of a mixture.
 
     Derive from it, call its constructor with a conjugate family that knows its ``num_features``,
-    and say how to summarize; ``check`` and ``coordinates`` have defaults.
+    and say how to summarize; ``outside`` with ``support``, and ``coordinates``, have defaults.
 
     Parameters
     ----------
@@ -178,24 +178,23 @@ class Components(nn.Module, ABC):
         columns
             The columns of the data that they are, for the message.
         """
+        outside = self.outside(features) & ~features.isnan()
+        if outside.any():
+            row, column = outside.nonzero()[0].tolist()
+            where = column if columns is None else columns[column]
+            raise ValueError(
+                f"row {first_row + row}, column {where} of the features is "
+                f"{float(features[row, column]):g}, but {self.support}"
+            )
 
+    def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
+        """Which numbers lie outside the support; none, by default."""
+        return torch.zeros_like(features, dtype=torch.bool)
 
-def refuse_outside(
-    outside: Bool[Tensor, "item feature"],
-    features: Tensor,
-    first_row: int,
-    columns: Sequence[int] | None,
-    message: str,
-) -> None:
-    """Raise a ``ValueError`` about the first number outside the support, if there is one."""
-    outside = outside & ~features.isnan()
-    if outside.any():
-        row, column = outside.nonzero()[0].tolist()
-        where = column if columns is None else columns[column]
-        raise ValueError(
-            f"row {first_row + row}, column {where} of the features is "
-            f"{float(features[row, column]):g}, but {message}"
-        )
+    @property
+    def support(self) -> str:
+        """What features must be, said of one that is outside."""
+        return "components do not take it"
 
 
 def per_feature(value: float | Tensor, num_features: int) -> Float[Tensor, " feature"]:

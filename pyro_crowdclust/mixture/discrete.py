@@ -16,11 +16,7 @@ from pyro_crowdclust.families import (
     GammaPoisson,
 )
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.mixture.components import (
-    Components,
-    per_feature,
-    refuse_outside,
-)
+from pyro_crowdclust.mixture.components import Components, per_feature
 
 
 def _not_a_count(features: Tensor) -> Bool[Tensor, "item feature"]:
@@ -79,23 +75,17 @@ class CategoricalComponents(Components):
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item size"]:
         return self.family.observation_statistics(features)
 
-    def check(
-        self,
-        features: Float[Tensor, "item feature"],
-        first_row: int = 0,
-        columns: Sequence[int] | None = None,
-    ) -> None:
+    def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
         counts = torch.tensor(self.family.num_categories, device=features.device)
-        outside = _not_a_count(features) | (features >= counts)
-        given = ", ".join(map(str, self.family.num_categories[:8]))
-        refuse_outside(
-            outside,
-            features,
-            first_row,
-            columns,
+        return _not_a_count(features) | (features >= counts)
+
+    @property
+    def support(self) -> str:
+        counts = self.family.num_categories
+        given = ", ".join(map(str, counts[:8])) + ", ..." * (len(counts) > 8)
+        return (
             "categorical components need codes 0, 1, ... below the column's number of categories "
-            f"({given}{', ...' * (len(counts) > 8)}): recode it, e.g. with pandas.factorize, or "
-            "give num_categories more",
+            f"({given}): recode it, e.g. with pandas.factorize, or give num_categories more"
         )
 
 
@@ -117,6 +107,11 @@ class MultinomialComponents(Components):
         n of simulated items.
     """
 
+    support = (
+        "multinomial components need counts 0, 1, 2, ...: pass raw counts, not frequencies or "
+        "tf-idf"
+    )
+
     def __init__(
         self,
         num_clusters: int,
@@ -137,17 +132,8 @@ class MultinomialComponents(Components):
         # Roots of shares: their distance is Hellinger's, and frequent words do not drown the rest.
         return (features / features.sum(-1, keepdim=True).clamp_min(1)).sqrt()
 
-    def check(
-        self,
-        features: Float[Tensor, "item feature"],
-        first_row: int = 0,
-        columns: Sequence[int] | None = None,
-    ) -> None:
-        message = (
-            "multinomial components need counts 0, 1, 2, ...: pass raw counts, not frequencies or "
-            "tf-idf"
-        )
-        refuse_outside(_not_a_count(features), features, first_row, columns, message)
+    def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
+        return _not_a_count(features)
 
 
 @described
@@ -163,6 +149,11 @@ class BernoulliComponents(Components):
     successes, failures
         Pseudo-counts tau_1 of 1 and tau_2 of 0; 1/2 each by default (Jeffreys).
     """
+
+    support = (
+        "Bernoulli components need 0 or 1: threshold it, or use a BernoulliEmission, which takes "
+        "all of [0, 1]"
+    )
 
     def __init__(
         self,
@@ -180,17 +171,8 @@ class BernoulliComponents(Components):
         successes, failures = self.family.standard(natural_parameters)
         return ComponentSummary(successes / (successes + failures), None)
 
-    def check(
-        self,
-        features: Float[Tensor, "item feature"],
-        first_row: int = 0,
-        columns: Sequence[int] | None = None,
-    ) -> None:
-        message = (
-            "Bernoulli components need 0 or 1: threshold it, or use a BernoulliEmission, which "
-            "takes all of [0, 1]"
-        )
-        refuse_outside((features != 0) & (features != 1), features, first_row, columns, message)
+    def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
+        return (features != 0) & (features != 1)
 
 
 @described
@@ -212,6 +194,8 @@ class PoissonComponents(Components):
         deviation 7. For counts of another size, ``shape / rate`` should be about their mean.
     """
 
+    support = "Poisson components need counts 0, 1, 2, ...: pass raw counts"
+
     def __init__(
         self,
         num_clusters: int,
@@ -232,11 +216,5 @@ class PoissonComponents(Components):
         # Anscombe's root, whose variance hardly depends on the rate.
         return 2 * (features + 3 / 8).sqrt()
 
-    def check(
-        self,
-        features: Float[Tensor, "item feature"],
-        first_row: int = 0,
-        columns: Sequence[int] | None = None,
-    ) -> None:
-        message = "Poisson components need counts 0, 1, 2, ...: pass raw counts"
-        refuse_outside(_not_a_count(features), features, first_row, columns, message)
+    def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
+        return _not_a_count(features)
