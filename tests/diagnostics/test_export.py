@@ -222,9 +222,9 @@ class TestOtherGroups:
         np.testing.assert_allclose(offset, slope * log_determinants + constant, atol=1e-6)
 
     def test_a_part_of_many_items_and_answers(self, plain):
-        tree = to_arviz(plain, 3, max_items=8, max_answers=5)
+        tree = to_arviz(plain, 3, max_items=21, max_answers=5)
         likelihood = tree["log_likelihood"]
-        assert likelihood.sizes["item"] == 8
+        assert likelihood.sizes["item"] == 21
         assert likelihood.sizes["answer"] == 5
         full = to_arviz(plain, 3)["log_likelihood"]["features"]
         np.testing.assert_allclose(
