@@ -1,4 +1,4 @@
-"""``make accuracy``: run the experiments and write their figures to ``docs/results.md``.
+"""``make accuracy``: run the experiments and write their figures to ``docs/results``.
 
     python benchmarks/accuracy.py            # all of them
     python benchmarks/accuracy.py pinwheel uci

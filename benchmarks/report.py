@@ -1,7 +1,7 @@
 """Run experiments as commands, read their last line as JSON, and write what they measured.
 
-Every experiment has a table of its own in ``docs/results.md``, between two marker lines. It is
-written as soon as its command has ended, so that nothing is lost when a later one fails.
+Every experiment has a table of its own on a page of ``docs/results``, between two marker lines. It
+is written as soon as its command has ended, so that nothing is lost when a later one fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs" / "results.md"
+RESULTS = ROOT / "docs" / "results"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Experiment:
     Attributes
     ----------
     name
-        Of its table in ``docs/results.md``, and on the command line.
+        Of its table in ``docs/results``, and on the command line.
     command
         What follows ``python``. Its last line is a JSON object.
     figures
@@ -135,11 +135,13 @@ def _run(experiment: Experiment, seed: int | None) -> list[str]:
 
 
 def _replace(name: str, text: str) -> None:
-    """Replace the text between the markers of a table."""
+    """Replace the text between the markers of a table, on the page that has them."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    page = RESULTS.read_text(encoding="utf-8")
-    if begin not in page or end not in page:
-        raise SystemExit(f"{RESULTS} needs the lines {begin} and {end}")
-    head, rest = page.split(begin, 1)
-    _, tail = rest.split(end, 1)
-    RESULTS.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+    for path in RESULTS.glob("*.md"):
+        page = path.read_text(encoding="utf-8")
+        if begin in page and end in page:
+            head, rest = page.split(begin, 1)
+            _, tail = rest.split(end, 1)
+            path.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
+            return
+    raise SystemExit(f"a page of {RESULTS} needs the lines {begin} and {end}")

@@ -1,4 +1,4 @@
-"""``make bench``: run the benchmarks and write their figures to ``docs/results.md``.
+"""``make bench``: run the benchmarks and write their figures to ``docs/results``.
 
 python benchmarks/run_all.py             # all of them
 python benchmarks/run_all.py step
