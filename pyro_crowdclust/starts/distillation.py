@@ -24,7 +24,7 @@ _ROWS = 1024
 class Distillation:
     """Teach the first of two classifiers, and the second what the first finds, by views.
 
-        - mean_i sum_k q_ik log p_2(k | v(o_i)),   q_ik = p_1(k | o_i),
+        -mean_i sum_k q_ik log p_2(k | v(o_i)),   q_ik = p_1(k | o_i),
         from the second round on   q_ik ~ (p_1(k | o_i) p'_2(k | o_i))^(1/2)
 
     over all items i, of known cluster or not, where v is a random view and p' the running mean of
