@@ -51,13 +51,14 @@ def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float
     return float((table.argmax(1) == right).mean()), float(-np.log(named).mean())
 
 
-def ours(frame: pd.DataFrame, epochs: int, num_draws: int) -> AveragedClasses:
+def ours(frame: pd.DataFrame, epochs: int | None, num_draws: int) -> AveragedClasses:
     """The average of five models of the annotators."""
     with warnings.catch_warnings():
         # Some of these crowds answered twice, and that counts twice.
         warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
         data = CrowdData(None, labels=frame)
-    return average_annotator_models(data, num_draws=num_draws, epochs=epochs)
+    options = {} if epochs is None else {"epochs": epochs}
+    return average_annotator_models(data, num_draws=num_draws, **options)
 
 
 def peers(
@@ -87,8 +88,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
-    parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=300, help="0: the fits alone")
+    parser.add_argument("--epochs", type=int, help="of all fits; default: those of the call")
+    parser.add_argument("--draws", type=int, default=150, help="0: the fits alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {

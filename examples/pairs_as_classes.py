@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=300, help="of the average; 0: fits alone")
+    parser.add_argument("--draws", type=int, default=150, help="of the average; 0: fits alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 

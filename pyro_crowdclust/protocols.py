@@ -315,19 +315,23 @@ class ClassAnnotators(Protocol):
 
 @runtime_checkable
 class SupportsDraws(ClassAnnotators, Protocol):
-    """Class annotators whose sites can be drawn where the classes of all items are known."""
+    """Class annotators whose sites can be drawn where the classes of all items are known.
+
+    Chains are drawn side by side: all arrays have an axis of chains in front, and so may the values
+    of ``log_answers``.
+    """
 
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker state label"],
-        items: Float[np.ndarray, " state"],
+        counts: Float[np.ndarray, "*chain worker state label"],
+        items: Float[np.ndarray, "*chain state"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """Values of the sites, from those of the draw before and how often who said what of what.
 
         ``items`` are in each state, which is a class where classes have no states. Learned
-        concentrations take a step towards where they are likeliest.
+        concentrations, which take a step towards where they are likeliest, are values, too.
         """
 
 

@@ -115,8 +115,10 @@ class ConfusionMatrices(nn.Module):
     def sample(self) -> dict[str, Tensor]:
         return sample_sites(self.priors())
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        return values["confusion"].unflatten(0, (-1, self.num_classes)).mT
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
+        return values["confusion"].unflatten(-2, (-1, self.num_classes)).mT
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -127,14 +129,14 @@ class ConfusionMatrices(nn.Module):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
-        items: Float[np.ndarray, " class"],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """``gamma_jk ~ Dir(b_k + n_jk)``."""
         family, eta = self.confusion.family, self.confusion.natural_parameters
-        prior = family.standard(eta).concentration.numpy(force=True)
-        return {"confusion": draw_log_shares(prior + counts.reshape(prior.shape), rng)}
+        prior = family.standard(eta).concentration.numpy(force=True).reshape(counts.shape[-3:])
+        return {"confusion": draw_log_shares(prior + counts, rng).flatten(-3, -2)}
 
 
 @described
@@ -203,30 +205,33 @@ class CommunityConfusion(ConfusionMatrices):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
-        items: Float[np.ndarray, " class"],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """The community of a worker is drawn from what its counts say, rates summed out."""
-        log_share = values["communities"].numpy(force=True) + np.stack(
-            [_log_marginal(counts, a) for a in self.concentration().numpy(force=True)], -1
-        )
+        concentration = self.rows.of_draw("confusion", values)
+        log_share = values["communities"].numpy(force=True)[..., None, :]
+        log_share = log_share + _log_marginal(counts, concentration)
         responsible = scipy.special.softmax(log_share, -1)
-        self.rows.learn(counts, responsible)
+        concentration = self.rows.learned(concentration, counts, responsible)
         community = rng.multinomial(1, responsible).astype(float)
-        drawn = np.tensordot(community, self.concentration().numpy(force=True), 1)
+        drawn = np.einsum("...jc,...ckl->...jkl", community, concentration)
         return {
-            "communities": draw_log_shares(1 + community.sum(0), rng),
+            "communities": draw_log_shares(1 + community.sum(-2), rng),
             "community": torch.from_numpy(community),
-            "confusion": draw_log_shares(drawn + counts, rng).flatten(0, 1),
+            "confusion": draw_log_shares(drawn + counts, rng).flatten(-3, -2),
+            "confusion_concentration": torch.from_numpy(concentration),
         }
 
 
 def _log_marginal(
-    counts: Float[np.ndarray, "worker class label"], concentration: Float[np.ndarray, "class label"]
-) -> Float[np.ndarray, " worker"]:
-    """``log p(answers of j)`` under ``gamma_jk ~ Dir(a_k)``, the rates summed out."""
-    gammaln = scipy.special.gammaln
+    counts: Float[np.ndarray, "*chain worker class label"],
+    concentration: Float[np.ndarray, "*#chain community class label"],
+) -> Float[np.ndarray, "*chain worker community"]:
+    """``log p(answers of j)`` under ``gamma_jk ~ Dir(a_ck)``, the rates summed out."""
+    gammaln, counts = scipy.special.gammaln, counts[..., None, :, :]
+    concentration = concentration[..., None, :, :, :]
     total, size = concentration.sum(-1), counts.sum(-1)
     of_rows = gammaln(total) - gammaln(total + size)
     of_labels = gammaln(concentration + counts) - gammaln(concentration)

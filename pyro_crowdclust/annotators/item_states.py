@@ -85,10 +85,12 @@ class ClassStates(nn.Module):
     def sample(self) -> dict[str, Tensor]:
         return sample_sites(self.priors())
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label state"]:
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label state"]:
         """``log p(label | class, state)``, state after state of each class."""
         rows = self.num_classes * self.num_states
-        return values["confusion"].unflatten(0, (-1, rows)).mT
+        return values["confusion"].unflatten(-2, (-1, rows)).mT
 
     def log_states(
         self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
@@ -112,16 +114,16 @@ class ClassStates(nn.Module):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker state label"],
-        items: Float[np.ndarray, " state"],
+        counts: Float[np.ndarray, "*chain worker state label"],
+        items: Float[np.ndarray, "*chain state"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """``gamma_jks ~ Dir(b_ks + n_jks)``, ``pi_k ~ Dir(1 + n_k)``."""
         family, eta = self.confusion.family, self.confusion.natural_parameters
-        prior = family.standard(eta).concentration.numpy(force=True)
-        of_states = 1 + items.reshape(self.num_classes, self.num_states)
+        prior = family.standard(eta).concentration.numpy(force=True).reshape(counts.shape[-3:])
+        of_states = 1 + items.reshape(*items.shape[:-1], self.num_classes, self.num_states)
         return {
-            "confusion": draw_log_shares(prior + counts.reshape(prior.shape), rng),
+            "confusion": draw_log_shares(prior + counts, rng).flatten(-3, -2),
             "states": draw_log_shares(of_states, rng),
         }
 

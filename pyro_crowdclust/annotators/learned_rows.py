@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyro
 import scipy  # whose parts are loaded when they are used
@@ -56,13 +58,20 @@ class LearnedRows(nn.Module):
         with FullPlate(f"{site}_plate", rows.batch_shape[0]):
             return pyro.sample(site, rows)
 
-    @torch.no_grad()
-    def learn(
+    def of_draw(
+        self, site: str, values: Mapping[str, Tensor]
+    ) -> Float[np.ndarray, "*#chain community row share"]:
+        """The concentrations that the draw before ended with; before the first those learned."""
+        found = values.get(f"{site}_concentration", self.concentration())
+        return found.numpy(force=True)
+
+    def learned(
         self,
-        counts: Float[np.ndarray, "worker row share"],
-        community: Float[np.ndarray, "worker community"],
-    ) -> None:
-        """Move a towards where these counts of drawn answers are likeliest.
+        concentration: Float[np.ndarray, "*#chain community row share"],
+        counts: Float[np.ndarray, "*chain worker row share"],
+        community: Float[np.ndarray, "*chain worker community"],
+    ) -> Float[np.ndarray, "*chain community row share"]:
+        """``concentration``, moved towards where these counts of drawn answers are likeliest.
 
             a_l <- (a_l sum_j r_j [psi(n_jl + a_l) - psi(a_l)] + s - 1)
                    / (sum_j r_j [psi(n_j + A) - psi(A)] + t)
@@ -70,15 +79,21 @@ class LearnedRows(nn.Module):
         with r of the community, n_j and A sums over l, and shape s and rate t of the Gamma prior: a
         step of the fixed point of Minka 2000 to the mode, which never lowers the joint density.
         """
-        psi, a = scipy.special.digamma, self.concentration().numpy(force=True)
-        shape, rate = self.concentration_prior
-        total, size = a.sum(-1), counts.sum(-1)
-        for number, responsible in enumerate(community.T):
-            own, whole = a[number], total[number]
-            gain = np.tensordot(responsible, psi(counts + own) - psi(own), 1)
-            loss = np.tensordot(responsible, psi(size + whole) - psi(whole), 1)
-            a[number] = (own * gain + shape - 1) / (loss[..., None] + rate)
-        self.log_concentration.copy_(torch.from_numpy(a).log())
+        psi, (shape, rate) = scipy.special.digamma, self.concentration_prior
+        # Axes: chain, community, worker, row, share.
+        own, answers = concentration[..., None, :, :], counts[..., None, :, :, :]
+        whole, size = own.sum(-1), answers.sum(-1)
+        gain = _of_communities(community, psi(answers + own) - psi(own))
+        loss = _of_communities(community, (psi(size + whole) - psi(whole))[..., None])
+        return (concentration * gain + shape - 1) / (loss + rate)
+
+
+def _of_communities(
+    community: Float[np.ndarray, "*chain worker community"],
+    values: Float[np.ndarray, "*chain community worker row share"],
+) -> Float[np.ndarray, "*chain community row share"]:
+    """Sums over workers, each in the community as far as it belongs there."""
+    return np.einsum("...jc,...cjrs->...crs", community, values)
 
 
 def draw_log_shares(

@@ -53,7 +53,9 @@ class Truth(nn.Module):
     def sample(self) -> dict[str, Tensor]:
         return {}
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
         return self.log_labels.expand(self.num_workers, -1, -1)
 
     def summary(
@@ -67,8 +69,8 @@ class Truth(nn.Module):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
-        items: Float[np.ndarray, " class"],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         return {}
@@ -100,8 +102,11 @@ class Habit(nn.Module):
     def sample(self) -> dict[str, Tensor]:
         return {"habit": self.rows.sample("habit", _one_community(self.num_workers))}
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        return values["habit"].unsqueeze(-1).expand(-1, -1, self.num_classes)
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
+        habit = values["habit"].unsqueeze(-1)
+        return habit.expand(*habit.shape[:-1], self.num_classes)
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -112,19 +117,27 @@ class Habit(nn.Module):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
-        items: Float[np.ndarray, " class"],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
-        return {"habit": _draw_learned(self.rows, counts.sum(1), rng)}
+        return _draw_learned("habit", self.rows, values, counts.sum(-2), rng)
 
 
 def _draw_learned(
-    rows: LearnedRows, counts: Float[np.ndarray, "worker share"], rng: np.random.Generator
-) -> Float[Tensor, "worker share"]:
+    site: str,
+    rows: LearnedRows,
+    values: Mapping[str, Tensor],
+    counts: Float[np.ndarray, "*chain worker share"],
+    rng: np.random.Generator,
+) -> dict[str, Tensor]:
     """One row of every worker, whose prior is learned first."""
-    rows.learn(counts[:, None], np.ones((len(counts), 1)))
-    return draw_log_shares(rows.concentration()[0].numpy(force=True) + counts, rng)
+    everybody = np.ones((*counts.shape[:-1], 1))
+    concentration = rows.learned(rows.of_draw(site, values), counts[..., None, :], everybody)
+    return {
+        site: draw_log_shares(concentration[..., 0, :] + counts, rng),
+        f"{site}_concentration": torch.from_numpy(concentration),
+    }
 
 
 def _one_community(num_workers: int) -> Float[Tensor, "worker community"]:
@@ -192,9 +205,17 @@ class AnswerSources(nn.Module):
             values |= source.sample()
         return values
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        parts = torch.stack([source.log_answers(values) for source in self.parts], -1)
-        return (parts + values["sources"][:, None, None]).logsumexp(-1)
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
+        return self._log_parts(values).logsumexp(-1)
+
+    def _log_parts(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class source"]:
+        parts = [source.log_answers(values) for source in self.parts]
+        of_sources = values["sources"][..., None, None, :]
+        return torch.stack(torch.broadcast_tensors(*parts), -1) + of_sources
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -208,17 +229,14 @@ class AnswerSources(nn.Module):
     def draw(
         self,
         values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "worker class label"],
-        items: Float[np.ndarray, " class"],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """Answers are dealt out to the sources by ``theta_js gamma^s_jkl`` first."""
-        parts = torch.stack([source.log_answers(values) for source in self.parts], -1)
-        dealt = rng.multinomial(
-            counts.astype(int),
-            (parts + values["sources"][:, None, None]).softmax(-1).transpose(1, 2).numpy(),
-        ).astype(float)
-        found = {"sources": _draw_learned(self.shares, dealt.sum((1, 2)), rng)}
+        shares = self._log_parts(values).softmax(-1).transpose(-3, -2).numpy(force=True)
+        dealt = rng.multinomial(counts.astype(int), shares).astype(float)
+        found = _draw_learned("sources", self.shares, values, dealt.sum((-3, -2)), rng)
         for number, source in enumerate(self.parts):
             found |= source.draw(values, dealt[..., number], items, rng)
         return found

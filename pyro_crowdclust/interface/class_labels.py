@@ -46,6 +46,8 @@ _DEFAULTS = {
 }
 # Where a trait is cut hangs on a few hundredths of it, which its slow last steps still move.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
+# Draws go on to learn, and what comes before their counted ones is for that.
+_TO_DRAW: dict[str, Any] = {"epochs": 60}
 
 
 def infer_classes(
@@ -122,7 +124,7 @@ def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> 
 
 
 def average_annotator_models(
-    data: CrowdData, share: float | None = None, num_draws: int = 300, **options: Any
+    data: CrowdData, share: float | None = None, num_draws: int = 150, **options: Any
 ) -> AveragedClasses:
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
@@ -142,9 +144,9 @@ def average_annotator_models(
     share
         As for ``infer_classes``.
     num_draws
-        Of each of four chains; 0 leaves it at the fits.
+        Of each of eight chains; 0 leaves it at the fits.
     options
-        Of ``fit``, as for ``infer_classes``.
+        Of ``fit``, as for ``infer_classes``, but 60 epochs of models that are drawn.
 
     Examples
     --------
@@ -154,15 +156,14 @@ def average_annotator_models(
     ['x', 'y']
     """
     _check_labels(data)
-    options = _DEFAULTS | options
 
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
-        models = [*map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))]
+        models: list[Any] = [
+            *map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))
+        ]
         if part.num_classes == 2:
             models.append(_latent_trait(part, share))
-        fits = [whole(fit(model, ClassLabelGuide(model), part, **options)) for model in models]
-        seed = options.get("seed", 0)
-        return [_drawn(result, num_draws, seed) if num_draws else result for result in fits]
+        return [_fit_and_draw(model, part, num_draws, options) for model in models]
 
     # Both are models of items that differ. A trait knows which side of it is which class, while
     # classes with states may become states themselves: states must predict clearly better.
@@ -170,11 +171,14 @@ def average_annotator_models(
     return average_classes(data, fit_each, rivals=rivals)
 
 
-def _drawn(result: Fitted, num_draws: int, seed: int) -> Fitted | DrawnClasses:
-    """Draws from the fit on, where its annotators can be drawn."""
-    if not isinstance(result.model.annotators, SupportsDraws):
-        return result
-    return draw_classes(result, num_draws, seed=seed)
+def _fit_and_draw(
+    model: Any, data: CrowdData, num_draws: int, options: dict[str, Any]
+) -> Fitted | DrawnClasses:
+    """The fit, and draws from it on where its annotators can be drawn."""
+    drawn = num_draws > 0 and isinstance(model.annotators, SupportsDraws)
+    options = _DEFAULTS | (_TO_DRAW if drawn else {}) | options
+    result = whole(fit(model, ClassLabelGuide(model), data, **options))
+    return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
 # The place of ``ClassStates`` among the models.

@@ -12,7 +12,6 @@ be learned, by a step of their fixed point in every draw. Where classes have sta
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -94,8 +93,8 @@ def _shares(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row 
 @torch.no_grad()
 def draw_classes(
     result: Fitted,
-    num_draws: int = 300,
-    num_chains: int = 4,
+    num_draws: int = 150,
+    num_chains: int = 8,
     seed: int = 0,
 ) -> DrawnClasses:
     """Draw the classes and workers of a fit of class labels in turn.
@@ -145,84 +144,93 @@ def draw_classes(
         raise ValueError(
             f"num_draws is {num_draws} and num_chains {num_chains}: pass at least 1 of both"
         )
-    rng = np.random.default_rng(seed)
-    chains = [_Chain(result, rng) for _ in range(num_chains)]
-    for chain in chains:
-        for _ in range(num_draws // 2):
-            chain.step()
-    means = [chain.means(num_draws) for chain in chains]
-    states, rows = (torch.stack(part).mean(0).numpy() for part in zip(*means, strict=True))
-    return DrawnClasses(result, states, rows)
+    chains = _Chains(result, num_chains, np.random.default_rng(seed))
+    for _ in range(num_draws // 2):
+        chains.step()
+    return DrawnClasses(result, *chains.means(num_draws))
 
 
-class _Chain:
-    """Draws of one chain; annotators are a copy, whose concentrations go on to be learned.
+class _Chains:
+    """Draws of chains side by side, so that what a draw costs beside its arithmetic is paid once.
 
     Plain annotators are drawn as if every class had one state.
     """
 
-    annotators: SupportsDraws
-
-    def __init__(self, result: Fitted, rng: np.random.Generator) -> None:
+    def __init__(self, result: Fitted, num_chains: int, rng: np.random.Generator) -> None:
         data, posteriors = result.data, result.guide.posteriors
         assert data.class_labels is not None  # which the fit was of
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
-        annotators: Any = copy.deepcopy(result.model.annotators).cpu()
-        self.annotators = annotators
+        annotators: Any = result.model.annotators
+        self.annotators: SupportsDraws = annotators
         # Asked once: to ask takes a tenth of a step.
         has_states = isinstance(annotators, SupportsStateDraws)
         self._of_states = annotators.log_states if has_states else None
         prior = result.model.weights.prior
         self.concentration = prior.family.standard(prior.natural_parameters).concentration.cpu()
-        self.values: Mapping[str, Tensor] = {
-            name: posterior.mean().cpu() for name, posterior in posteriors.items()
-        }
-        evidence = self.labels.evidence(self.annotators.log_answers(self.values))
-        of_states = self._log_states(evidence).softmax(-1)
-        self.q = torch.tensor(result.probabilities).unsqueeze(-1) * of_states
+        # The row of an answer in the counts of each chain.
+        chain = torch.arange(num_chains).unsqueeze(1)
+        self._row = chain * self.labels.num_workers + self.labels.worker
+        self.values: Mapping[str, Tensor] = {}
+        for name, posterior in posteriors.items():
+            mean = posterior.mean().cpu()
+            self.values[name] = mean.expand(num_chains, *mean.shape)
+        of_states = self._log_states(annotators.log_answers(self.values)).softmax(-1)
+        self.q = torch.tensor(result.probabilities)[:, None, :, None] * of_states
         self.rng = rng
 
-    def step(self) -> Float[Tensor, "worker label state"]:
+    def step(self) -> Float[Tensor, "chain worker label state"]:
         """Draw the states, then the workers; returns ``log p(label | state)``.
 
-        Then ``q`` is p(y, s) given these.
+        Then ``q`` is p(y, s) given these, ``[item, chain, class, state]``.
         """
         states = self._states()
-        of_states = torch.bincount(states, minlength=self.q[0].numel()).double()
-        counts = self._counts(states, len(of_states))
+        counts = self._counts(states).numpy()
+        of_states = torch.stack(
+            [torch.bincount(own, minlength=counts.shape[-2]).double() for own in states]
+        )
         self.values = self.annotators.draw(self.values, counts, of_states.numpy(), self.rng)
-        of_classes = of_states.unflatten(0, self.q.shape[1:]).sum(-1)
+        of_classes = of_states.unflatten(-1, self.q.shape[2:]).sum(-1)
         log_weights = draw_log_shares((self.concentration + of_classes).numpy(), self.rng)
         log_answers = self.annotators.log_answers(self.values)
-        joint = log_weights.unsqueeze(-1) + self._log_states(self.labels.evidence(log_answers))
-        self.q = joint.flatten(1).softmax(-1).view_as(joint)
+        joint = log_weights.unsqueeze(-1) + self._log_states(log_answers)
+        self.q = joint.flatten(2).softmax(-1).view_as(joint)
         return log_answers
 
-    def means(self, num_draws: int) -> tuple[Tensor, Tensor]:
-        """Of ``q``, and of ``p(label | class, state)`` of every worker."""
+    def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of ``q``, and of ``p(label | class, state)`` of every worker, over draws and chains."""
         states, rows = torch.zeros(()), torch.zeros(())
         for _ in range(num_draws):
             log_answers = self.step()
-            states = states + self.q / num_draws
-            rows = rows + log_answers.exp().mT / num_draws
-        return states, rows.unflatten(1, states.shape[1:])
+            states = states + self.q.mean(1) / num_draws
+            rows = rows + log_answers.exp().mean(0).mT / num_draws
+        return states.numpy(), rows.unflatten(1, states.shape[1:]).numpy()
 
-    def _log_states(self, evidence: Float[Tensor, "item column"]) -> Tensor:
+    def _log_states(
+        self, log_answers: Float[Tensor, "chain worker label column"]
+    ) -> Float[Tensor, "item chain class state"]:
+        num_chains, *_, num_states = log_answers.shape
+        one_table = log_answers.movedim(0, -2).flatten(-2)
+        evidence = self.labels.evidence(one_table).unflatten(-1, (num_chains, num_states))
         if self._of_states is None:
             return evidence.unsqueeze(-1)
         return self._of_states(self.values, evidence)
 
-    def _states(self) -> Int[Tensor, " item"]:
-        q = self.q.flatten(1)
-        uniform = torch.from_numpy(self.rng.random((len(q), 1)))
+    def _states(self) -> Int[Tensor, "chain item"]:
+        q = self.q.flatten(2)
+        uniform = torch.from_numpy(self.rng.random((*q.shape[:2], 1)))
         # Probabilities may sum to a little less than one.
-        return (q.cumsum(-1) < uniform).sum(-1).clamp(max=q.shape[-1] - 1)
+        return (q.cumsum(-1) < uniform).sum(-1).clamp(max=q.shape[-1] - 1).mT.contiguous()
 
     def _counts(
-        self, states: Int[Tensor, " item"], num_states: int
-    ) -> Float[np.ndarray, "worker state label"]:
+        self, states: Int[Tensor, "chain item"]
+    ) -> Float[Tensor, "chain worker state label"]:
         """n: how often each worker gave each label to items in each state."""
-        shape = self.labels.num_workers, num_states, self.labels.num_classes
-        place = self.labels.worker * num_states + states[self.labels.item]
-        cell = place * self.labels.num_classes + self.labels.label
-        return torch.bincount(cell, minlength=math.prod(shape)).double().reshape(shape).numpy()
+        shape = (
+            len(states),
+            self.labels.num_workers,
+            math.prod(self.q.shape[2:]),
+            self.labels.num_classes,
+        )
+        place = self._row * shape[2] + states[:, self.labels.item]
+        cell = place * shape[3] + self.labels.label
+        return torch.bincount(cell.flatten(), minlength=math.prod(shape)).double().reshape(shape)

@@ -10,21 +10,20 @@ import torch
 
 from pyro_crowdclust.annotators import CommunityConfusion, confusion
 from pyro_crowdclust.annotators.confusion import _log_marginal
-from pyro_crowdclust.annotators.learned_rows import LearnedRows
 
 
 def test_counts_have_the_density_of_dirichlet_multinomials():
     rng = np.random.default_rng(0)
-    counts, concentration = rng.integers(0, 9, (5, 3, 4)).astype(float), rng.random((3, 4)) + 0.2
-    expected = np.zeros(5)
-    for worker, k in np.ndindex(5, 3):
+    counts = rng.integers(0, 9, (5, 3, 4)).astype(float)
+    concentration = rng.random((2, 3, 4)) + 0.2
+    expected = np.zeros((5, 2))
+    for worker, community, k in np.ndindex(5, 2, 3):
         own = counts[worker, k].astype(int)
-        expected[worker] += scipy.stats.dirichlet_multinomial(concentration[k], own.sum()).logpmf(
-            own
-        )
+        row = scipy.stats.dirichlet_multinomial(concentration[community, k], own.sum())
+        expected[worker, community] += row.logpmf(own)
         # In one order of the answers, not in any.
         orders = scipy.special.gammaln(own.sum() + 1) - scipy.special.gammaln(own + 1).sum()
-        expected[worker] -= orders
+        expected[worker, community] -= orders
     np.testing.assert_allclose(_log_marginal(counts, concentration), expected)
 
 
@@ -35,15 +34,14 @@ def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypat
     counts = rng.integers(0, 3, (12, 3, 3)).astype(float)
     counts[:6] += 2 * np.eye(3)
     annotators = CommunityConfusion(12, 3, 2)
-    rows = LearnedRows(annotators.concentration().detach())
-    densities = [_log_marginal(counts, row) for row in rows.concentration().detach().numpy()]
-    responsible = scipy.special.softmax(log_shares + np.stack(densities, 1), 1)
-    rows.learn(counts, responsible)
+    before = annotators.concentration().detach().numpy()
+    responsible = scipy.special.softmax(log_shares + _log_marginal(counts, before), 1)
+    learned = annotators.rows.learned(before, counts, responsible)
     community = np.random.default_rng(1).multinomial(1, responsible)
     assert set(community.argmax(1)) == {0, 1}
     values = {"communities": torch.from_numpy(log_shares)}
     found = annotators.draw(values, counts, counts.sum((0, 2)), np.random.default_rng(1))
-    learned = rows.concentration().detach().numpy()
+    np.testing.assert_array_equal(found["confusion_concentration"], learned)
     np.testing.assert_array_equal(found["community"], community)
     np.testing.assert_array_equal(found["communities"], 1 + community.sum(0))
     expected = learned[community.argmax(1)] + counts
