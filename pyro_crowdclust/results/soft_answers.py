@@ -43,6 +43,8 @@ _LARGEST = 12.0
 # log odds, with the weight of so many judges.
 _MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
 _PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
+# Where no share is given, so many items more are as likely of the kind as not.
+_EVEN_ITEMS = 10.0
 # Of log odds, squared, before any was seen.
 _SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
@@ -79,7 +81,7 @@ def combine_soft_answers(
     item: Iterable[Hashable],
     worker: Iterable[Hashable],
     probability: ArrayLike,
-    share: float = 0.5,
+    share: float | None = None,
 ) -> SoftAnswers:
     """How probable each item is to be of the kind, from judges who give probabilities themselves.
 
@@ -90,7 +92,8 @@ def combine_soft_answers(
     probability
         p_ij, from 0 to 1: what the judge says, calibrated or not.
     share
-        r, the share of items of the kind that is expected. It counts as a tenth of the items.
+        r, the share of items of the kind that is expected, which counts as a tenth of the items;
+        by default that of the items whose mean probability is above one half.
 
     Raises
     ------
@@ -106,9 +109,11 @@ def combine_soft_answers(
     >>> (found.probabilities > 0.5).to_dict()
     {'a': True, 'b': False, 'c': False}
     """
-    if not 0 < share < 1:
+    if share is not None and not 0 < share < 1:
         raise ValueError(f"share is {share}, but must be between 0 and 1")
     table = _log_odds(item, worker, probability)
+    if share is None:
+        share = _vote_share(table)
     answers = table.to_numpy()
     given = ~np.isnan(answers)
     answers = np.where(given, answers, 0.0)
@@ -167,6 +172,13 @@ def _log_odds(
     with np.errstate(divide="ignore"):
         frame["log_odds"] = np.clip(logit(p), -_LARGEST, _LARGEST)
     return frame.pivot(index="item", columns="worker", values="log_odds")
+
+
+def _vote_share(log_odds: pd.DataFrame) -> float:
+    """The share of the items whose mean probability is above one half; even ones are half."""
+    votes = np.sign(np.nanmean(expit(log_odds.to_numpy()), 1).round(9) - 0.5)
+    of_kind, half = (1 + votes).sum() / 2, _EVEN_ITEMS / 2
+    return float((of_kind + half) / (len(votes) + _EVEN_ITEMS))
 
 
 def _deviations(

@@ -127,3 +127,29 @@ def test_few_answers_are_taken_about_for_what_they_say():
 def test_answers_that_cannot_be_combined(answers, message):
     with pytest.raises(ValueError, match=message):
         combine_soft_answers(*answers)
+
+
+def test_the_share_is_that_of_the_votes_where_none_is_given():
+    """Of 400 items a fifth is of the kind: one half beforehand is worse than no model at all."""
+    truth, log_odds, given, _ = judged(400, 5, 0)
+    item, judge = np.nonzero(given)
+    answers = item, judge, expit(log_odds[item, judge])
+    mean = np.where(given, expit(log_odds), 0).sum(1) / given.sum(1)
+    share = ((mean > 0.5).sum() + 5) / 410
+    found = combine_soft_answers(*answers).probabilities.to_numpy()
+    expected = combine_soft_answers(*answers, share=share).probabilities
+    np.testing.assert_allclose(found, expected)
+
+    def loss(p: np.ndarray) -> float:
+        return -np.log(np.where(truth, p, 1 - p)).mean()
+
+    assert loss(found) < 0.9 * loss(combine_soft_answers(*answers, share=0.5).probabilities)
+    assert loss(found) < 0.9 * loss(mean)
+
+
+def test_judges_who_are_even_vote_for_both():
+    """Two items' means are above one half, one's below, and two are even."""
+    items, says = list("abcde"), [0.9, 0.8, 0.2, 0.5, 0.5]
+    found = combine_soft_answers(items, ["x"] * 5, says).probabilities
+    expected = combine_soft_answers(items, ["x"] * 5, says, share=8 / 15).probabilities
+    np.testing.assert_allclose(found, expected)
