@@ -2,17 +2,19 @@
 
     q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z, h),      z and h drawn
 
-Every step of training is a sweep of Gibbs sampling: rates and looks given the partition of the step
-before and what its pairs look like, the partition given the rates, item by item, which items are
-hard, if there are such, and the looks of pairs given all. The last partitions are kept, and what
-the rates are given each: clusters, their probabilities and intervals of the rates are read from
-them, so that these leave open what the partition leaves open. The natural step then moves q towards
+Every step of training is a sweep of Gibbs sampling: rates and looks given the chain's last
+partition and what its pairs look like, the partition given the rates, item by item, which items are
+hard, if there are such, and the looks of pairs given all. Chains take turns; a prior says where
+each begins, and so how many there are. The last partitions are kept, and what the rates are given
+each: clusters, their probabilities and intervals of the rates are read from them, so that these
+leave open what the partition leaves open. The natural step then moves q towards
 the draw; with steps below one that is stochastic variational inference with local draws (Mimno,
 Hoffman and Blei 2012). Predictions and the ELBO are those of q.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyro
@@ -30,7 +32,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
-from pyro_crowdclust.partitions import AskedPairs, num_hard_ends, sweep, sweep_hard
+from pyro_crowdclust.partitions import AskedPairs, Start, num_hard_ends, sweep, sweep_hard
 
 # The prior of the workers is learned as if so many stood for the prior that was given.
 _PSEUDO_WORKERS = 8.0
@@ -57,6 +59,7 @@ class PartitionGuide(nn.Module):
     draws: Tensor
     hard_draws: Tensor
     steps: Tensor
+    chains: Tensor
 
     def __init__(self, model: AnsweredPartition, num_items: int, num_draws: int = 100) -> None:
         super().__init__()
@@ -68,6 +71,7 @@ class PartitionGuide(nn.Module):
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(0))
+        self.register_buffer("chains", torch.tensor(1))
         for name, prior in priors.items():
             eta = prior.natural_parameters
             self.register_buffer(f"given_{name}", eta.repeat(num_draws, *[1] * eta.ndim))
@@ -81,6 +85,11 @@ class PartitionGuide(nn.Module):
     def _last(self) -> int:
         """The place of the last draw."""
         return (int(self.steps) - 1) % len(self.draws)
+
+    @property
+    def _before(self) -> int:
+        """The place of the last draw of the chain whose turn it is."""
+        return (int(self.steps) - int(self.chains)) % len(self.draws)
 
     @property
     def labels(self) -> Int[Tensor, " item"]:
@@ -100,18 +109,25 @@ class PartitionGuide(nn.Module):
         """Begin with workers by Dawid and Skene's algorithm on pairs, and the prior's partition."""
         self._all = full_batch(data)
         workers = FirstWorkers(self.model, self.posteriors, self._all)
-        self._begin(*self.model.prior.start(workers, workers.pairs, generator))
+        self._begin(self.model.prior.start(workers, workers.pairs, generator))
 
-    def _begin(self, labels: Int[Tensor, " item"], states: dict[str, Tensor]) -> None:
-        """The partition and the workers that training begins with; an update brings new ones."""
-        for name, natural_parameters in states.items():
+    def _begin(self, starts: Sequence[Start]) -> None:
+        """Where chains begin, the best last; an update brings new ones."""
+        number = len(self.draws)
+        starts = starts[-number:]
+        for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
-        self.draws = labels.repeat(len(self.draws), 1)
+        self.draws = starts[-1].labels.repeat(number, 1)
         self.hard_draws = torch.zeros_like(self.draws)
         for name, posterior in self.posteriors.items():
             eta = posterior.natural_parameters.detach()
-            setattr(self, f"given_{name}", eta.repeat(len(self.draws), *[1] * eta.ndim))
-        self.steps.fill_(1)
+            setattr(self, f"given_{name}", eta.repeat(number, *[1] * eta.ndim))
+        for place, start in enumerate(starts):
+            self.draws[place] = start.labels
+            for name, natural_parameters in start.workers.items():
+                self._given(name)[place] = natural_parameters
+        self.chains.fill_(len(starts))
+        self.steps.fill_(len(starts))
 
     def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:
         """Natural parameters of a site given each draw of the partition and of the looks."""
@@ -119,9 +135,10 @@ class PartitionGuide(nn.Module):
 
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
-        """One Gibbs sweep: rates and looks of pairs, items, and what the rates are given these."""
+        """One Gibbs sweep of a chain: rates, items, looks of pairs, what rates are given these."""
         heard = PairEvidence(self.model, self.posteriors, batch)
-        pairs, last, hard = heard.pairs, self._last, self.hard_draws[self._last]
+        pairs, last = heard.pairs, self._before
+        hard = self.hard_draws[last]
         rates = {}
         for name, posterior in self.posteriors.items():
             drawn = posterior.family.sample(self._given(name)[last])
@@ -132,7 +149,7 @@ class PartitionGuide(nn.Module):
         said_if = torch.stack([torch.logsumexp(said + row, 1) for row in rows], 1)
         said_if, every = said_if.unflatten(1, (-1, 2)), torch.arange(pairs.num_pairs)
         weights = said_if[every, num_hard_ends(hard, pairs)].diff(dim=1).squeeze(1)
-        labels, choices = sweep(self.labels, pairs, weights, self.model.prior)
+        labels, choices = sweep(self.draws[last], pairs, weights, self.model.prior)
         if self.model.hard_items:
             hard = sweep_hard(hard, pairs, said_if[every, :, pairs.together(labels).long()])
         relation = self.model.relations(labels, hard, pairs)

@@ -7,7 +7,7 @@ from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
-from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior
+from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
@@ -25,6 +25,7 @@ __all__ = [
     "Memberships",
     "PartitionPrior",
     "PitmanYor",
+    "Start",
     "anneal",
     "consensus",
     "num_hard_ends",

@@ -1,8 +1,8 @@
 """What is known of a partition before anybody has answered: which sizes its clusters have.
 
 All priors say with which odds an item joins a cluster of so many others against being alone, and
-whether this may be one in which it was compared with nobody. They learn these odds from the
-partitions that the answers lead to, or, of few clusters, their number.
+whether this may be one in which it was compared with nobody. Those that have parameters learn them
+from the partitions that the answers lead to.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pyro_crowdclust.partitions.settling import annealed, settled
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
-# So many more clusters than have items are thought of.
-_MORE = 30
+# So many more clusters than items are thought of.
+_MORE = 1000
 
 
 @described
@@ -70,7 +70,7 @@ class PitmanYor(nn.Module):
         others = torch.arange(num_items + 1, dtype=torch.float64)
         return (others - self.discount).clamp_min(1e-300).log().tolist()
 
-    def log_alone(self, num_clusters: int) -> float:
+    def log_alone(self, num_clusters: int, num_items: int) -> float:
         """``log(theta + d K)``."""
         return math.log(float(self.concentration) + float(self.discount) * num_clusters)
 
@@ -96,10 +96,10 @@ class PitmanYor(nn.Module):
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> Start:
+    ) -> list[Start]:
         """The best partition by the spectrum of the shares of "same"."""
         candidates = spectral_partitions(workers.shares, pairs, generator)
-        return settled(self, candidates, workers, pairs)
+        return [settled(self, candidates, workers, pairs)]
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
@@ -116,75 +116,73 @@ def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> T
 
 @described
 class FewClusters(nn.Module):
-    """At most K clusters, none larger than another a priori: a mixture of K clusters.
+    """Few clusters, none larger than another a priori: a mixture of a finite number K of clusters.
 
-        p(z) = K! / (K - T)! Gamma(K a) / Gamma(K a + N) prod_{k=1}^T Gamma(a + n_k) / Gamma(a)
+        p(z) = V_N(T) prod_{k=1}^T Gamma(a + n_k) / Gamma(a) ,
+        V_N(T) = sum_{K >= T} p(K) K! / (K - T)! Gamma(K a) / Gamma(K a + N) ,
+        p(K) propto 1 / K (K + 1)
 
-    of partitions into T clusters: the Pitman-Yor process with discount -a and concentration K a
-    (Pitman 1995, eq. 16). Where training begins, K is found by the evidence of annealed chains.
-    From then on it is drawn given the partition, with ``p(K) propto 1 / K (K + 1)`` (Miller and
-    Harrison 2018).
+    of partitions into T clusters (Miller and Harrison 2018, eq. 3.2): given K that is the
+    Pitman-Yor process with discount -a and concentration K a, and K is summed out, up to a
+    thousand more than there are items.
 
     Parameters
     ----------
-    number
-        K at the start.
     concentration
         a of every cluster, above 0.
 
     Examples
     --------
-    >>> prior = FewClusters(number=2)
+    >>> prior = FewClusters()
     >>> pairs = AskedPairs.of(torch.tensor([[0, 1]]), num_items=2)
-    >>> prior.log_prob(torch.tensor([0, 0]), pairs).exp().round(decimals=4)
-    tensor(0.6667, dtype=torch.float64)
+    >>> prior.log_prob(torch.tensor([0, 0]), pairs).exp().round(decimals=2)
+    tensor(0.7100, dtype=torch.float64)
     """
 
     closure, joins_strangers = 0.0, True
-    number: Tensor
 
-    def __init__(self, number: int = 2, concentration: float = 1.0) -> None:
+    def __init__(self, concentration: float = 1.0) -> None:
         super().__init__()
-        if number < 1 or concentration <= 0:
-            raise ValueError(
-                f"number is {number} and concentration {concentration}, but the first must be at "
-                "least 1 and the second above 0"
-            )
+        if concentration <= 0:
+            raise ValueError(f"concentration is {concentration}, but must be above 0")
         self.concentration = concentration
-        self.register_buffer("number", torch.tensor(number))
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> Start:
-        """The best of annealed chains, with its number of clusters."""
-        start, number = annealed(self.concentration, workers, pairs, generator)
-        self.number.fill_(number)
-        return start
+    ) -> list[Start]:
+        """The best of annealed chains of several numbers of clusters."""
+        return annealed(self.concentration, workers, pairs, generator)
 
     def log_join(self, num_items: int) -> list[float]:
         """``log(n + a)``."""
         others = torch.arange(num_items + 1, dtype=torch.float64)
         return (others + self.concentration).log().tolist()
 
-    def log_alone(self, num_clusters: int) -> float:
-        """``log(a (K - T))``, beside T clusters."""
-        left = int(self.number) - num_clusters
-        return math.log(self.concentration * left) if left > 0 else -math.inf
+    def log_alone(self, num_clusters: int, num_items: int) -> float:
+        """``log a + log V_N(T + 1) - log V_N(T)``, beside T clusters."""
+        one_more, as_many = (
+            self._log_number(number, num_items) for number in (num_clusters + 1, num_clusters)
+        )
+        return math.log(self.concentration) + one_more - as_many
 
-    @torch.no_grad()
+    def _log_number(self, num_clusters: int, num_items: int) -> float:
+        """``log V_N(T)``."""
+        a, most = self.concentration, num_items + _MORE
+        numbers = torch.arange(max(num_clusters, 1), most + 1, dtype=torch.float64)
+        terms = torch.lgamma(numbers + 1) - torch.lgamma(numbers - num_clusters + 1)
+        terms = terms + torch.lgamma(numbers * a) - torch.lgamma(numbers * a + num_items)
+        terms = terms - numbers.log() - torch.log1p(numbers)
+        # The odds of all numbers add up to most / (most + 1).
+        return float(terms.logsumexp(0)) + math.log1p(1 / most)
+
     def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
-        """A draw of ``p(K | z) propto p(z | K) / K (K + 1)``."""
-        numbers = len(sizes) + torch.arange(_MORE, dtype=torch.float64)
-        a = self.concentration
-        log_prob = torch.lgamma(numbers + 1) - torch.lgamma(numbers - len(sizes) + 1)
-        log_prob = log_prob + torch.lgamma(numbers * a) - torch.lgamma(numbers * a + sizes.sum())
-        log_prob = log_prob - numbers.log() - torch.log1p(numbers)
-        self.number.copy_(numbers[torch.distributions.Categorical(logits=log_prob).sample()])
+        """Nothing: there is no number to learn."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        a = torch.tensor(self.concentration, dtype=torch.float64)
-        return _log_pitman_yor(pairs.sizes(labels), -a, self.number * a)
+        sizes, a = pairs.sizes(labels), torch.tensor(self.concentration, dtype=torch.float64)
+        log_number = self._log_number(len(sizes), int(sizes.sum()))
+        return log_number + (torch.lgamma(sizes + a) - torch.lgamma(a)).sum()
 
 
 @described
@@ -227,7 +225,7 @@ class ManySmall(nn.Module):
         """rho of every size."""
         return self.log_odds[self._range(torch.arange(num_items + 1))].tolist()
 
-    def log_alone(self, num_clusters: int) -> float:
+    def log_alone(self, num_clusters: int, num_items: int) -> float:
         """0: the odds are against being alone."""
         return 0.0
 
@@ -269,11 +267,11 @@ class ManySmall(nn.Module):
     @torch.no_grad()
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> Start:
+    ) -> list[Start]:
         """From everybody alone, with the odds of an asked pair."""
         same = workers.same
         self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)
-        return settled(self, [torch.arange(pairs.num_items)], workers, pairs)
+        return [settled(self, [torch.arange(pairs.num_items)], workers, pairs)]
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """Besag's pseudo-likelihood of the partition, ``sum_i log p(z_i | rest)``."""

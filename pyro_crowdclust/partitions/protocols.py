@@ -53,7 +53,7 @@ class StartingWorkers(Protocol):
 
 
 class Start(NamedTuple):
-    """Where training begins: a partition, and the workers who learned from it."""
+    """Where a chain begins: a partition, and the workers who learned from it."""
 
     labels: Int[Tensor, " item"]
     workers: dict[str, Tensor]
@@ -75,14 +75,14 @@ class PartitionPrior(Protocol):
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> Start:
-        """Where to begin; the prior itself may begin elsewhere, too."""
+    ) -> list[Start]:
+        """Where chains begin, each elsewhere; the prior itself may begin elsewhere, too."""
 
     def log_join(self, num_items: int) -> list[float]:
         """Log weight of joining a cluster of 0, 1, ..., num_items others."""
 
-    def log_alone(self, num_clusters: int) -> float:
-        """Log weight of being alone beside so many clusters."""
+    def log_alone(self, num_clusters: int, num_items: int) -> float:
+        """Log weight of being alone beside so many clusters, of so many items in all."""
 
     def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
         """A step towards the prior that suits clusters and the choices that led to them."""

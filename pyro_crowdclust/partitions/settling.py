@@ -1,4 +1,4 @@
-"""Where training begins: the best of several partitions, once the workers have learned from it."""
+"""Where training begins: the best of several partitions, after the workers have learned."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from pyro_crowdclust.partitions.sweeps import sweep
 _SETTLING = 4
 # Numbers of clusters that chains are annealed with, and chains of each.
 _NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
+# So many of them go on, if their bounds, which annealing estimates to some nats, are as good.
+_STARTS, _AS_GOOD = 4, 5.0
 
 
 def settled(
@@ -56,12 +58,13 @@ def annealed(
     workers: StartingWorkers,
     pairs: AskedPairs,
     generator: torch.Generator,
-) -> tuple[Start, int]:
-    """The best of annealed chains, and its number of clusters.
+) -> list[Start]:
+    """The best of annealed chains, where draws begin.
 
     Chains of every number of clusters are annealed by each kind of evidence, and then again by that
-    of the workers to whom this led. The best has the largest bound, the one with ``q(z) propto p(z)
-    exp E[log p(L | z)]``, whose normalizer annealing estimates.
+    of the workers to whom this led. The best have the largest bounds, those with ``q(z) propto p(z)
+    exp E[log p(L | z)]``, whose normalizer annealing estimates, times p(K). Where answers are few,
+    chains that differ are about as good, and what one of them is sure of another denies.
 
     Parameters
     ----------
@@ -73,6 +76,10 @@ def annealed(
         The pairs that they were asked about.
     generator
         Source of chance.
+
+    Returns
+    -------
+    Always as many; the same again where few are as good. The best comes last.
     """
     numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
     evidence = workers.evidence()
@@ -83,8 +90,9 @@ def annealed(
     bounds = torch.tensor([float(one.different.sum()) - one.divergence for one in heard])
     evidence = torch.stack([one.same - one.different for one in heard])
     found = anneal(evidence, pairs, chains, concentration, generator)
-    best = int((bounds + found.log_evidence).argmax())
-    labels = pairs.split(found.labels[best])
-    # Clusters that no pairs connect are several.
-    more = len(pairs.sizes(labels)) - len(pairs.sizes(found.labels[best]))
-    return Start(labels, heard[best].state), int(chains[best]) + more
+    log_prior = -(chains * (chains + 1.0)).log()
+    bounds = bounds + found.log_evidence + log_prior
+    best = bounds.argsort(descending=True)[:_STARTS]
+    as_good = best[bounds[best] > bounds.max() - _AS_GOOD].tolist()
+    starts = [Start(pairs.split(found.labels[chain]), heard[chain].state) for chain in as_good]
+    return [starts[place % len(starts)] for place in reversed(range(_STARTS))]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int
@@ -60,7 +61,7 @@ def sweep(
     of_item = {i: parts[p] for i, p in zip(asked, part[pairs.asked].tolist(), strict=True)}
     num_clusters = sum(of_item[i].change(z[i], 1) for i in asked)
     chance = torch.rand(2, pairs.num_items, generator=generator, dtype=torch.float64).tolist()
-    unused, choices = max(z) + 1, Choices()
+    unused, choices, log_alone = max(z) + 1, Choices(), cache(prior.log_alone)
     for i in torch.randperm(pairs.num_items, generator=generator).tolist():
         if not neighbors[i]:
             continue
@@ -75,7 +76,8 @@ def sweep(
             for score, size in zip(said.values(), sizes, strict=True)
         ]
         strangers = clusters.log_others(said) if prior.joins_strangers else -math.inf
-        place = _draw([prior.log_alone(num_clusters), strangers, *scores], chance[0][i])
+        alone = log_alone(num_clusters, len(asked))
+        place = _draw([alone, strangers, *scores], chance[0][i])
         if place == 0:
             z[i], unused = unused, unused + 1
         elif place == 1:

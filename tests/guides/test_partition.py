@@ -22,6 +22,7 @@ from pyro_crowdclust.partitions import (
     HardItems,
     ManySmall,
     PitmanYor,
+    Start,
     sweep,
 )
 from pyro_crowdclust.simulation import simulate_pairs
@@ -124,7 +125,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
     for _ in range(2):
         workers = {name: 5 + torch.rand(4, 2).double() for name in model.annotators.priors()}
         with torch.no_grad():
-            guide._begin(first, workers)
+            guide._begin([Start(first, workers)])
         assert guide.partition_draws().tolist() == [first.tolist()]
         assert not guide.hard_draws.any()
         for name, natural_parameters in workers.items():
@@ -145,6 +146,32 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
                 state = prior.state_dict().items()
                 learned = any(not torch.equal(one, was[name]) for name, one in state)
                 assert learned == (steps % 3 == 0)
+
+
+def test_chains_take_turns(monkeypatch):
+    """Each goes on from its own last partition."""
+    swept = []
+
+    def watch(labels, pairs, weights, prior):
+        swept.append(labels.clone())
+        return sweep(labels, pairs, weights, prior)
+
+    monkeypatch.setattr("pyro_crowdclust.guides.partition.sweep", watch)
+    batch = full_batch(crowd_of(LARGE[:12], 50))
+    model = AnsweredPartition(TwoCoin(4), FewClusters())
+    guide, names = PartitionGuide(model, 12, num_draws=5), [*model.annotators.priors()]
+    states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
+    first = [torch.arange(12) % k for k in (2, 3, 4)]
+    guide._begin([Start(*start) for start in zip(first, states, strict=True)])
+    for name in names:
+        given = guide.get_buffer(f"given_{name}")
+        torch.testing.assert_close(given[:3], torch.stack([one[name] for one in states]))
+    draws = list(first)
+    for step in range(9):
+        guide(batch)
+        assert torch.equal(swept[step], draws[step])
+        draws.append(guide.labels.clone())
+    assert len(guide.partition_draws()) == 5
 
 
 @pytest.mark.parametrize("hard_items", [False, True])
@@ -233,7 +260,7 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
     inside = []
     for seed in range(12):
         torch.manual_seed(seed)
-        model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (6.0, 2.0)), FewClusters(3))
+        model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (6.0, 2.0)), FewClusters())
         rng = np.random.default_rng(seed)
         ends = np.stack([rng.choice(15, 2, replace=False) for _ in range(240)])
         frame = pd.DataFrame(np.sort(ends, 1), columns=["left", "right"])
@@ -254,7 +281,7 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
         guide = PartitionGuide(model, 15, num_draws=60)
         batch = full_batch(data)
         # The true partition is a draw of the posterior.
-        guide._begin(trace.nodes["z"]["value"], {})
+        guide._begin([Start(trace.nodes["z"]["value"], {})])
         for _ in range(60):
             guide(batch)
         found = guide.workers().rates

@@ -23,6 +23,7 @@ from pyro_crowdclust.partitions import (
 )
 
 from .partitions import complete_pairs, every_partition
+from .test_annealing import of_number
 
 FIVE = complete_pairs(5)
 
@@ -35,14 +36,14 @@ def test_pitman_yor_sums_to_one(discount, concentration):
 
 
 @pytest.mark.parametrize(
-    "prior", [FewClusters(9, 2.0), PitmanYor(0.3, 2.0), ManySmall(-1.0), ManySmall(2.0, -0.5)]
+    "prior", [FewClusters(2.0), PitmanYor(0.3, 2.0), ManySmall(-1.0), ManySmall(2.0, -0.5)]
 )
 def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     """Joining a cluster against being alone, all else the same."""
     prior.learn(torch.tensor([3.0, 1.0, 1.0]).double(), Choices([[2, 1]], [2]))
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4]]), 5)
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
-    log_odds = prior.log_join(5)[3] + 2 * prior.closure - prior.log_alone(2)
+    log_odds = prior.log_join(5)[3] + 2 * prior.closure - prior.log_alone(2, 5)
     if not isinstance(prior, ManySmall):
         whole = prior.log_prob(together, pairs) - prior.log_prob(alone, pairs)
     else:
@@ -111,20 +112,20 @@ def test_discount_and_concentration_are_learned_under_their_priors():
     assert learned == pytest.approx(best.tolist(), abs=1e-4)
 
 
-def test_the_number_of_clusters_is_drawn_given_the_partition():
-    labels, draws = torch.tensor([0, 0, 1, 1, 1]), 3000
-    numbers = torch.arange(2, 32)
-    log_prob = [
-        FewClusters(int(k), 0.7).log_prob(labels, FIVE) - math.log(k * (k + 1)) for k in numbers
-    ]
-    expected = torch.stack(log_prob).softmax(0)
-    prior, counts = FewClusters(2, 0.7), torch.zeros(30)
-    for _ in range(draws):
-        prior.learn(FIVE.sizes(labels), Choices())
-        counts[int(prior.number) - 2] += 1
-    deviation = (draws * expected * (1 - expected)).sqrt()
-    assert ((counts - draws * expected).abs() <= 5 * deviation + 1).all()
-    assert expected[0] < 0.8
+@pytest.mark.parametrize("concentration", [0.5, 1.0, 3.0])
+def test_numbers_of_few_clusters_are_summed_out(concentration):
+    """``sum_K p(K) p(z | K)``; all partitions add up to one."""
+    prior, total = FewClusters(concentration), 0.0
+    numbers = np.arange(1, 1006)
+    share = 1 / (numbers * (numbers + 1))
+    for labels in every_partition(5):
+        used = numbers >= int(labels.max()) + 1
+        given = [of_number(labels, number, concentration) for number in numbers[used]]
+        expected = np.exp(given) @ share[used] / share.sum()
+        found = float(prior.log_prob(labels, FIVE).exp())
+        assert found == pytest.approx(expected, rel=1e-10)
+        total += found
+    assert total == pytest.approx(1, abs=1e-10)
 
 
 def test_ranges_of_sizes_grow_as_written():
@@ -162,7 +163,7 @@ def test_odds_start_at_those_of_an_asked_pair(same, expected, monkeypatch):
     monkeypatch.setattr(priors, "settled", lambda *arguments: "settled")
     prior = ManySmall(-1.5)
     prior.log_odds.zero_()
-    assert prior.start(SimpleNamespace(same=same), FIVE, torch.Generator()) == "settled"
+    assert prior.start(SimpleNamespace(same=same), FIVE, torch.Generator()) == ["settled"]
     torch.testing.assert_close(prior.log_odds, torch.full((24,), expected))
 
 
@@ -170,3 +171,8 @@ def test_odds_start_at_those_of_an_asked_pair(same, expected, monkeypatch):
 def test_bad_parameters_are_named(discount, concentration):
     with pytest.raises(ValueError, match="discount is"):
         PitmanYor(discount, concentration)
+
+
+def test_few_clusters_need_a_concentration():
+    with pytest.raises(ValueError, match="concentration is 0"):
+        FewClusters(0)

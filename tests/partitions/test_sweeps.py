@@ -20,8 +20,8 @@ CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
     [
         (PitmanYor(0.2, 1.5), COMPLETE),
         (PitmanYor(0.2, 1.5), CHAIN),
-        (FewClusters(3, 0.7), COMPLETE),
-        (FewClusters(3, 0.7), CHAIN),
+        (FewClusters(0.7), COMPLETE),
+        (FewClusters(0.7), CHAIN),
         (ManySmall(-0.5, -1.0), COMPLETE),
     ],
 )
@@ -40,18 +40,16 @@ def test_draws_have_the_exact_probabilities(prior, pairs):
     exact = np.exp(np.array([*known.values()]))
     exact /= exact.sum()
     labels, counts = torch.arange(4), dict.fromkeys(known, 0)
-    if isinstance(prior, FewClusters):
-        labels = torch.zeros(4, dtype=torch.int64)  # there are no four clusters
     sweeps = 2500
     for _ in range(sweeps):
         labels, _ = sweep(labels, pairs, weights, prior, generator)
         counts[tuple(COMPLETE.together(labels).tolist())] += 1
     found = np.array([*counts.values()]) / sweeps
     assert np.abs(found - exact).max() < 0.03
-    assert exact.max() < 0.5  # else there would be little to find out
+    assert exact.max() < 0.75  # else there would be little to find out
 
 
-@pytest.mark.parametrize("prior", [PitmanYor(), FewClusters(4), ManySmall(2.0, 1.0)])
+@pytest.mark.parametrize("prior", [PitmanYor(), FewClusters(), ManySmall(2.0, 1.0)])
 def test_items_that_no_chain_of_pairs_connects_stay_apart(prior):
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [3, 4]]), num_items=7)
     weights = torch.full((3,), 3.0, dtype=torch.float64)
