@@ -526,7 +526,7 @@ def judges(name: str, size: str) -> Callable[[dict[str, Any]], str]:
 
 JUDGES = Experiment(
     "judges",
-    ["examples/judges.py", "--panels", "8", "--methods", "DawidSkene", "OneCoinDawidSkene"],
+    ["examples/judges.py", "--panels", "30", "--methods", "DawidSkene", "OneCoinDawidSkene"],
     [
         Figure(
             f"judges of {name}, {size}",
