@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import threading
 import time
@@ -16,17 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
-import torch
-
-from pyro_crowdclust.files.checks import (
-    check_count,
-    check_kind,
-    check_number,
-    check_shape,
-    check_tensors,
-)
-from pyro_crowdclust.files.description import NotDescribable, describe
+from pyro_crowdclust.files.description import NotDescribable
 from pyro_crowdclust.files.safetensors_file import (
     UNREADABLE,
     check_replaceable,
@@ -35,14 +24,12 @@ from pyro_crowdclust.files.safetensors_file import (
     write_file,
 )
 from pyro_crowdclust.files.writing import check_room
-from pyro_crowdclust.protocols import Callback, SupportsState
-from pyro_crowdclust.training.copies import check_same_tensors
-from pyro_crowdclust.training.trainer import Position, Trainer
+from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.run_state import check_state, restore, state_of
+from pyro_crowdclust.training.trainer import Trainer
 
-# What optimizers of torch keep of every number of a parameter.
-_LIKE_THE_PARAMETER = frozenset(
-    ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
-)
+# Of settings that differ so many characters are shown.
+_LONGEST = 80
 
 
 @dataclass(frozen=True)
@@ -99,7 +86,7 @@ class CheckpointKeeper:
         if checkpoint.resume and self.path.exists():
             self._state = read_file(self.path, "checkpoint")
             try:
-                _check_state(self._state)
+                check_state(self._state)
             except UNREADABLE as error:
                 what = f"it lacks {error}" if isinstance(error, KeyError) else error
                 raise ValueError(
@@ -251,143 +238,14 @@ def _check_fingerprint(path: Path, found: dict[str, str], needed: dict[str, str]
     )
 
 
-def _difference(name: str, before: str | None, now: str, length: int = 80) -> str:
+def _difference(name: str, before: str | None, now: str) -> str:
     """Both texts; of long ones only what follows after they begin to differ."""
     before = "nothing" if before is None else before
     start = 0
-    if max(len(before), len(now)) > length:
-        start = max(0, len(os.path.commonprefix([before, now])) - length // 2)
+    if max(len(before), len(now)) > _LONGEST:
+        start = max(0, len(os.path.commonprefix([before, now])) - _LONGEST // 2)
     was, is_now = (("..." if start else "") + text[start:] for text in (before, now))
-    was, is_now = (text if len(text) <= length else f"{text[:length]}..." for text in (was, is_now))
+    was, is_now = (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in (was, is_now)
+    )
     return f"{name} was {was} and is {is_now}"
-
-
-def _check_state(state: Any) -> None:
-    """Raise a ``ValueError`` unless a training run may stand so, whatever its model."""
-    check_kind("its content", state, dict)
-    for name, text in check_kind("fingerprint", state["fingerprint"], dict).items():
-        check_kind(f"fingerprint.{name}", text, str)
-    check_number("seconds", state["seconds"])
-    of_run = check_kind("trainer", state["trainer"], dict)
-    steps = check_count("steps_done", of_run["steps_done"])
-    check_count("epochs_done", of_run["epochs_done"])
-    for row in check_kind("history", of_run["history"], list):
-        check_kind("a row of the history", row, dict)
-    check_tensors("parameters", of_run["parameters"])
-    if of_run["annealed_to"] is not None:
-        check_number("annealed_to", of_run["annealed_to"])
-    if of_run["position"] is not None:
-        position = check_kind("position", of_run["position"], dict)
-        check_same_tensors(check_tensors("before", position["before"]), of_run["parameters"])
-        elbos = check_kind("elbos", position["elbos"], list)
-        check_count("the number of steps of the epoch", len(elbos), most=steps)
-        for elbo in elbos:
-            check_number("an ELBO", elbo)
-        check_number("seconds", position["seconds"])
-    if of_run["halvings"] is not None:
-        check_count("halvings", of_run["halvings"])
-
-
-def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
-    """Everything that the rest of a training run depends on."""
-    position = trainer.position
-    return {
-        "steps_done": trainer.steps_done,
-        "epochs_done": trainer.epochs_done,
-        "annealed_to": trainer.annealed_to,
-        "history": trainer.history,
-        "position": None if position is None else vars(position),
-        "parameters": trainer.tensors(),
-        "optim": _optimizer_state(trainer.optim),
-        "halvings": None if trainer.natural is None else trainer.natural.num_halvings,
-        "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
-        "random": _random_states(trainer.device),
-        "callbacks": [
-            callback.state_dict() if isinstance(callback, SupportsState) else None
-            for callback in callbacks
-        ],
-    }
-
-
-def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, Any]) -> None:
-    """Bring a new training run to where ``state_of`` found one."""
-    check_same_tensors(state["parameters"], trainer.tensors())
-    trainer.set_tensors(state["parameters"])
-    trainer.steps_done, trainer.epochs_done = state["steps_done"], state["epochs_done"]
-    trainer.history[:] = state["history"]
-    trainer.position = None if state["position"] is None else Position(**state["position"])
-    if state["annealed_to"] is not None:
-        trainer.set_epoch(state["annealed_to"])
-    _restore_optimizer(trainer.optim, state["optim"])
-    if trainer.natural is not None:
-        trainer.natural.num_halvings = state["halvings"]
-    if trainer.batches is not None:
-        trainer.batches.generator.set_state(state["sampler"])
-    for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
-        if of_callback is not None and isinstance(callback, SupportsState):
-            callback.load_state_dict(of_callback)
-    _set_random_states(state["random"], trainer.device)
-
-
-def _optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Any] | None:
-    if optimizer is None:
-        return None
-    groups = [
-        {name: value for name, value in group.items() if name != "params" and _is_plain(value)}
-        for group in optimizer.param_groups
-    ]
-    return {"state": optimizer.state_dict()["state"], "groups": groups}
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        describe(value, {})
-    except NotDescribable:
-        return False
-    return True
-
-
-def _restore_optimizer(
-    optimizer: torch.optim.Optimizer | None, state: dict[str, Any] | None
-) -> None:
-    if optimizer is None or state is None:
-        return
-    whole = optimizer.state_dict()
-    parameters = [part for group in optimizer.param_groups for part in group["params"]]
-    for number, of_parameter in check_kind("optim.state", state["state"], dict).items():
-        check_count("a parameter's number", number, most=len(parameters) - 1)
-        for name, value in check_kind(f"optim.state.{number}", of_parameter, dict).items():
-            if name in _LIKE_THE_PARAMETER and value is not None:
-                parameter = parameters[number]
-                check_shape(
-                    f"{name} of parameter {number}", value, parameter.dtype, parameter.shape
-                )
-    whole["state"] = state["state"]
-    for group, options in zip(whole["param_groups"], state["groups"], strict=True):
-        group.update(options)
-    optimizer.load_state_dict(whole)
-
-
-def _random_states(device: Any) -> dict[str, Any]:
-    """States of all generators that a model, a guide or a callback may draw from."""
-    return {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
-        "python": random.getstate(),
-        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
-    }
-
-
-def _set_random_states(states: dict[str, Any], device: Any) -> None:
-    torch.set_rng_state(states["torch"])
-    np.random.set_state(states["numpy"])  # noqa: NPY002
-    random.setstate(states["python"])
-    if states["cuda"] is not None and _is_cuda(device):
-        torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def _is_cuda(device: Any) -> bool:
-    return device is not None and torch.device(device).type == "cuda"
-
-
-__all__ = ["Checkpoint", "CheckpointKeeper", "restore", "state_of"]

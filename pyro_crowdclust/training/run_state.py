@@ -1,0 +1,155 @@
+"""The state of a training run: all that the rest of it depends on, and a run brought back to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from pyro_crowdclust.files.checks import (
+    check_count,
+    check_kind,
+    check_number,
+    check_shape,
+    check_tensors,
+)
+from pyro_crowdclust.files.description import NotDescribable, describe
+from pyro_crowdclust.protocols import Callback, SupportsState
+from pyro_crowdclust.training.copies import check_same_tensors
+from pyro_crowdclust.training.trainer import Position, Trainer
+
+# What optimizers of torch keep of every number of a parameter.
+_LIKE_THE_PARAMETER = frozenset(
+    ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
+)
+
+
+def check_state(state: Any) -> None:
+    """Raise a ``ValueError`` unless a training run may stand so, whatever its model."""
+    check_kind("its content", state, dict)
+    for name, text in check_kind("fingerprint", state["fingerprint"], dict).items():
+        check_kind(f"fingerprint.{name}", text, str)
+    check_number("seconds", state["seconds"])
+    of_run = check_kind("trainer", state["trainer"], dict)
+    steps = check_count("steps_done", of_run["steps_done"])
+    check_count("epochs_done", of_run["epochs_done"])
+    for row in check_kind("history", of_run["history"], list):
+        check_kind("a row of the history", row, dict)
+    check_tensors("parameters", of_run["parameters"])
+    if of_run["annealed_to"] is not None:
+        check_number("annealed_to", of_run["annealed_to"])
+    if of_run["position"] is not None:
+        position = check_kind("position", of_run["position"], dict)
+        check_same_tensors(check_tensors("before", position["before"]), of_run["parameters"])
+        elbos = check_kind("elbos", position["elbos"], list)
+        check_count("the number of steps of the epoch", len(elbos), most=steps)
+        for elbo in elbos:
+            check_number("an ELBO", elbo)
+        check_number("seconds", position["seconds"])
+    if of_run["halvings"] is not None:
+        check_count("halvings", of_run["halvings"])
+
+
+def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
+    """Everything that the rest of a training run depends on."""
+    position = trainer.position
+    return {
+        "steps_done": trainer.steps_done,
+        "epochs_done": trainer.epochs_done,
+        "annealed_to": trainer.annealed_to,
+        "history": trainer.history,
+        "position": None if position is None else vars(position),
+        "parameters": trainer.tensors(),
+        "optim": _optimizer_state(trainer.optim),
+        "halvings": None if trainer.natural is None else trainer.natural.num_halvings,
+        "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
+        "random": _random_states(trainer.device),
+        "callbacks": [
+            callback.state_dict() if isinstance(callback, SupportsState) else None
+            for callback in callbacks
+        ],
+    }
+
+
+def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, Any]) -> None:
+    """Bring a new training run to where ``state_of`` found one."""
+    check_same_tensors(state["parameters"], trainer.tensors())
+    trainer.set_tensors(state["parameters"])
+    trainer.steps_done, trainer.epochs_done = state["steps_done"], state["epochs_done"]
+    trainer.history[:] = state["history"]
+    trainer.position = None if state["position"] is None else Position(**state["position"])
+    if state["annealed_to"] is not None:
+        trainer.set_epoch(state["annealed_to"])
+    _restore_optimizer(trainer.optim, state["optim"])
+    if trainer.natural is not None:
+        trainer.natural.num_halvings = state["halvings"]
+    if trainer.batches is not None:
+        trainer.batches.generator.set_state(state["sampler"])
+    for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
+        if of_callback is not None and isinstance(callback, SupportsState):
+            callback.load_state_dict(of_callback)
+    _set_random_states(state["random"], trainer.device)
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Any] | None:
+    if optimizer is None:
+        return None
+    groups = [
+        {name: value for name, value in group.items() if name != "params" and _is_plain(value)}
+        for group in optimizer.param_groups
+    ]
+    return {"state": optimizer.state_dict()["state"], "groups": groups}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        describe(value, {})
+    except NotDescribable:
+        return False
+    return True
+
+
+def _restore_optimizer(
+    optimizer: torch.optim.Optimizer | None, state: dict[str, Any] | None
+) -> None:
+    if optimizer is None or state is None:
+        return
+    whole = optimizer.state_dict()
+    parameters = [part for group in optimizer.param_groups for part in group["params"]]
+    for number, of_parameter in check_kind("optim.state", state["state"], dict).items():
+        check_count("a parameter's number", number, most=len(parameters) - 1)
+        for name, value in check_kind(f"optim.state.{number}", of_parameter, dict).items():
+            if name in _LIKE_THE_PARAMETER and value is not None:
+                parameter = parameters[number]
+                check_shape(
+                    f"{name} of parameter {number}", value, parameter.dtype, parameter.shape
+                )
+    whole["state"] = state["state"]
+    for group, options in zip(whole["param_groups"], state["groups"], strict=True):
+        group.update(options)
+    optimizer.load_state_dict(whole)
+
+
+def _random_states(device: Any) -> dict[str, Any]:
+    """States of all generators that a model, a guide or a callback may draw from."""
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
+        "python": random.getstate(),
+        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
+    }
+
+
+def _set_random_states(states: dict[str, Any], device: Any) -> None:
+    torch.set_rng_state(states["torch"])
+    np.random.set_state(states["numpy"])  # noqa: NPY002
+    random.setstate(states["python"])
+    if states["cuda"] is not None and _is_cuda(device):
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _is_cuda(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "cuda"
