@@ -148,6 +148,14 @@ def _add_fit(parsers: Any) -> None:
     parser.add_argument(
         "--ignore", nargs="+", default=[], metavar="NAME", help="columns that are no features"
     )
+    _add_answers(parser)
+    _add_model(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _add_training(parser)
+
+
+def _add_answers(parser: argparse.ArgumentParser) -> None:
+    """What people said of the items."""
     parser.add_argument(
         "--pairs",
         type=Path,
@@ -198,6 +206,10 @@ def _add_fit(parsers: Any) -> None:
             metavar="FILE",
             help=f"items that {text} a cluster: columns left, right",
         )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    """How the features are modelled, and what columns hold."""
     parser.add_argument(
         "--model",
         choices=MODELS,
@@ -228,8 +240,6 @@ def _add_fit(parsers: Any) -> None:
     parser.add_argument(
         "--hidden", type=_count(1), nargs="+", default=[128, 128], help="hidden layers of networks"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
-    _add_training(parser)
 
 
 def _add_ask(parsers: Any) -> None:

@@ -1,0 +1,55 @@
+"""``pyro-crowdclust predict`` and ``report``: what is made of a folder that ``fit`` wrote."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pyro_crowdclust.files.csv_files import write_csv
+from pyro_crowdclust.interface.command_line.fit_folder import FILES, read_result
+from pyro_crowdclust.interface.command_line.reading import read_features
+from pyro_crowdclust.interface.command_line.report import report_page
+from pyro_crowdclust.interface.command_line.summary import has_clusters
+
+
+def predict(options: Namespace) -> int:
+    """Cluster new items by their features, with what 'fit' learned."""
+    result, settings = read_result(options.folder)
+    if settings["features"] is None and not has_clusters(result):
+        raise ValueError(
+            f"{options.folder} is of labels without features, which say nothing of new items: "
+            "collect labels of the new items and fit all of them"
+        )
+    table = read_features(options.features, id_column=options.id_column or settings["id_column"])
+    probabilities = _naming(options.features, result.predict_proba, table.values)
+    best = probabilities.argmax(1)
+    named = {"cluster": best} if has_clusters(result) else {"class": result.data.class_ids[best]}
+    columns = named | {"probability": probabilities.max(1)}
+    found = pd.DataFrame(columns, index=table.ids.rename("item"))
+    write_csv(found, sys.stdout if options.out is None else options.out)
+    return 0
+
+
+def report(options: Namespace) -> int:
+    """Write a page with the tables and pictures of what 'fit' learned."""
+    result, settings = read_result(options.folder, with_features=True)
+    path = options.out or options.folder / "report.html"
+    kind = "Clusters" if has_clusters(result) else "Classes"
+    files = [settings[name] for name in (*FILES, "labels")] + (settings["answers"] or [])
+    title = f"{kind} of {Path(next(filter(None, files))).name}"
+    path.write_text(report_page(result, title), encoding="utf-8")
+    print(path)
+    return 0
+
+
+def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:
+    """What ``do`` makes of a table, with errors that name the file."""
+    try:
+        return do(table)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
