@@ -22,11 +22,12 @@ from pyro_crowdclust.annotators import (
     GradedPairs,
     Habit,
     ItemTrait,
+    OneCoin,
     SortedPages,
     Truth,
     TwoCoin,
+    TwoCoinClasses,
 )
-from pyro_crowdclust.annotators.confusion import OneCoin, TwoCoinClasses
 from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves, WholeElbo
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity, NormalEmission

@@ -1,11 +1,7 @@
 """What annotators say: models of answers about pairs and of class labels, with their sites."""
 
-from pyro_crowdclust.annotators.confusion import (
-    CommunityConfusion,
-    ConfusionMatrices,
-    OneCoin,
-    TwoCoinClasses,
-)
+from pyro_crowdclust.annotators.class_coins import OneCoin, TwoCoinClasses
+from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMatrices
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.item_states import ClassStates

@@ -21,9 +21,10 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    OneCoin,
     Truth,
+    TwoCoinClasses,
 )
-from pyro_crowdclust.annotators.confusion import OneCoin, TwoCoinClasses
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import Batch, full_batch

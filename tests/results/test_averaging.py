@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.annotators.confusion import OneCoin
+from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene

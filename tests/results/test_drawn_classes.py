@@ -17,9 +17,9 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    OneCoin,
     Truth,
 )
-from pyro_crowdclust.annotators.confusion import OneCoin
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
