@@ -6,7 +6,7 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,6 +51,28 @@ COLUMNS = {
     "labels": (["item", "worker", "label"], []),
     "placements": (["page", "item", "worker", "group"], []),
 }
+
+
+def _check_given(features: Any, pairs: Any, placements: Any, labels: Any, **options: Any) -> None:
+    """Refuse options without what they are of, and pairs beside pages."""
+    for option, what, given in (
+        ("grades", "pairs", pairs),
+        ("classes", "labels", labels),
+        ("kinds", "features", features),
+    ):
+        if options[option] is not None and given is None:
+            raise ValueError(
+                f"{option} are given without {what}; pass {what}, or leave {option} out"
+            )
+    if pairs is not None and placements is not None:
+        raise ValueError(
+            "pairs and placements are given; pass the pages as placements alone, or all "
+            "answers as pairs (CrowdData(None, placements=...).as_pairs().pairs are theirs)"
+        )
+
+
+def _table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:
+    return None if table is None else read_table(table, name, *COLUMNS[name], may_lack)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -190,24 +212,14 @@ class CrowdData:
         item_ids: Iterable[Hashable] | None = None,
         kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
-        if pairs is not None:
-            may_lack = [] if grades is None else ["label"]
-            pairs = read_table(pairs, "pairs", *COLUMNS["pairs"], may_lack)
-        labels = None if labels is None else read_table(labels, "labels", *COLUMNS["labels"])
-        if placements is not None:
-            placements = read_table(placements, "placements", *COLUMNS["placements"])
-        if pairs is not None and placements is not None:
-            raise ValueError(
-                "pairs and placements are given; pass the pages as placements alone, or all "
-                "answers as pairs (CrowdData(None, placements=...).as_pairs().pairs are theirs)"
-            )
-        if classes is not None and labels is None:
-            raise ValueError("classes are given without labels; pass labels, or leave classes out")
+        _check_given(
+            features, pairs, placements, labels, grades=grades, classes=classes, kinds=kinds
+        )
+        pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
+        placements, labels = _table("placements", placements), _table("labels", labels)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         columns, num_missing = None, 0
-        if kinds is not None and features is None:
-            raise ValueError("kinds are given without features; pass features, or leave kinds out")
         if features is not None:
             read, given = (kinds, None) if isinstance(kinds, Columns) else (None, kinds)
             features, columns, num_missing = read_features(features, given, read)
@@ -215,22 +227,23 @@ class CrowdData:
         elif item_ids is None:
             item_ids = ids_in_tables(pairs, labels, placements)
         ids = read_item_ids(item_ids, None if features is None else len(features))
-        nobody = pd.Index([], dtype=object)
         (of_pairs, of_labels, of_placements), worker_ids = read_workers(pairs, labels, placements)
-        if grades is not None and pairs is None:
-            raise ValueError("grades are given without pairs; pass pairs, or leave grades out")
-        grade_ids = nobody if grades is None else read_grades(grades)
-        answers, pages = (
-            (None, nobody) if pairs is None else read_answers(pairs, ids, of_pairs, grade_ids)
-        )
+        answers, class_labels, known_codes = None, None, None
+        nobody: pd.Index = pd.Index([], dtype=object)
+        page_ids = class_ids = known_ids = grade_ids = nobody
+        if grades is not None:
+            grade_ids = read_grades(grades)
+        if pairs is not None:
+            answers, page_ids = read_answers(pairs, ids, of_pairs, grade_ids)
         if placements is not None:
-            placements, pages = read_placements(placements, ids, of_placements)
-        class_labels, class_ids = (
-            (None, nobody)
-            if labels is None
-            else read_class_labels(labels, ids, of_labels, len(worker_ids), classes)
-        )
-        known_codes, known_ids = (None, nobody) if known is None else read_known(known, ids)
+            placements, page_ids = read_placements(placements, ids, of_placements)
+        if labels is not None:
+            num_workers = len(worker_ids)
+            class_labels, class_ids = read_class_labels(
+                labels, ids, of_labels, num_workers, classes
+            )
+        if known is not None:
+            known_codes, known_ids = read_known(known, ids)
         links = read_links(must_link, cannot_link, ids)
         # A frozen dataclass is written once, here.
         self.__dict__.update(
@@ -241,7 +254,7 @@ class CrowdData:
             placements=placements,
             item_ids=ids,
             worker_ids=worker_ids,
-            page_ids=pages,
+            page_ids=page_ids,
             known=known_codes,
             known_ids=known_ids,
             links=links,
