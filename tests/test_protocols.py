@@ -42,7 +42,7 @@ from .registries import (
 OPTIONAL = [
     contract
     for name, contract in vars(protocols).items()
-    if name.startswith("Supports") and contract.__module__ == protocols.__name__
+    if name.startswith("Supports") and contract.__module__.startswith(f"{protocols.__name__}.")
 ]
 
 each_pair_annotators = pytest.mark.parametrize("name", PAIR_ANNOTATORS)

@@ -1,0 +1,139 @@
+"""What annotators of pairs and of class labels must be, and what they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.families import PosteriorSummary
+
+
+class PairAnnotators(Protocol):
+    """How workers answer "are these two the same?"; every site is in the plate of the workers."""
+
+    @property
+    def num_workers(self) -> int:
+        """M."""
+
+    def priors(self) -> Mapping[str, ConjugatePrior]:
+        """What is unknown of every worker: global sites by name, of any family."""
+
+    def answer(
+        self,
+        same: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+    ) -> TorchDistribution:
+        """Likelihood of the answers, linear in ``same`` and in the statistics ``rates``."""
+
+    def log_likelihood_ratio(
+        self,
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " pair"],
+        label: Float[Tensor, " pair"],
+    ) -> Float[Tensor, " pair"]:
+        """``log p(L | same) - log p(L | different)``, the weight of a message."""
+
+
+@runtime_checkable
+class SupportsItems(Protocol):
+    """Annotators of pairs to whom it matters which two items are asked about: hard ones, say."""
+
+    def about(self, items: Int[Tensor, "pair 2"]) -> PairAnnotators:
+        """The annotators of answers about these pairs of items, by their positions in the data."""
+
+
+@runtime_checkable
+class SupportsTrust(Protocol):
+    """Annotators of pairs who can begin as reliable: for starts."""
+
+    def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
+        """The same workers with these pseudo-counts of right and wrong answers."""
+
+
+class ClassAnnotators(Protocol):
+    """Which label a worker gives to an item of which class."""
+
+    num_workers: int
+    num_classes: int
+
+    def priors(self) -> Mapping[str, ConjugatePrior]:
+        """Global sites by name; posteriors begin at these."""
+
+    def sample(self) -> dict[str, Tensor]:
+        """Run the sites in a model; returns their values."""
+
+    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label state"]:
+        """``log p(label | class)`` of every worker, linear in the sites' values.
+
+        The states are the classes, or those within each of them (``SupportsStates``).
+        """
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> PosteriorSummary:
+        """``p(label | class)``, ``[worker, class, label]``."""
+
+
+@runtime_checkable
+class SupportsDraws(ClassAnnotators, Protocol):
+    """Class annotators whose sites can be drawn where the classes of all items are known.
+
+    Chains are drawn side by side: all arrays have an axis of chains in front, and so may the values
+    of ``log_answers``.
+    """
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "*chain worker state label"],
+        items: Float[np.ndarray, "*chain state"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """Values of the sites, from those of the draw before and how often who said what of what.
+
+        ``items`` are in each state, which is a class where classes have no states. Learned
+        concentrations, which take a step towards where they are likeliest, are values, too.
+        """
+
+
+@runtime_checkable
+class SupportsStateDraws(SupportsDraws, Protocol):
+    """Class annotators whose sites can be drawn where the states of all items are known."""
+
+    def log_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
+    ) -> Float[Tensor, "*row class state"]:
+        """``log p(a_i, s_i = s | y_i = k)`` from ``log p(a_i | k, s)``."""
+
+
+@runtime_checkable
+class SupportsStates(Protocol):
+    """Class annotators under whom the items of a class have states."""
+
+    def sum_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row state"]
+    ) -> Float[Tensor, "*row class"]:
+        """Evidence of classes from evidence of their states."""
+
+    def draw_states(
+        self, values: Mapping[str, Tensor], assignments: Float[Tensor, "item class"]
+    ) -> Float[Tensor, "item state"]:
+        """One-hot states of items of these classes."""
+
+    def answer_probabilities(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
