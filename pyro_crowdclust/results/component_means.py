@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import part_of
@@ -17,8 +19,8 @@ from pyro_crowdclust.protocols import part_of
 def component_means(
     model: Any,
     location: Float[Tensor, "component column"],
-    names: Sequence[Hashable],
-    columns: Columns | None,
+    data: CrowdData,
+    feature_shape: Sequence[int] | None,
 ) -> tuple[Float[Tensor, "component feature_column"], list[Hashable]]:
     """Means of the features in their own units, and what each column is of.
 
@@ -28,16 +30,20 @@ def component_means(
         With components on features, or on latents.
     location
         Of the components, as their ``summary`` has them.
-    names
-        Of all features, or their positions.
-    columns
-        What they hold, where categories have names.
+    data
+        What the fit was of: features have names, or are numbered, and categories have names.
+    feature_shape
+        Of the features of one item.
 
     Raises
     ------
     ValueError
         If the model has no components.
     """
+    names: Sequence[Hashable] = range(math.prod(feature_shape or ()))
+    columns = None
+    if data.feature_names is not None:
+        names, columns = data.feature_names.tolist(), data.columns
     components = part_of(model, "components", Components)
     if components is None:
         raise ValueError(f"the model {type(model).__name__} has no components to describe")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,9 +43,11 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.item_files import write_assignments
+from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.tables import (
     clusters_table,
+    components_table,
     confusion_table,
     pages_table,
     workers_table,
@@ -553,36 +554,18 @@ class Fitted:
         left, right
             An item's id each, or sequences of the same length, such as columns of a table.
         """
-        single = self._is_one_id(left)
-        if single != self._is_one_id(right):
-            raise ValueError(
-                "left and right are an id and a sequence of ids: give two ids, or two sequences of "
-                "the same length"
-            )
-        ends: Any = ([left], [right]) if single else (left, right)
-        lefts, rights = ends
-        if len(lefts) != len(rights):
-            raise ValueError(f"left has {len(lefts)} ids and right {len(rights)}: give pairs")
-        i, j = (np.asarray(self.data.item_positions(ids)) for ids in (lefts, rights))
+        i, j, is_single = pair_positions(self.data, left, right)
         if self._drawn is not None:
-            together = self._drawn.same(torch.from_numpy(i), torch.from_numpy(j))
-            return float(together[0]) if single else together
-        items = self._training_items[0].numpy()
-        of_right = items[j]
-        if self.owners is not None:
-            together = self.owners @ self.owners.T
-            np.fill_diagonal(together, 1.0)
-            of_right = of_right @ together
-        same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
-        return float(same[0]) if single else same
-
-    def _is_one_id(self, ids: Any) -> bool:
-        """Whether this is an item's id, and no sequence of ids; a tuple may be either."""
-        if isinstance(ids, tuple):
-            return ids in self.data.item_ids
-        return isinstance(ids, str) or not isinstance(
-            ids, Sequence | np.ndarray | pd.Index | pd.Series
-        )
+            same = self._drawn.same(torch.from_numpy(i), torch.from_numpy(j))
+        else:
+            items = self._training_items[0].numpy()
+            of_right = items[j]
+            if self.owners is not None:
+                together = self.owners @ self.owners.T
+                np.fill_diagonal(together, 1.0)
+                of_right = of_right @ together
+            same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
+        return float(same[0]) if is_single else same
 
     @cached_property
     def workers(self) -> pd.DataFrame:
@@ -684,17 +667,13 @@ class Fitted:
         cluster that owns several components is described by their mean, weighted.
         """
         summary = self._guide(SupportsMixture, "mixture").mixture()
-        location, columns = summary.location.double().cpu(), self.data.columns
-        names: Any = self.data.feature_names
-        if names is None:
-            names, columns = range(math.prod(self.feature_shape or ())), None
-        location, labels = component_means(self.model, location, names, columns)
+        location, labels = component_means(
+            self.model, summary.location.double().cpu(), self.data, self.feature_shape
+        )
         if self._owners is not None:
             share = summary.weights.double().cpu().unsqueeze(1) * self._owners
             location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
-        index = pd.RangeIndex(len(location), name="cluster")
-        features = pd.Index(labels, name="feature", dtype="object")
-        return pd.DataFrame(self._by_size(location.numpy(force=True)), index, features)
+        return components_table(self._by_size(location.numpy(force=True)), labels)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -105,3 +105,11 @@ def clusters_table(
         },
         index=pd.RangeIndex(len(weights), name="cluster"),
     )
+
+
+def components_table(
+    location: Float[np.ndarray, "cluster column"], labels: list[Hashable]
+) -> pd.DataFrame:
+    """``Fitted.components``, from the means of every cluster and what the columns are of."""
+    index = pd.RangeIndex(len(location), name="cluster")
+    return pd.DataFrame(location, index, pd.Index(labels, name="feature", dtype="object"))

@@ -1,0 +1,49 @@
+"""Pairs of items, as a user names them: two ids, or two sequences of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+
+def pair_positions(
+    data: CrowdData, left: Any, right: Any
+) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"], bool]:
+    """Positions of both items of every pair, and whether two ids alone were given.
+
+    Raises
+    ------
+    ValueError
+        For an id beside a sequence, sequences of unequal length, and unknown ids.
+
+    Examples
+    --------
+    >>> data = CrowdData(np.eye(3), item_ids=["ant", "bee", "cat"])
+    >>> pair_positions(data, "ant", "cat")
+    (array([0]), array([2]), True)
+    """
+    is_single = _is_one_id(data, left)
+    if is_single != _is_one_id(data, right):
+        raise ValueError(
+            "left and right are an id and a sequence of ids: give two ids, or two sequences of "
+            "the same length"
+        )
+    if is_single:
+        left, right = [left], [right]
+    if len(left) != len(right):
+        raise ValueError(f"left has {len(left)} ids and right {len(right)}: give pairs")
+    i, j = (np.asarray(data.item_positions(ids)) for ids in (left, right))
+    return i, j, is_single
+
+
+def _is_one_id(data: CrowdData, ids: Any) -> bool:
+    """Whether this is an item's id, and no sequence of ids; a tuple may be either."""
+    if isinstance(ids, tuple):
+        return ids in data.item_ids
+    return isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | pd.Index | pd.Series)
