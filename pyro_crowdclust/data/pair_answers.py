@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, where
@@ -52,6 +52,12 @@ class Answers:
     def num_pairs(self) -> int:
         """Number of answers."""
         return len(self.left)
+
+    def at(self, kept: Bool[Tensor, " pair"]) -> Answers:
+        """The answers of some rows."""
+        parts = self.left, self.right, self.worker, self.label
+        left, right, worker, label = (part[kept] for part in parts)
+        return Answers(left, right, worker, label, None if self.page is None else self.page[kept])
 
 
 def _number(label: Any) -> float:

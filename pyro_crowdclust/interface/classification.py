@@ -23,7 +23,7 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
-from pyro_crowdclust.interface.choosing.held_out import some_items
+from pyro_crowdclust.interface.choosing.subsets import some_items
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
 

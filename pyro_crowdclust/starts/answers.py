@@ -98,9 +98,8 @@ def answered_groups(
     counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
     asked = counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
     kept = asked[answers.left] & asked[answers.right]
-    parts = (answers.left, answers.right, answers.worker, answers.label)
     annotators = annotators_for(data, (3.0, 1.0))
-    items, groups = groups_by_answers(Answers(*(p[kept] for p in parts)), annotators)
+    items, groups = groups_by_answers(answers.at(kept), annotators)
     sizes = torch.bincount(groups)
     large = (sizes >= smallest).nonzero().squeeze(1)
     large = large[sizes[large].argsort(descending=True, stable=True)][:num_groups]
@@ -182,6 +181,3 @@ class AnswersStart:
             )
         labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
         TrustingStart(LabeledStart())(model, guide, labelled, generator)
-
-
-__all__ = ["AnswersStart", "TrustingStart", "answered_groups", "groups_by_answers"]

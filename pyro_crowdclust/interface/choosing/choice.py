@@ -10,7 +10,7 @@ tell or there are none, the ELBO, in the units of the features for all candidate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,10 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
-from pyro_crowdclust.interface.choosing.held_out import connected_items, some_items
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
 from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.subsets import connected_items, some_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
 from pyro_crowdclust.restarts import best_first, is_interrupted
@@ -213,23 +213,16 @@ def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fi
     attempts = [partial(attempt, seed=seed) for seed in seeds]
     of_answers = recipe.data.answers is not None and recipe.data.known is None
     if of_answers and "initialize" not in changes:
-        start = _OrFeatures(AnswersStart())
-        attempts.append(partial(attempt, seed=seeds[0], initialize=start))
+        attempts.append(partial(attempt, seed=seeds[0], initialize=_start_from_answers))
     return best_first(attempts)[0]
 
 
-@dataclass(frozen=True)
-class _OrFeatures:
+def _start_from_answers(*arguments: Any) -> None:
     """A start from answers, or from features where the answers keep nobody together."""
-
-    start: AnswersStart
-    other: TrustingStart = field(default_factory=TrustingStart)
-
-    def __call__(self, *arguments: Any) -> None:
-        try:
-            self.start(*arguments)
-        except ValueError:
-            self.other(*arguments)
+    try:
+        AnswersStart()(*arguments)
+    except ValueError:
+        TrustingStart()(*arguments)
 
 
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:

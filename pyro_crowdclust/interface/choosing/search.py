@@ -16,17 +16,14 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
-from pyro_crowdclust.interface.choosing.held_out import (
-    HeldOut,
-    Split,
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
+from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
     some_items,
-    split,
-    split_answers,
 )
-from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
 from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_GAIN,
     WEIGHTS,

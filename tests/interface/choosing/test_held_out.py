@@ -1,30 +1,23 @@
-"""What is held out, what predicts it, and parts of data that keep what is said of them."""
+"""What is held out, and what predicts it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.choosing.held_out import (
     KnownSplit,
     LinkSplit,
-    connected_items,
-    distinct_items,
-    some_items,
     split,
 )
 from pyro_crowdclust.results import class_probabilities
 
 from ..small_choices import (
     answered,
-    known_part,
     linked_part,
     small,
-    sorted_part,
     two_rings,
     wide_clusters,
 )
@@ -68,63 +61,6 @@ def test_too_few_labels_or_links_are_not_held_out():
     assert split(few, 0.4, torch.Generator()) is None
 
 
-@pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
-def test_a_part_of_the_items_keeps_what_is_said_of_them(said):
-    features, kinds = wide_clusters()
-    data = CrowdData(features, **said(kinds))
-    items = torch.arange(5, 60)
-    part = some_items(data, items)
-    whole = CrowdData(features[5:60], item_ids=range(5, 60), **_among(said(kinds), items.tolist()))
-    if data.known is not None:
-        assert part.known.tolist() == whole.known.tolist()
-    if data.links is not None:
-        assert torch.equal(part.links.left, whole.links.left)
-        assert torch.equal(part.links.must, whole.links.must)
-    if data.placements is not None:
-        assert torch.equal(part.placements.item, whole.placements.item)
-        assert torch.equal(part.placements.group, whole.placements.group)
-        assert part.placements.num_groups.tolist() == whole.placements.num_groups.tolist()
-
-
-def _among(said: dict, items: list[int]) -> dict:
-    """The rows of what is said that are about these items alone."""
-    if "known" in said:
-        return {"known": [said["known"][item] for item in items]}
-    ends = ["item"] if "placements" in said else ["left", "right"]
-    return {name: table[table[ends].isin(items).all(axis=1)] for name, table in said.items()}
-
-
-def test_copies_of_rows_are_no_clusters():
-    rng = np.random.default_rng(0)
-    features = np.repeat([[0.0, 0.0], [9.0, 0.0]], 20, axis=0) + rng.normal(size=(40, 2))
-    copies = CrowdData(features[rng.integers(0, 40, 300)])
-    _, chosen = small(copies, 2, 13, forms=1).run(progress=False)
-    assert chosen.winner.endswith("2 components")
-    # Whole numbers repeat of themselves.
-    counts = CrowdData(rng.poisson(3, size=(300, 2)).astype(float))
-    assert distinct_items(counts) is counts
-
-
-def test_answers_about_copies_are_about_one_row():
-    features = np.array([[0.1, np.nan], [3.7, 2.0], [0.1, np.nan], [8.3, 5.0], [3.7, 2.0]])
-    said = {"left": [0, 2, 1, 4], "right": [1, 0, 3, 3], "worker": list("abac"), "label": [0] * 4}
-    distinct = distinct_items(CrowdData(features, said))
-    assert distinct.item_ids.tolist() == [0, 1, 3]
-    assert distinct.pairs[["left", "right", "worker"]].to_numpy().tolist() == [
-        [0, 1, "a"],
-        [1, 3, "a"],
-        [1, 3, "c"],
-    ]
-
-
-def test_copies_of_rows_are_found_where_they_would_be_alone():
-    rng, kinds = np.random.default_rng(3), np.arange(60) % 3
-    rows = 6 * np.eye(3)[kinds] + rng.normal(size=(60, 3))
-    often = rng.integers(2, 6, 60)
-    result = cluster(np.repeat(rows, often, axis=0), progress=False)
-    assert normalized_mutual_info_score(np.repeat(kinds, often), result.assignments) == 1
-
-
 def test_answers_about_held_out_items_are_kept_out():
     features, ring = two_rings(60)
     data = answered(features, ring)
@@ -141,16 +77,6 @@ def test_too_few_answers_cannot_choose():
     assert split(data, 0.5, torch.Generator().manual_seed(0)) is None
 
 
-def test_a_part_keeps_answers_between_its_items():
-    pairs = {"left": [0, 1, 2], "right": [1, 3, 3], "worker": list("aab"), "label": [1, 0, 1]}
-    part = some_items(CrowdData(np.arange(8.0).reshape(4, 2), pairs), torch.tensor([1, 2, 3]))
-    assert part.answers.left.tolist() == [0, 1]
-    assert part.answers.right.tolist() == [2, 2]
-    assert part.answers.worker.tolist() == [0, 1]
-    assert part.item_ids.tolist() == [1, 2, 3]
-    assert part.num_workers == 2
-
-
 def test_predictions_of_answers_are_the_mixture_of_both_rates(rings):
     result, _ = rings
     one = split(result.data, 0.25, torch.Generator().manual_seed(1))
@@ -163,15 +89,3 @@ def test_predictions_of_answers_are_the_mixture_of_both_rates(rings):
         yes = same * rates["sensitivity"] + (1 - same) * (1 - rates["specificity"])
         expected = yes if one.held_out.label[pair] == 1 else 1 - yes
         assert ours[pair] == pytest.approx(np.log(expected))
-
-
-def test_parts_of_data_hold_answers_that_are_connected():
-    rng = np.random.default_rng(0)
-    ends = rng.integers(0, 3000, (2, 3000))
-    ends = ends[:, ends[0] != ends[1]]
-    pairs = {"left": ends[0], "right": ends[1], "worker": [0] * ends.shape[1]}
-    data = CrowdData(rng.normal(size=(4000, 1)), pairs | {"label": [1] * ends.shape[1]})
-    items = connected_items(data, 400, torch.Generator().manual_seed(0))
-    assert len(items) == 400
-    assert (items.diff() > 0).all()
-    assert some_items(data, items).num_pairs > 250

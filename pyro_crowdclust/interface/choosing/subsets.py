@@ -1,0 +1,108 @@
+"""Some of the items, with what is said of them: enough to try a candidate on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.interface.candidates.rounding import first_alike, has_fine, numbers_in
+
+
+def some_items(
+    data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
+) -> CrowdData:
+    """Some of the items, and what is said of them and nobody else.
+
+    Workers and pages keep their codes, also those of which nothing is left.
+
+    Parameters
+    ----------
+    data
+        All items and answers.
+    items
+        Positions of the items to keep, sorted.
+    answers
+        Which answers may stay; default all.
+    """
+    part = data.with_parts(features=data.rows(items), item_ids=data.item_ids[items.numpy()])
+    place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
+    if data.known is not None:
+        part = part.with_parts(known=data.known[items])
+    if data.links is not None:
+        part = part.with_parts(links=data.links.among(place))
+    if data.placements is not None:
+        part = part.with_parts(placements=data.placements.among(place))
+    if data.class_labels is not None:
+        labels = data.class_labels.among(place)
+        part = part.with_parts(class_labels=labels, _labels_index=None)
+    if data.answers is not None:
+        moved = replace(
+            data.answers, left=place[data.answers.left], right=place[data.answers.right]
+        )
+        kept = (moved.left >= 0) & (moved.right >= 0)
+        kept = kept if answers is None else kept & answers
+        heard = moved.at(kept) if bool(kept.any()) else None
+        part = part.with_parts(answers=heard, _pairs_index=None)
+    return part
+
+
+def distinct_items(data: CrowdData) -> CrowdData:
+    """Each row of features once, with the answers about all its copies; few possible rows as ever.
+
+    Components that sit on copies of one row have densities without bound, and to know an item is no
+    help with others if it is to know its copies. Answers between copies are left out. Where no
+    column holds real numbers of fine steps, many items may well be alike, and all of them count.
+    """
+    if data.features is None or isinstance(data.features, StoredFeatures):
+        return data
+    rows = numbers_in(data).reshape(data.num_items, -1)
+    of = torch.from_numpy(first_alike(rows))
+    first = of.unique()
+    if len(first) == data.num_items or not has_fine(data):
+        return data
+    if data.answers is not None:
+        left, right = of[data.answers.left], of[data.answers.right]
+        data = data.with_parts(answers=replace(data.answers, left=left, right=right))
+        return some_items(data, first, left != right)
+    return some_items(data, first)
+
+
+def connected_items(
+    data: CrowdData, number: int, generator: torch.Generator
+) -> Int[Tensor, " item"]:
+    """Positions of so many items, at most three quarters of them for their answers, sorted.
+
+    These grow along answers from items at random, so that there are answers between them; the
+    others are drawn from all that are left.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 8], "right": [9, 4], "worker": ["a", "a"], "label": [1, 1]}
+    >>> items = connected_items(CrowdData(torch.eye(10), pairs), 4, torch.Generator())
+    >>> bool({0, 9} <= set(items.tolist()) or {4, 8} <= set(items.tolist()))
+    True
+    """
+    order = torch.rand(data.num_items, generator=generator)
+    if data.placements is not None:
+        order[data.annotated_items] -= 1
+    elif data.answers is not None:
+        left, right = data.answers.left, data.answers.right
+        reached = torch.zeros(data.num_items, dtype=torch.bool)
+        asked = torch.cat([left, right]).unique()
+        wanted = min(3 * number // 4, len(asked))
+        while (count := int(reached.sum())) < wanted:
+            beside = torch.cat([right[reached[left]], left[reached[right]]]).unique()
+            beside = beside[~reached[beside]]
+            if not len(beside):
+                rest = asked[~reached[asked]]
+                some = 1 + wanted // 100
+                beside = rest[torch.randperm(len(rest), generator=generator)[:some]]
+            some = wanted - count
+            reached[beside[torch.randperm(len(beside), generator=generator)[:some]]] = True
+        order[reached] -= 1
+    return order.argsort()[:number].sort().values
