@@ -249,6 +249,19 @@ def test_rooms_import_earlier_ones(room):
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("room", "later"),
+    [("candidates", "choosing"), ("candidates", "command_line"), ("choosing", "command_line")],
+)
+def test_rooms_of_the_skin_import_earlier_ones(room, later):
+    start = f"pyro_crowdclust.interface.{later}"
+    for file in (SKIN / room).glob("*.py"):
+        names = imported_names(
+            file.read_text(encoding="utf-8"), f"pyro_crowdclust.interface.{room}"
+        )
+        assert not [name for name in names if name.startswith(start)], file
+
+
 def imported_files():
     """The files of the project that each of its files imports, at any time, by dotted name."""
     files = {

@@ -19,11 +19,10 @@ from pyro_crowdclust.transforms import (
     Projected,
     Selected,
     WithAtoms,
-    inverse_yeo_johnson,
-    yeo_johnson,
 )
+from pyro_crowdclust.transforms.power import inverse_yeo_johnson, yeo_johnson
 
-from .crowds import fit_plain
+from ..crowds import fit_plain
 
 POWERS = [-1.5, 0.0, 0.4, 1.0, 2.0, 3.5]
 

@@ -1,0 +1,14 @@
+"""Observed features in other coordinates: transformed towards normal ones, selected or projected.
+
+They stand where an emission stands, for plain mixtures. Each says what its coordinates cost,
+``log_volume``: what to add to a log-density of the coordinates to have one of the features. ELBOs
+of different coordinates can be compared by it.
+"""
+
+from pyro_crowdclust.transforms.atoms import WithAtoms
+from pyro_crowdclust.transforms.one_hot import OneHot
+from pyro_crowdclust.transforms.power import PowerTransformed
+from pyro_crowdclust.transforms.projection import Projected
+from pyro_crowdclust.transforms.selection import Selected
+
+__all__ = ["OneHot", "PowerTransformed", "Projected", "Selected", "WithAtoms"]

@@ -1,0 +1,67 @@
+"""Components on some of the features."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.files.description import described
+
+
+@described
+class Selected(Identity):
+    """``x = f(o)_S``: the components are on some of the features, and the others tell nothing.
+
+    For features that are the same for all items, in which a component would only be surer of
+    itself the more items it has.
+
+    Parameters
+    ----------
+    inner
+        f: ``Standardized`` or ``PowerTransformed``.
+    kept
+        Which features S holds.
+
+    Examples
+    --------
+    >>> emission = Selected(Identity(), torch.tensor([True, False]))
+    >>> emission.latent(torch.tensor([[3.0, 4.0]]))
+    tensor([[3.]], dtype=torch.float64)
+    """
+
+    inner: Identity
+    kept: Tensor
+
+    def __init__(self, inner: Identity, kept: Bool[Tensor, " feature"]) -> None:
+        super().__init__()
+        self.inner = inner
+        self.register_buffer("kept", kept)
+
+    def latent_size(self, num_features: int) -> int:
+        return len(self.own_features(num_features))
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item kept_feature"]:
+        return self.inner.latent(features)[:, self.kept]
+
+    def features(self, latent: Float[Tensor, "item kept_feature"]) -> Float[Tensor, "item feature"]:
+        """Features whose others are at the origin of f."""
+        whole = latent.new_zeros(len(latent), len(self.kept))
+        whole[:, self.kept] = latent
+        return self.inner.features(whole)
+
+    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
+        units = self.inner.units(len(self.kept))
+        return None if units is None else (units[0][self.kept], units[1][self.kept])
+
+    def own_features(self, num_features: int) -> list[int]:
+        return self.kept.nonzero().flatten().tolist()
+
+    def in_feature_units(
+        self, location: Float[Tensor, "cluster column"], columns: list[int]
+    ) -> Float[Tensor, "cluster feature_column"]:
+        own = self.own_features(len(self.kept))
+        return self.inner.in_feature_units(location, [own[column] for column in columns])
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        return self.inner.log_volume(features)
