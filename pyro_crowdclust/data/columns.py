@@ -6,11 +6,9 @@ cell is empty. What was decided stays with the data, so that a table of new item
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,21 +16,9 @@ import pandas as pd
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from pyro_crowdclust.data.alike import check_alike
+from pyro_crowdclust.data.column_kinds import KINDS, SAMPLE, check_numbers, recognized
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.errors import did_you_mean
-
-KINDS = ("real", "count", "binary", "category")
-
-# A column of whole numbers counts something if they begin at 0 and vary as counts do: by no less
-# than a Poisson's, and not by so much more that it would take dozens of clusters to tell.
-_COUNT_DISPERSION = 0.9, 20.0
-# More texts than this, and more than half of the rows, are names and not categories.
-_MOST_NAMES = 10
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
-_SAMPLE = 50
-# What a column of objects may hold and still be one of numbers, as tables from databases do.
-_NUMBERS = (int, float, Decimal, np.number)
 
 
 @dataclass(frozen=True)
@@ -94,7 +80,7 @@ class Columns:
                     f"{', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
                 )
         read = [
-            _recognized(name, frame.iloc[:, place], kinds.get(name))
+            recognized(name, frame.iloc[:, place], kinds.get(name))
             for place, name in enumerate(labels)
         ]
         return cls(names, tuple(kind for kind, _ in read), tuple(levels for _, levels in read))
@@ -155,7 +141,7 @@ class Columns:
             if levels is None:
                 encoded[:, place] = _numbers(column)
                 present = encoded[~np.isnan(encoded[:, place]), place]
-                _check_numbers(show(column.name), self.kinds[place], present)
+                check_numbers(show(column.name), self.kinds[place], present)
             else:
                 encoded[:, place] = _codes(column, levels)
         return encoded
@@ -196,128 +182,6 @@ def _names(frame: pd.DataFrame) -> pd.Index | None:
         name = show(names[int(names.duplicated().argmax())])
         raise ValueError(f"features have two columns {name}: rename or drop one")
     return names
-
-
-def _recognized(
-    name: Hashable, column: pd.Series, wanted: str | None
-) -> tuple[str, pd.Index | None]:
-    """The kind of a column and the values of its codes."""
-    label, dtype, present = show(name), column.dtype, column.dropna()
-    if not len(present) and len(column):
-        raise ValueError(f"feature column {label} is empty: drop it")
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
-        raise ValueError(_of_dates(label))
-    if isinstance(dtype, pd.CategoricalDtype):
-        return _of_levels(label, pd.Index(dtype.categories), wanted)
-    if pd.api.types.is_bool_dtype(dtype):
-        return _of_levels(label, pd.Index([False, True]), wanted)
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
-        values = present.to_numpy(np.float64)
-        kind = wanted or _kind_of_numbers(values, column)
-        if kind == "category":
-            return kind, _sorted_levels(present)
-        _check_numbers(label, kind, values)
-        return kind, None
-    if all(isinstance(value, _NUMBERS) and not isinstance(value, bool) for value in present):
-        return _recognized(name, pd.to_numeric(column, errors="coerce"), wanted)
-    if not _is_text(present):
-        raise ValueError(
-            f"feature column {label} holds {type(present.iloc[0]).__name__} (dtype {dtype}): "
-            "encode it as numbers or texts, or drop it"
-        )
-    texts = present.astype(str)
-    if len(texts) and texts.iloc[:_SAMPLE].str.fullmatch(_DATE).all():
-        raise ValueError(_of_dates(label))
-    levels = _sorted_levels(present)
-    if wanted is None:
-        _refuse_names(label, levels, texts)
-        check_alike(levels, f"feature column {label}:")
-    return _of_levels(label, levels, wanted)
-
-
-def _of_dates(label: str) -> str:
-    return (
-        f"feature column {label} holds dates: say what counts about them as a number, such as an "
-        "age in years or a month, or drop it"
-    )
-
-
-def _is_text(present: pd.Series) -> bool:
-    return all(isinstance(value, str | bool | np.bool_) for value in present)
-
-
-def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
-    # Units of money and shares, and commas of decimals and thousands, are parts of numbers.
-    bare = texts.str.strip(" %$€£").str.replace(",", ".", n=1, regex=False)
-    as_numbers = pd.to_numeric(bare, errors="coerce")
-    share = float(as_numbers.notna().mean())
-    if share > 0.5:
-        odd = texts[as_numbers.isna()]
-        example = show(texts.iloc[0] if odd.empty else odd.iloc[0])
-        raise ValueError(
-            f"feature column {label} holds numbers written as texts, and {example} among them: "
-            "make it numbers, or say that it is a category (kinds)"
-        )
-    if len(levels) > max(_MOST_NAMES, len(texts) / 2):
-        raise ValueError(
-            f"feature column {label} holds {len(levels)} different texts in {len(texts)} rows, "
-            "which looks like names: drop it, or make it the ids of the items"
-        )
-
-
-def _sorted_levels(present: pd.Series) -> pd.Index:
-    levels = pd.Index(present.unique(), tupleize_cols=False)
-    try:
-        return levels.sort_values()
-    except TypeError:  # texts beside True and False
-        return pd.Index(sorted(levels, key=str), tupleize_cols=False)
-
-
-def _of_levels(label: str, levels: pd.Index, wanted: str | None) -> tuple[str, pd.Index]:
-    kind = wanted or ("binary" if len(levels) == 2 else "category")
-    if kind not in ("binary", "category"):
-        raise ValueError(
-            f"feature column {label} is said to be {kind}, but holds no numbers (such as "
-            f"{show(levels[0])}): make it numbers, or leave it out of kinds"
-        )
-    if kind == "binary" and len(levels) > 2:
-        raise ValueError(
-            f"feature column {label} is said to be binary, but holds {len(levels)} different "
-            "values: say that it is a category"
-        )
-    return kind, levels
-
-
-def _kind_of_numbers(values: Float[np.ndarray, " row"], column: pd.Series) -> str:
-    distinct = np.unique(values[:_SAMPLE])
-    if not ((distinct >= 0) & (distinct < 1e6) & (distinct == distinct.round())).all():
-        return "real"
-    if np.isin(values, (0, 1)).all():
-        return "binary" if (values == 0).any() and (values == 1).any() else "real"
-    # Measurements that happen to be whole are floating point; counts with gaps are, too.
-    may_count = pd.api.types.is_integer_dtype(column.dtype) or bool(column.isna().any())
-    if not may_count or values.min() != 0 or (values != values.round()).any():
-        return "real"
-    low, high = _COUNT_DISPERSION
-    return "count" if low <= values.var() / values.mean() <= high else "real"
-
-
-def _check_numbers(label: str, kind: str, values: Float[np.ndarray, " row"]) -> None:
-    if np.isinf(values).any():
-        raise ValueError(
-            f"feature column {label} holds infinite numbers: fill in, leave empty or drop"
-        )
-    odd = {
-        "real": np.zeros(len(values), dtype=bool),
-        "binary": (values != 0) & (values != 1),
-        "count": (values < 0) | (values != values.round()),
-    }[kind]
-    if odd.any():
-        needs = {"binary": "0 and 1", "count": "counts 0, 1, 2, ..."}[kind]
-        raise ValueError(
-            f"feature column {label} is said to hold {needs}, but holds "
-            f"{show(values[int(odd.argmax())])}: say another kind"
-        )
 
 
 def _is_plain(frame: pd.DataFrame) -> bool:
@@ -381,7 +245,7 @@ def columns_of_array(features: Any, kinds: Mapping[Hashable, str] | None) -> Col
             )
         return None
     if not kinds:
-        if not (_zeros_and_ones(features[:_SAMPLE]) and _zeros_and_ones(features)):
+        if not (_zeros_and_ones(features[:SAMPLE]) and _zeros_and_ones(features)):
             return None
         varies = (features == 0).any(0) & (features == 1).any(0)
         found = ("binary" if both else "real" for both in varies.tolist())

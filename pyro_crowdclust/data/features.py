@@ -68,15 +68,7 @@ def read_features(
         What the columns of the fit hold, which new items are of.
     """
     are_new = columns is not None
-    if isinstance(features, (list, tuple)):
-        features = _rows(features)
-    if isinstance(features, np.ma.MaskedArray):
-        features = np.ma.filled(features.astype(np.float64), np.nan)
-    if isinstance(features, Dataset):
-        # A dataset that cannot be indexed is refused there.
-        features = DatasetFeatures(cast(IndexedDataset, features))
-    elif isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
-        features = MemmapFeatures(features) if MemmapFeatures.reads(features) else features
+    features = _opened(features)
     if isinstance(features, pd.DataFrame):
         columns = columns or Columns.of(features, kinds)
         features = columns.encode(features)
@@ -85,6 +77,37 @@ def read_features(
             f"the fit was on a table with categories ({columns}), but the features are a "
             f"{type(features).__name__}: pass a data frame with the same columns"
         )
+    features = _checked(features)
+    if isinstance(features, StoredFeatures):
+        return ReadFeatures(features, columns, 0)
+    if isinstance(features, np.ndarray):
+        features = _exact(features)
+    elif not features.is_floating_point():
+        features = torch.from_numpy(_exact(features.numpy(force=True))).to(features.device)
+    num_missing = _num_missing(features, columns)
+    if num_missing == math.prod(features.shape) and not are_new:
+        raise ValueError("all features are missing (NaN): pass features, or None")
+    if columns is None:
+        columns = columns_of_array(features, kinds)
+    return ReadFeatures(features, columns, num_missing)
+
+
+def _opened(features: Any) -> Any:
+    """Lists and masked arrays as arrays, and what is on disk as features that stay there."""
+    if isinstance(features, (list, tuple)):
+        features = _rows(features)
+    if isinstance(features, np.ma.MaskedArray):
+        return np.ma.filled(features.astype(np.float64), np.nan)
+    if isinstance(features, Dataset):
+        # A dataset that cannot be indexed is refused there.
+        return DatasetFeatures(cast(IndexedDataset, features))
+    if isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
+        return MemmapFeatures(features) if MemmapFeatures.reads(features) else features
+    return features
+
+
+def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
+    """The features, if they are dense numbers and there are any."""
     if isinstance(features, StoredFeatures):
         is_numeric = features.dtype.kind in "biuf"
     elif isinstance(features, Tensor):
@@ -112,18 +135,7 @@ def read_features(
             f"features have shape {tuple(features.shape)}; pass at least one row, and at least one "
             "number per row"
         )
-    if isinstance(features, StoredFeatures):
-        return ReadFeatures(features, columns, 0)
-    if isinstance(features, np.ndarray):
-        features = _exact(features)
-    elif not features.is_floating_point():
-        features = torch.from_numpy(_exact(features.numpy(force=True))).to(features.device)
-    num_missing = _num_missing(features, columns)
-    if num_missing == math.prod(features.shape) and not are_new:
-        raise ValueError("all features are missing (NaN): pass features, or None")
-    if columns is None:
-        columns = columns_of_array(features, kinds)
-    return ReadFeatures(features, columns, num_missing)
+    return features
 
 
 def _rows(features: list | tuple) -> np.ndarray:
