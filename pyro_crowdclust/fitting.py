@@ -158,43 +158,33 @@ def fit(
     keeper = None
     if checkpoint is not None:
         settings = {
-            **{"seed": seed, "batch_size": batch_size, "answer_sampling": answer_sampling},
-            **{"optim": optim, "step_size": step_size, "elbo": elbo, "initialize": initialize},
-            **{"device": str(device), "dtype": dtype, "model": model, "guide": guide},
+            "seed": seed,
+            "batch_size": batch_size,
+            "answer_sampling": answer_sampling,
+            "optim": optim,
+            "step_size": step_size,
+            "elbo": elbo,
+            "initialize": initialize,
+            "device": str(device),
+            "dtype": dtype,
+            "model": model,
+            "guide": guide,
         }
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         keeper = CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
-            model, guide = copied(model, guide)
             callbacks = tuple(
                 deepcopy(callback) if isinstance(callback, SupportsState) else callback
                 for callback in callbacks
             )
-            for part in (model, guide):
-                if isinstance(part, SupportsCheck):
-                    part.check(data)
-            cast_networks(model, guide, dtype)
-            if initialize is not None:
-                initialize(model, guide, data, generator)
-            for part in (model, guide):
-                if isinstance(part, nn.Module):
-                    part.to(device)
-            sampler = None
-            if batch_size is not None:
-                sampler = MinibatchSampler(
-                    data,
-                    batch_size=batch_size,
-                    answers_per_step=answer_sampling.answers_per_step,
-                    blocks=answer_sampling.blocks,
-                    generator=generator,
-                )
+            model, guide = _started(model, guide, data, initialize, generator, device, dtype)
             run = trainer(
                 model,
                 guide,
                 data,
-                sampler,
+                _sampler(data, batch_size, answer_sampling, generator),
                 optim=optim,
                 step_size=step_size,
                 elbo=elbo,
@@ -286,6 +276,47 @@ def _check_arguments(
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if not callable(step_size) and not 0 < step_size <= 1:
         raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+
+
+def _started(
+    model: Model,
+    guide: Guide,
+    data: CrowdData,
+    initialize: Start | None,
+    generator: torch.Generator,
+    device: str | torch.device | None,
+    dtype: torch.dtype,
+) -> tuple[Any, Any]:
+    """Copies of model and guide where training begins, of which both have said that data fit."""
+    model, guide = copied(model, guide)
+    for part in (model, guide):
+        if isinstance(part, SupportsCheck):
+            part.check(data)
+    cast_networks(model, guide, dtype)
+    if initialize is not None:
+        initialize(model, guide, data, generator)
+    for part in (model, guide):
+        if isinstance(part, nn.Module):
+            part.to(device)
+    return model, guide
+
+
+def _sampler(
+    data: CrowdData,
+    batch_size: int | None,
+    answer_sampling: AnswerSampling,
+    generator: torch.Generator,
+) -> MinibatchSampler | None:
+    """What draws minibatches; None where all data are in every step."""
+    if batch_size is None:
+        return None
+    return MinibatchSampler(
+        data,
+        batch_size=batch_size,
+        answers_per_step=answer_sampling.answers_per_step,
+        blocks=answer_sampling.blocks,
+        generator=generator,
+    )
 
 
 def _train(
