@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
@@ -52,15 +52,15 @@ def chain_of(
     return groups
 
 
-def weight_draws(result: FittedModel, num_draws: int, seed: int | None = None) -> np.ndarray:
-    """Draws of the cluster weights from q, ``[draw, cluster]``.
+def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw cluster"]:
+    """Draws of the cluster weights from q.
 
     Raises
     ------
     ValueError
         If the model has no site for them.
     """
-    with result.inside(seed):
+    with result.inside():
         variables = variables_of(result.model, global_draws(result, num_draws).sites)
     if "weights" not in variables:
         raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")

@@ -17,9 +17,7 @@ from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
 _FINE = 1e-3
 
 
-def unrounded(
-    data: CrowdData, atoms: Float[Tensor, " feature"] | None = None, seed: int = 0
-) -> CrowdData:
+def unrounded(data: CrowdData, atoms: Float[Tensor, " feature"] | None = None) -> CrowdData:
     """The data with real numbers drawn from ``[x - r / 2, x + r / 2]``, r the step of the column.
 
     The step is the least difference between two values of the column. Where many items have the
@@ -44,7 +42,7 @@ def unrounded(
     steps = steps_of(data)
     if not (steps > 0).any():
         return data
-    noise = np.random.default_rng(seed).uniform(-0.5, 0.5, columns.shape) * steps
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, columns.shape) * steps
     if atoms is not None:
         noise[columns == atoms.numpy()] = 0
     return data.with_parts(features=features + noise.reshape(features.shape))
