@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -26,7 +24,10 @@ def predict(options: Namespace) -> int:
             "collect labels of the new items and fit all of them"
         )
     table = read_features(options.features, id_column=options.id_column or settings["id_column"])
-    probabilities = _naming(options.features, result.predict_proba, table.values)
+    try:
+        probabilities = result.predict_proba(table.values)
+    except ValueError as error:
+        raise ValueError(f"{options.features}: {error}") from error
     best = probabilities.argmax(1)
     named = {"cluster": best} if has_clusters(result) else {"class": result.data.class_ids[best]}
     columns = named | {"probability": probabilities.max(1)}
@@ -45,11 +46,3 @@ def report(options: Namespace) -> int:
     path.write_text(report_page(result, title), encoding="utf-8")
     print(path)
     return 0
-
-
-def _naming(path: Path, do: Callable[[Any], Any], table: Any) -> Any:
-    """What ``do`` makes of a table, with errors that name the file."""
-    try:
-        return do(table)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
