@@ -100,6 +100,3 @@ class Sampled:
         uniform = torch.special.ndtr(noise).squeeze(-1)
         site = SampledAssignment(log_probabilities, self.num_summed, uniform)
         return pyro.sample("z", site, infer={"enumerate": "parallel"})
-
-
-__all__ = ["AssignmentSum", "AtMean", "Enumerated", "Sampled"]

@@ -181,6 +181,3 @@ class ClassLabelGuide(nn.Module):
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:
         """Posterior of every worker's confusion matrix."""
         return self.model.annotators.summary(self.posteriors, interval)
-
-
-__all__ = ["ClassLabelGuide", "ClassLabelModel"]

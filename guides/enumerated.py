@@ -175,6 +175,3 @@ class EnumeratedGuide(nn.Module):
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
         heard, _ = self.solver.exchange(first, first, softmax_without_denormals(first), coupling)
         return site, torch.cat([heard, others]), pairs
-
-
-__all__ = ["EnumeratedGuide"]

@@ -155,6 +155,3 @@ class PairRegressionGuide(nn.Module):
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
         return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
-
-
-__all__ = ["PairRegressionGuide"]

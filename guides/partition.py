@@ -274,6 +274,3 @@ def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:
     steps = torch.eye(family.size, dtype=eta.dtype)
     higher = family.log_normalizer(eta.unsqueeze(-2) + steps)
     return higher - family.log_normalizer(eta).unsqueeze(-1)
-
-
-__all__ = ["PartitionGuide"]

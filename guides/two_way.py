@@ -227,6 +227,3 @@ class TwoWayGuide(nn.Module):
         statistics = effects.natural_parameters - prior
         changed = effects.family.with_regressors(statistics, change)
         effects.set_natural_parameters(prior + changed)
-
-
-__all__ = ["TwoWayGuide"]

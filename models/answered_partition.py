@@ -188,6 +188,3 @@ def asked_pairs(batch: Batch) -> AskedPairs:
 def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
     """What a distinct pair weighs: as much as its answers do on average."""
     return pairs.total(batch.pair_weight) / pairs.num_answers
-
-
-__all__ = ["AnsweredPartition"]

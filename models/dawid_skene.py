@@ -102,6 +102,3 @@ class DawidSkene(nn.Module):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             sample_labels(self.annotators, values, y, batch)
         return y
-
-
-__all__ = ["DawidSkene"]

@@ -186,6 +186,3 @@ class DeepLatentMixture(nn.Module):
         self.supervision.joint_sites(z, batch)
         sample_answers(self.annotators, z, batch)
         return z
-
-
-__all__ = ["DeepLatentMixture"]

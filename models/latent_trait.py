@@ -92,6 +92,3 @@ class LatentTrait(nn.Module):
             y = pyro.sample("z", Assignment(self.annotators.log_classes(values)))
             sample_labels(self.annotators, values, y, batch)
         return y
-
-
-__all__ = ["LatentTrait"]

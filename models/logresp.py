@@ -111,6 +111,3 @@ class LogResp(nn.Module):
             y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
             sample_labels(self.annotators, values, y, batch)
         return y
-
-
-__all__ = ["LogResp"]

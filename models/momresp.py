@@ -159,6 +159,3 @@ class MomResp(nn.Module):
                 pyro.sample("x", given, obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y
-
-
-__all__ = ["MomResp"]

@@ -120,6 +120,3 @@ class PairRegression(nn.Module):
             z = pyro.sample("z", Assignment(self.log_classes(statistics, batch)))
         sample_answers(self.annotators, z, batch)
         return z
-
-
-__all__ = ["PairRegression"]

@@ -210,6 +210,3 @@ class SemiCrowdsourcedMixture(nn.Module):
             together = self.ownership.together(owners)
         sample_answers(self.annotators, z, batch, together)
         return z
-
-
-__all__ = ["SemiCrowdsourcedMixture"]

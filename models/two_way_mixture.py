@@ -225,6 +225,3 @@ class TwoWayMixture(nn.Module):
             pyro.sample("x", self.given(cell, values["effects"]), obs=self.observe(batch))
         sample_answers(self.annotators, self.of_clusters(cell), batch)
         return cell
-
-
-__all__ = ["TwoWayMixture"]

@@ -228,6 +228,3 @@ class SessionCoupling:
 
     def _coupling(self, weight: Float[Tensor, " pair"]) -> PairCoupling:
         return PairCoupling(*self._ends, weight.to(self._dtype), self.num_items, self._together)
-
-
-__all__ = ["LapsingWorkers", "SessionCoupling"]

@@ -313,6 +313,3 @@ def pair_rates(
     sensitivity = accuracy**2 + slip**2 / others
     specificity = 1 - 2 * accuracy * slip / others - slip**2 * (others - 1) / others**2
     return sensitivity, specificity
-
-
-__all__ = ["PAGE_STATES", "PageCoupling", "PagePosterior", "SortedPages", "pair_rates"]

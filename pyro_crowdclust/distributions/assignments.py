@@ -131,6 +131,3 @@ class SparseAtMean(StatisticValued):
             logits=self._log_probabilities.expand(shape), validate_args=False
         ).sample()
         return RealDraws(drawn, drawn)
-
-
-__all__ = ["SampledAssignment", "SparseAtMean"]

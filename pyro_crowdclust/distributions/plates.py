@@ -54,6 +54,3 @@ class FullPlate(PlateMessenger):
         fn = msg["fn"]
         if not isinstance(fn, TorchDistributionMixin) or fn.batch_shape != (self.size,):
             BroadcastMessenger._pyro_sample(msg)
-
-
-__all__ = ["FullPlate"]

@@ -27,6 +27,3 @@ class GaussianPotential(NamedTuple):
         """(h, vec(-diag(lambda) / 2)), as the family ``Gaussian`` packs them."""
         quadratic = (self.precision / -2).diag_embed()
         return torch.cat([self.linear, quadratic.flatten(-2)], -1)
-
-
-__all__ = ["GaussianPotential"]

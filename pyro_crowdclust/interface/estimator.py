@@ -327,6 +327,3 @@ def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     if {"left", "right"} <= {*frame.columns}:  # else ``CrowdData`` says what is missing
         frame = frame[frame["left"].isin(ids) & frame["right"].isin(ids)]
     return frame if len(frame) else None
-
-
-__all__ = ["CrowdClusterer"]

@@ -96,6 +96,3 @@ def _check_codes(codes: Tensor, num_pairs: int) -> None:
             f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
             "blocks 0, 1, 2, ... without gaps"
         )
-
-
-__all__ = ["BlockContents"]

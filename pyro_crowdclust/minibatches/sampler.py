@@ -188,6 +188,3 @@ def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Te
     """Draw `size` of `count` without replacement, reshuffling when fewer are left."""
     while True:
         yield from torch.randperm(count, generator=generator).split(size)[: count // size]
-
-
-__all__ = ["MinibatchSampler"]

@@ -201,5 +201,3 @@ def elbo_of_fields(fields: Mapping[str, Any]) -> ELBO:
 
 # In the options of a fit that are in a file: the bound is that of the result.
 OF_RESULT = "that of the result"
-
-__all__ = ["OF_RESULT", "PlainELBO", "can_be_kept", "default_elbo", "elbo_fields", "elbo_of_fields"]
