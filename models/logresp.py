@@ -32,7 +32,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of
+from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of, describe_regression
 from pyro_crowdclust.protocols import ClassAnnotators
 
 
@@ -82,15 +82,8 @@ class LogResp(nn.Module):
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
-        phi = draws["coefficients"].value
-        coefficients = {
-            "coefficients": NamedDraws(phi[..., :-1], ("class", "feature")),
-            "intercept": NamedDraws(phi[..., -1], ("class",)),
-        }
-        return {
-            "coefficients": coefficients,
-            **describe_annotators(self.annotators, draws),
-        }
+        of_regression = describe_regression(draws, "class", "feature")
+        return of_regression | describe_annotators(self.annotators, draws)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

@@ -29,7 +29,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of
+from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of, describe_regression
 from pyro_crowdclust.protocols import PairAnnotators
 
 
@@ -77,12 +77,7 @@ class PairRegression(nn.Module):
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the coefficients, on the coordinates, under the names of diagnostics."""
-        phi = draws["coefficients"].value
-        coefficients = {
-            "coefficients": NamedDraws(phi[..., :-1], ("cluster", "coordinate")),
-            "intercept": NamedDraws(phi[..., -1], ("cluster",)),
-        }
-        return {"coefficients": coefficients}
+        return describe_regression(draws, "cluster", "coordinate")
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""

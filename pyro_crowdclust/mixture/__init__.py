@@ -22,6 +22,7 @@ from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
     coordinates_of,
     describe_mixture,
+    describe_regression,
     emitted,
     in_feature_units,
     mixture_priors,
@@ -60,6 +61,7 @@ __all__ = [
     "check_support",
     "coordinates_of",
     "describe_mixture",
+    "describe_regression",
     "in_feature_units",
     "emitted",
     "mixture_priors",

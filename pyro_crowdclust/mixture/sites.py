@@ -119,3 +119,15 @@ def describe_mixture(
         "weights": {"weights": NamedDraws(torch.stack(log_weights).exp(), (dim,))},
         "components": named_draws("component", draws["components"], (dim, "dim", "dim_other")),
     }
+
+
+def describe_regression(
+    draws: Mapping[str, SiteDraws], of: str, column: str
+) -> dict[str, dict[str, NamedDraws]]:
+    """Draws of coefficients and intercept of each class or cluster, under these axes."""
+    phi = draws["coefficients"].value
+    named = {
+        "coefficients": NamedDraws(phi[..., :-1], (of, column)),
+        "intercept": NamedDraws(phi[..., -1], (of,)),
+    }
+    return {"coefficients": named}

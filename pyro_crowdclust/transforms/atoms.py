@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.transforms.numbers import numbers_in_feature_units
 
 
 @described
@@ -84,13 +85,8 @@ class WithAtoms(Identity):
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        size = self.inner.latent_size(len(self.atoms))
-        of_numbers = [place for place, column in enumerate(columns) if column < size]
-        found = location.clone()
-        found[:, of_numbers] = self.inner.in_feature_units(
-            location[:, of_numbers], [columns[place] for place in of_numbers]
-        )
-        return found
+        numbers = range(self.inner.latent_size(len(self.atoms)))
+        return numbers_in_feature_units(self.inner, numbers, location, columns)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         rows = super().latent(features)

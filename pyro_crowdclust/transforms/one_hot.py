@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.description import described
+from pyro_crowdclust.transforms.numbers import numbers_in_feature_units
 
 
 @described
@@ -91,12 +92,7 @@ class OneHot(Identity):
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        of_numbers = [place for place, column in enumerate(columns) if column < len(self._numbers)]
-        found = location.clone()
-        found[:, of_numbers] = self.inner.in_feature_units(
-            location[:, of_numbers], [self._numbers[columns[place]] for place in of_numbers]
-        )
-        return found
+        return numbers_in_feature_units(self.inner, self._numbers, location, columns)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         """Of the numbers; categories have masses, and f leaves them as they are."""
