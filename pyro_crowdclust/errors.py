@@ -51,6 +51,19 @@ def check_whole(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value!r}, but must be a whole number")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Raise a ``ValueError`` where a share is no number between 0 and 1.
+
+    Examples
+    --------
+    >>> check_share("share", "10%")
+    Traceback (most recent call last):
+    ValueError: share is 10%, but must be between 0 and 1
+    """
+    if isinstance(value, str) or not 0 < value < 1:
+        raise ValueError(f"{name} is {value}, but must be between 0 and 1")
+
+
 @contextmanager
 def warnings_once() -> Iterator[None]:
     """Within it, or in a function that it decorates, no warning is shown twice.

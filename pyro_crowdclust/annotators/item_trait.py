@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.families.summaries import beta_summary
 from pyro_crowdclust.files.description import described
@@ -97,8 +98,7 @@ class ItemTrait(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
-        if not 0 < share < 1:
-            raise ValueError(f"share is {share}, but must be between 0 and 1")
+        check_share("share", share)
         for name, value in (
             ("strength", strength),
             ("slope's deviation", slope[1]),

@@ -126,7 +126,11 @@ def read_class_labels(
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
+        blank = [isinstance(one, str) and not one.strip() for one in class_ids]
+        bad = np.asarray(blank)[label.numpy()]
+        reject("labels", table["label"], bad, "which is blank; fill it in, or drop the row")
         check_alike(class_ids, "labels")
+        _warn_of_probabilities(class_ids)
     else:
         class_ids = _read_classes(classes)
         codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
@@ -147,6 +151,21 @@ def read_class_labels(
             "of another class, or name all that an item can have, in Python by classes="
         )
     return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
+
+
+def _warn_of_probabilities(class_ids: pd.Index) -> None:
+    """Warn of classes that look like what a judge says of one class."""
+    if class_ids.dtype.kind != "f" or not ((class_ids >= 0) & (class_ids <= 1)).all():
+        return
+    between = class_ids[(class_ids > 0) & (class_ids < 1)]
+    if len(between):
+        warnings.warn(
+            f"labels such as {show(between[0])} are numbers between 0 and 1, and are taken for "
+            f"{len(class_ids)} classes: if they are probabilities, pass them to "
+            "results.combine_soft_answers, or round them",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:

@@ -58,6 +58,11 @@ def one_answer_per_family(
     """
     table, items = read_voices(answers, [family] if isinstance(family, str) else [])
     own = table[family] if isinstance(family, str) else table["worker"].map(dict(family))
+    if own.isna().all() and len(family):
+        raise ValueError(
+            f"no worker of the answers ({show(table['worker'].iloc[0])}, ...) has a family; name "
+            "the families of workers by their ids"
+        )
     _check_families(table["worker"], own)
     who = [*items, "worker"]
     columns = [*who, "label"]
@@ -77,7 +82,8 @@ def read_voices(answers: Any, others: Sequence[str] = ()) -> tuple[pd.DataFrame,
     ValueError
         As of ``read_table``.
     """
-    items = _ENDS if _ENDS[0] in pd.DataFrame(answers) else ["item"]
+    named = answers.keys() if isinstance(answers, (pd.DataFrame, Mapping)) else ()
+    items = _ENDS if _ENDS[0] in named else ["item"]
     columns = [*items, "worker", "label"]
     table = read_table(answers, "answers", [*columns, *others], may_lack=["label", *others])
     if items == _ENDS:

@@ -21,6 +21,11 @@ from torch import Tensor
 from pyro_crowdclust.errors import did_you_mean
 
 _MOST_COMPARED = 10_000
+# What makes a row for every answer of a row for every item with a column for every worker.
+_ROW_PER_ANSWER = (
+    "table.rename_axis('item').reset_index().melt('item', var_name='worker', "
+    "value_name='label').dropna()"
+)
 
 
 def read_table(
@@ -93,6 +98,8 @@ def _columns_of(
         names = f"{', '.join(others)} or {last}" if others else last
         if not times:
             remedy = f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
+        elif missing == [*required] == ["item", "worker", "label"]:
+            remedy = f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
         elif hint := did_you_mean(missing[0], {*times} - {*required, *optional}):
             remedy = f"rename columns so that there is one{hint}"
         elif missing == ["worker"]:

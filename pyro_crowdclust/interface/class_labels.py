@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -103,6 +104,8 @@ def infer_classes(
             )
         model = _latent_trait(data, share)
         return fit(model, ClassLabelGuide(model), data, **_DEFAULTS | _OF_TRAIT | options)
+    if isinstance(num_communities, Integral):
+        raise ValueError(f"num_communities is {num_communities}; pass a list of numbers to try")
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
     return best_first(
@@ -113,7 +116,10 @@ def infer_classes(
 def _check_labels(data: CrowdData) -> None:
     check_data(data)
     if data.class_labels is None:
-        raise ValueError("there are no class labels: pass CrowdData(None, labels=table)")
+        remedy = "pass CrowdData(None, labels=table)"
+        if data.answers is not None:
+            remedy += "; to take every pair for an item, name it in a column 'item'"
+        raise ValueError(f"there are no class labels: {remedy}")
 
 
 def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
@@ -175,7 +181,7 @@ def _fit_and_draw(
     model: Any, data: CrowdData, num_draws: int, options: dict[str, Any]
 ) -> Fitted | DrawnClasses:
     """The fit, and draws from it on where its annotators can be drawn."""
-    drawn = num_draws > 0 and isinstance(model.annotators, SupportsDraws)
+    drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = _DEFAULTS | (_TO_DRAW if drawn else {}) | options
     result = whole(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result

@@ -24,6 +24,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
@@ -61,8 +62,7 @@ def hold_out_answers(
     >>> rest.num_labels, len(held)
     (4, 1)
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}, but must be between 0 and 1")
+    check_share("share", share)
     rng = np.random.default_rng(seed)
     labels, table = data.class_labels, data.labels
     if labels is None or table is None:

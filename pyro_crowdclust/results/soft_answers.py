@@ -23,12 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
+from torch import Tensor
+
+from pyro_crowdclust.data.tables import show, to_index
+from pyro_crowdclust.errors import check_share
 
 # The grid of the trait and where the classes are on it, as for answers of two kinds.
 _POINTS = np.linspace(-6.0, 6.0, 25)
@@ -109,8 +114,8 @@ def combine_soft_answers(
     >>> (found.probabilities > 0.5).to_dict()
     {'a': True, 'b': False, 'c': False}
     """
-    if share is not None and not 0 < share < 1:
-        raise ValueError(f"share is {share}, but must be between 0 and 1")
+    if share is not None:
+        check_share("share", share)
     table = _log_odds(item, worker, probability)
     if share is None:
         share = _vote_share(table)
@@ -146,9 +151,10 @@ def _log_odds(
 ) -> pd.DataFrame:
     """l, a row for every item and a column for every judge; NaN where there is no answer."""
     p = np.asarray(probability, dtype=np.float64)
-    ids = {"item": list(item), "worker": list(worker)}
+    given = {"item": item, "worker": worker}
+    ids = {name: to_index(_at_once(one), name) for name, one in given.items()}
     for name, one in ids.items():
-        if (missing := pd.isna(pd.Series(one, dtype=object))).any():
+        if (missing := one.isna()).any():
             raise ValueError(f"{name} row {int(missing.argmax())} is missing: name it")
         if p.shape != (len(one),):
             raise ValueError(
@@ -160,18 +166,29 @@ def _log_odds(
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         row = int(outside.argmax())
-        raise ValueError(f"probability row {row} is {p[row]}, but must be between 0 and 1")
+        remedy = ""
+        if np.isnan(p[row]):
+            remedy = ": leave out answers that are missing"
+        elif np.nanmin(p) >= 0 and 1 < np.nanmax(p) <= 100:
+            remedy = ": divide percentages by 100"
+        raise ValueError(f"probability row {row} is {p[row]}, but must be between 0 and 1{remedy}")
     frame = pd.DataFrame(ids)
     twice = frame.duplicated().to_numpy()
     if twice.any():
         row = int(twice.argmax())
         raise ValueError(
-            f"answer row {row} is of judge {ids['worker'][row]!r} about {ids['item'][row]!r} once "
+            f"answer row {row} is of judge {show(ids['worker'][row])} about "
+            f"{show(ids['item'][row])} once "
             "more: give every answer once"
         )
     with np.errstate(divide="ignore"):
         frame["log_odds"] = np.clip(logit(p), -_LARGEST, _LARGEST)
     return frame.pivot(index="item", columns="worker", values="log_odds")
+
+
+def _at_once(ids: Iterable[Hashable]) -> Any:
+    """Ids as what has them all: an iterator can be read once."""
+    return ids if isinstance(ids, (Tensor, pd.Index, pd.Series)) else list(ids)
 
 
 def _vote_share(log_odds: pd.DataFrame) -> float:

@@ -153,6 +153,30 @@ def test_bad_tables():
         CrowdData(np.eye(3), classes=["yes", "no"])
 
 
+def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it():
+    """What the error says is what is to be done."""
+    table = pd.DataFrame({"ann": ["x", "y", None], "ben": ["x", "x", "y"]}, index=["r", "s", "t"])
+    with pytest.raises(ValueError, match="or, if every column is a worker, pass ") as error:
+        CrowdData(None, labels=table)
+    code = str(error.value).split("pass ")[-1]
+    turned = CrowdData(None, labels=eval(code, {"table": table}))
+    assert turned.num_labels == 5
+    assert turned.item_ids.tolist() == ["r", "s", "t"]
+    assert turned.worker_ids.tolist() == ["ann", "ben"]
+
+
+def test_labels_that_look_like_probabilities_are_told_of():
+    with pytest.warns(UserWarning, match="labels such as 0.2 are numbers between 0 and 1, and are"):
+        CrowdData(None, labels=frame(label=[0.2, 0.9, 0.2, 1.0, 0.0]))
+    data = CrowdData(None, labels=frame(label=[0.5, 1.5, 0.5, 1.0, 2.0]))  # stars
+    assert data.num_classes == 4
+
+
+def test_blank_labels_are_missing():
+    with pytest.raises(ValueError, match="labels row 1 .*: label is ' ', which is blank; fill it"):
+        CrowdData(None, labels=frame(label=["a", " ", "a", "b", "b"]))
+
+
 @pytest.mark.parametrize("num_items", [3, 5000])
 def test_the_density_of_assignments_is_that_of_a_categorical(num_items):
     generator = torch.Generator().manual_seed(0)

@@ -88,3 +88,11 @@ def test_a_worker_of_two_families_and_a_taken_name_are_errors():
         one_answer_per_family(table, {"a": "g", "b": "g"})
     with pytest.raises(ValueError, match="answers have no column 'modle'"):
         one_answer_per_family(table, "modle")
+    with pytest.raises(ValueError, match="no worker of the answers .'f', .* has a family"):
+        one_answer_per_family(table, {"A": "g", "B": "g"})
+
+
+def test_what_is_no_table_is_an_error_in_words():
+    data = CrowdData(None, labels={"item": [0, 0], "worker": list("ab"), "label": list("xy")})
+    with pytest.raises(ValueError, match="answers are not a table"):
+        one_answer_per_family(data, {"a": "g"})

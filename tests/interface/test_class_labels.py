@@ -85,6 +85,20 @@ def test_ctrl_c_keeps_the_best_number_of_communities_so_far(monkeypatch):
     assert result.model.annotators.num_communities < 3
 
 
+def test_what_is_asked_in_the_wrong_way_is_said_in_words():
+    labels = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyy")}
+    data = CrowdData(None, labels=labels)
+    with pytest.raises(ValueError, match="num_communities is 2; pass a list of numbers to try"):
+        infer_classes(data, num_communities=2)
+    with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
+        infer_classes(data, dependent=True, share="10%")
+    with pytest.raises(ValueError, match="num_draws is -1"):
+        average_annotator_models(data, num_draws=-1, epochs=1)
+    pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [0, 1]}
+    with pytest.raises(ValueError, match="no class labels: .*every pair for an item, name it in"):
+        infer_classes(CrowdData(None, pairs=pairs))
+
+
 @pytest.mark.parametrize("pressed", [2, 7])
 def test_ctrl_c_ends_an_average_of_models_at_once(monkeypatch, pressed):
     said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxxyyy")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
@@ -105,6 +106,13 @@ def test_ids_are_kept_and_certain_answers_are_finite():
     assert found.probabilities["a"] < 0.5 < found.probabilities["b"]
 
 
+def test_ids_may_be_tensors_and_iterators():
+    said = torch.tensor([0.9, 0.2, 0.3])
+    found = combine_soft_answers(torch.tensor([5, 5, 6]), iter("xyx"), said)
+    assert found.probabilities.index.tolist() == [5, 6]
+    assert found.judges.index.tolist() == ["x", "y"]
+
+
 def test_few_answers_are_taken_about_for_what_they_say():
     """With nothing to tell a judge's habits by, .9 is no certainty."""
     for said in ([0.9], [0.9, 0.9, 0.9], [0.3, 0.5]):
@@ -116,12 +124,14 @@ def test_few_answers_are_taken_about_for_what_they_say():
     ("answers", "message"),
     [
         (([0, 1], [0, 0], [0.5, 1.5]), "probability row 1 is 1.5"),
-        (([0, 1], [0, 0], [0.5, np.nan]), "probability row 1 is nan"),
+        (([0, 1], [0, 0], [0.5, np.nan]), "probability row 1 is nan.*: leave out answers that"),
+        (([0, 1], [0, 0], [0.5, 93.0]), "row 1 is 93.0, .* 0 and 1: divide percentages by 100"),
         (([0, 1], [0], [0.5, 0.5]), "worker has 1 entries"),
         (([0, 0], ["x", "x"], [0.5, 0.6]), "of judge 'x' about 0 once more"),
         (([], [], []), "there is no answer"),
         (([0, None], [0, 0], [0.5, 0.5]), "item row 1 is missing"),
         (([0], [0], [0.5], 0.0), "share is 0.0"),
+        (([0], [0], [0.5], "votes"), "share is votes, but must be between 0 and 1"),
     ],
 )
 def test_answers_that_cannot_be_combined(answers, message):
