@@ -89,8 +89,8 @@ class CrowdData:
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
-        id), `label` (1, True or "same"; 0, False or "different") and optionally `page` (the
-        task in which the answer was given). Other columns are ignored.
+        id), `label` (1, True, "same" or "yes"; 0, False, "different" or "no") and optionally `page`
+        (the task in which the answer was given). Other columns are ignored.
     grades
         The labels of `pairs` where these are grades, from "different" to "same", at least two; what
         is none of them, or missing, is "can't tell". A number instead of the grades says that

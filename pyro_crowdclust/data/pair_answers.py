@@ -20,8 +20,9 @@ from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, w
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
 _NO_GRADES = pd.Index([], dtype=object)
-_WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
-_WORDS |= {"different": 0.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
+# "Yes" is an answer to whether two are the same, as "true" is.
+_WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0, "yes": 1.0}
+_WORDS |= {"different": 0.0, "0": 0.0, "0.0": 0.0, "false": 0.0, "no": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,8 @@ def _yes_or_no(column: pd.Series) -> Float[np.ndarray, " pair"]:
         labels = np.array([_number(label) for label in labels], dtype=np.float64)
     valid = (labels == 0) | (labels == 1)
     remedy = "neither 1 nor 0; write 1 or same, 0 or different"
+    if labels.dtype.kind == "f" and ((labels >= 0) & (labels <= 1)).all():
+        remedy += "; if labels are probabilities, say so by grades=5"
     reject("pairs", column, ~valid, remedy)
     return labels.astype(np.float64)
 

@@ -20,6 +20,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
@@ -108,6 +109,14 @@ def classify(
             "a classification is of features and labels: pass features, or use "
             "infer_classes(CrowdData(None, labels=labels))"
         )
+    check_whole("seed", seed)
+    if folds is not None:
+        check_whole("folds", folds)
+    if isinstance(labels, pd.Series) or (isinstance(labels, list) and not _are_rows(labels)):
+        raise ValueError(
+            "labels are in one row, but must be a table of who said what: pass {'item': ids, "
+            "'worker': 'me', 'label': labels} of the items that have one"
+        )
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)
@@ -125,6 +134,11 @@ def classify(
     result = winner.fit(data, options | {"progress": progress})
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
+
+
+def _are_rows(labels: list[Any]) -> bool:
+    """Whether a list holds the rows of a table."""
+    return all(hasattr(row, "__len__") and not isinstance(row, str) for row in labels)
 
 
 def _some_items(data: CrowdData, seed: int) -> CrowdData:

@@ -241,6 +241,13 @@ def test_what_is_refused_says_what_to_do(iris):
         infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
     with pytest.raises(ValueError, match="folds is 500"):
         classify(features, labels, folds=500, progress=False)
+    with pytest.raises(ValueError, match="folds is '3', but must be a whole number"):
+        classify(features, labels, folds="3", progress=False)
+    with pytest.raises(ValueError, match="seed is None, but must be a whole number"):
+        classify(features, labels, seed=None, **QUICK)
+    for said in (["a", "b"] * 75, pd.Series(["a", "b"] * 75)):
+        with pytest.raises(ValueError, match="labels are in one row, but must be a table of who"):
+            classify(features, said, **QUICK)
 
 
 def with_towns(kind: np.ndarray) -> pd.DataFrame:
