@@ -111,10 +111,11 @@ def test_shares_and_habits_are_drawn_given_the_answers_dealt_out_to_them(monkeyp
         ("sources", [3.0, 1.0], dealt.sum((1, 2))),
         ("habit", [1.0] * CLASSES, dealt[..., 1].sum(1)),
     ):
-        rows = LearnedRows(torch.tensor([[start]]))
-        rows.learn(own[:, None].astype(float), np.ones((4, 1)))
-        expected = rows.concentration().detach().numpy()[0] + own
-        np.testing.assert_allclose(found[name], expected)
+        begun = np.array([[start]])
+        rows = LearnedRows(torch.tensor(begun))
+        learned = rows.learned(begun, own[:, None].astype(float), np.ones((4, 1)))
+        np.testing.assert_allclose(found[name], learned[0] + own)
+        np.testing.assert_allclose(found[f"{name}_concentration"], learned)
 
 
 def test_summary_has_the_moments_of_draws():

@@ -102,9 +102,12 @@ def test_draws_leave_the_fit_as_it_is():
 
 @pytest.mark.parametrize("communities", [1, 2])
 def test_workers_of_known_classes(communities):
-    """Where answers are many, sources and confusions are drawn around what they say."""
+    """Where answers are many, sources and confusions are drawn around what they say.
+
+    Two chains have other answers, and do not hear each other's.
+    """
     rng = np.random.default_rng(0)
-    rates = rng.dirichlet([2.0] * 3, size=(4, 3))
+    rates = rng.dirichlet([2.0] * 3, size=(2, 4, 3))
     rates = 0.7 * np.eye(3) + 0.3 * rates
     counts = rng.multinomial(20_000, rates).astype(float)
     size = 4, 3
@@ -113,12 +116,12 @@ def test_workers_of_known_classes(communities):
         AnswerSources([Truth(*size), Habit(*size), CommunityConfusion(*size, communities)]),
     ):
         values = {
-            name: prior.family.expected_statistics(prior.natural_parameters)
+            name: torch.stack([prior.family.expected_statistics(prior.natural_parameters)] * 2)
             for name, prior in annotators.priors().items()
         }
         mean = np.zeros_like(rates)
         for _ in range(40):
-            values = annotators.draw(values, counts, counts.sum((0, 2)), rng)
+            values = annotators.draw(values, counts, counts.sum((1, 3)), rng)
             mean += annotators.log_answers(values).exp().mT.numpy() / 40
         np.testing.assert_allclose(mean, rates, atol=0.02)
 
@@ -140,6 +143,33 @@ def test_learned_concentrations_end_where_the_joint_density_is_highest():
     joint = (torch.from_numpy(community).unsqueeze(-1) * marginal).sum() + prior
     (gradient,) = torch.autograd.grad(joint, a)
     assert gradient.abs().max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "annotators",
+    [
+        ClassStates(4, 3),
+        CommunityConfusion(4, 3, 2),
+    ],
+    ids=lambda annotators: type(annotators).__name__,
+)
+def test_chains_side_by_side_do_not_hear_each_other(annotators):
+    """Answers so many that a draw is what they say, of three chains that saw different ones."""
+    rng = np.random.default_rng(0)
+    states = 3 * getattr(annotators, "num_states", 1)
+    rates = rng.dirichlet([5.0] * 3, size=(3, 4, states))
+    counts = (1e8 * rates).round()
+    values = {
+        name: prior.family.expected_statistics(prior.natural_parameters).detach()
+        for name, prior in annotators.priors().items()
+    }
+    values = {name: value.expand(3, *value.shape) for name, value in values.items()}
+    drawn = annotators.draw(values, counts, counts.sum((-3, -1)), rng)
+    found = annotators.log_answers(drawn).exp().mT.numpy()
+    own = counts / counts.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found, own, atol=1e-3)
+    for name, value in drawn.items():
+        assert len(value) == 3, name
 
 
 def test_what_cannot_be_drawn():
