@@ -61,8 +61,12 @@ class Beliefs:
         Probability that two components are one cluster.
     information
         What the cluster of one component tells of that of another, in nats.
+    roots
+        Draws of the clusters of all components.
+    unasked
+        Items of every component that nobody was asked about, and whose clusters are wanted.
     untold
-        Items of every component that answers are still to tell of.
+        The same, less what those that were asked about have told of them.
     """
 
     probabilities: Float[np.ndarray, "item cluster"]
@@ -73,6 +77,8 @@ class Beliefs:
     bound: Float[np.ndarray, " item"]
     together: Float[np.ndarray, "component component"]
     information: Float[np.ndarray, "component component"]
+    roots: Int[np.ndarray, "draw component"]
+    unasked: Float[np.ndarray, " component"]
     untold: Float[np.ndarray, " component"]
 
     @classmethod
@@ -97,7 +103,8 @@ class Beliefs:
             none, nothing = np.empty((len(found), 0)), np.empty((0, 0))
             unbound, untold = np.zeros(len(found)), np.empty(0)
             known = found, entropy(found), heard, wanted
-            return cls(*known, none, unbound, nothing, nothing, untold)
+            draws = np.empty((1, 0), dtype=int)
+            return cls(*known, none, unbound, nothing, nothing, draws, untold, untold)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
         owners = _owners(result, alone.shape[1])
@@ -128,6 +135,7 @@ class Beliefs:
         probabilities = probabilities / probabilities.sum(1, keepdims=True)
         # What n answers have not told of a component, one more is the less likely to.
         discount = 1 + (weight * alone).sum(0) / _HEARD_OUT
+        unasked = (wanted * (1 - heard)) @ (alone * purity)
         return cls(
             probabilities,
             entropy(probabilities),
@@ -137,7 +145,9 @@ class Beliefs:
             bound,
             np.stack([(roots == one[:, None]).mean(0) for one in roots.T]),
             mutual_information(roots),
-            (wanted * (1 - heard)) @ (alone * purity) / discount,
+            roots,
+            unasked,
+            unasked / discount,
         )
 
     @property

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Prospects
 from pyro_crowdclust.asking.information import channel_information
 from pyro_crowdclust.asking.situation import Situation
+from pyro_crowdclust.asking.teaching import Teaching
 
 _TINY = 1e-3
 
@@ -31,9 +33,8 @@ class Questions:
         The same of a worker of whom no more is known.
     is_asked
         Whether each worker, by the codes, was asked the question with this number.
-    novelty
-        Share of what there is to tell of the items' components that it can tell: a pair of items
-        that look alike tells nothing of what both look like.
+    teaching
+        What they tell of other items.
     allowed
         Who may be asked what; None: everybody everything.
     """
@@ -43,7 +44,7 @@ class Questions:
     channels: Float[np.ndarray, "worker outcome label"]
     typical: Float[np.ndarray, "outcome label"]
     is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
-    novelty: Float[np.ndarray, " question"]
+    teaching: Teaching
     allowed: Bool[np.ndarray, "question worker"] | None = None
 
 
@@ -61,16 +62,13 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
     beliefs, crowd = situation.beliefs, situation.crowd
     items, place = np.unique(questions.items, return_inverse=True)
     place = place.reshape(questions.items.shape)
-    entropies = beliefs.entropies[items]
-    involved = entropies[place].sum(1) + _TINY
-    information = channel_information(questions.outcomes, questions.typical)
+    share = told_share(beliefs, questions.items, questions.outcomes, questions.typical)
     is_open = np.ones(len(place), dtype=bool)
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
     chosen: list[Chosen] = []
     while len(chosen) < count:
-        left = (remaining * beliefs.own(items))[place].sum(1)
-        left += questions.novelty * beliefs.others(items)[place].sum(1)
-        gain = information / involved * left
+        gain = share * (remaining * beliefs.own(items))[place].sum(1)
+        gain = gain + questions.teaching.values()
         prospects = Prospects(gain, questions.outcomes)
         worth = situation.criterion.worth(prospects, situation.generator)
         best = situation.best(worth, is_open)
@@ -86,11 +84,20 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
         elif len(crowd.ids):
             continue  # nobody is left who was not asked
         chosen.append(Chosen(best, worker, float(gain[best])))
-        share = min(float(information[best] / involved[best]), 1.0)
-        remaining[place[best]] *= 1 - share
-        for item in questions.items[best]:
-            beliefs.expect(int(item), share)
+        remaining[place[best]] *= max(1 - float(share[best]), 0.0)
+        questions.teaching.expect(best)
     return chosen
+
+
+def told_share(
+    beliefs: Beliefs,
+    items: Int[np.ndarray, "question part"],
+    outcomes: Float[np.ndarray, "question outcome"],
+    channel: Float[np.ndarray, "outcome label"],
+) -> Float[np.ndarray, " question"]:
+    """Information of an answer as a share of what there is to know of the items."""
+    involved = beliefs.entropies[items].sum(1) + _TINY
+    return channel_information(outcomes, channel) / involved
 
 
 def _worker(

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.asking.choices import Questions, choose
+from pyro_crowdclust.asking.choices import Questions, choose, told_share
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
+from pyro_crowdclust.asking.teaching import ItemTeaching
 from pyro_crowdclust.data.tables import item_positions, read_table
 
 
@@ -45,13 +46,16 @@ class Labels:
         channels = crowd.label_channels(outcomes.shape[1])
         perfect, chance = np.eye(outcomes.shape[1]), 1 / outcomes.shape[1]
         stranger = TYPICAL_RELIABILITY * perfect + (1 - TYPICAL_RELIABILITY) * chance
+        typical = channels.mean(0) if len(channels) else stranger
+        about = items[:, None]
+        share = told_share(beliefs, about, outcomes, typical)
         questions = Questions(
-            items[:, None],
+            about,
             outcomes,
             channels,
-            channels.mean(0) if len(channels) else stranger,
+            typical,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
-            np.ones(len(items)),
+            ItemTeaching(beliefs, about, share),
             allowed,
         )
         chosen = choose(situation, questions, count)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
+from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import Questions, choose
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
+from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
 from pyro_crowdclust.data.tables import item_positions, read_table
 
 # Pairs are made for so many items at least, each with sure items of so many of its clusters.
@@ -18,6 +20,9 @@ _FEWEST_SEEDS = 500
 _CLUSTERS_PER_ITEM = 3
 # Sure items of a cluster that others are paired with.
 _SUREST = 20
+# Items of the core of a component, and how many others it is compared with at most.
+_CORES = 5
+_MOST_OTHERS = 100
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ class Pairs:
     among
         Only these pairs may be asked: a table with the columns ``left`` and ``right``, and
         ``worker`` where each may be asked of some workers only. Default: items of which there is
-        much to learn, each beside sure ones of its most probable clusters.
+        much to learn, each beside sure ones of its most probable clusters, and cores of components
+        beside those of others.
     """
 
     among: pd.DataFrame | None = None
@@ -61,20 +67,20 @@ class Pairs:
                 allowed = allowed_workers(table["worker"], group, len(first), crowd.ids)
         q = beliefs.probabilities
         left, right = items.T
-        alike = (beliefs.components[left] * beliefs.components[right]).sum(1)
         same = beliefs.same(left, right)
         channels = crowd.drawn_channels(q.shape[1])
         typical = crowd.channels(q.shape[1]).mean(0) if len(crowd.ids) else None
         rate = (1 + TYPICAL_RELIABILITY) / 2
         coin = np.array([[rate, 1 - rate], [1 - rate, rate]])
+        typical = coin if typical is None else typical
         keys = asked.pair_keys(*items.T)
         questions = Questions(
             items,
             np.stack([1 - same, same], 1),
             channels,
-            coin if typical is None else typical,
+            typical,
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
-            1 - alike,
+            _teaching(beliefs, items, same, typical),
             allowed,
         )
         chosen = choose(situation, questions, count)
@@ -87,6 +93,18 @@ class Pairs:
                 "gain": [one.gain for one in chosen],
             }
         )
+
+
+def _teaching(
+    beliefs: Beliefs,
+    items: Int[np.ndarray, "pair 2"],
+    same: Float[np.ndarray, " pair"],
+    channel: Float[np.ndarray, "truth label"],
+) -> Teaching:
+    """Of the answers about pairs; without components they teach nothing about others."""
+    if beliefs.components.shape[1]:
+        return PairTeaching.of(beliefs, items, same, channel)
+    return ItemTeaching(beliefs, items, np.zeros(len(items)))
 
 
 def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
@@ -104,4 +122,24 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     partners = np.column_stack([surest[rank, likeliest], generator.permutation(seeds)])
     left = np.repeat(seeds, partners.shape[1])
     ends = np.sort(np.stack([left, partners.ravel()], 1), axis=1)
+    ends = np.vstack([ends, _between_components(situation)])
     return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+
+
+def _between_components(situation: Situation) -> Int[np.ndarray, "pair 2"]:
+    """An item of the core of every component beside one of every other, or of the likeliest."""
+    beliefs, generator = situation.beliefs, situation.generator
+    number = beliefs.components.shape[1]
+    if number < 2:
+        return np.empty((0, 2), dtype=int)
+    held = beliefs.bound[:, None] * beliefs.components
+    cores = np.argsort(-held, axis=0, kind="stable")[:_CORES]
+    together = beliefs.together - 2 * np.eye(number)
+    others = np.argsort(-together, axis=1, kind="stable")[:, : min(number - 1, _MOST_OTHERS)]
+    one = np.repeat(np.arange(number), others.shape[1])
+    # Of small components there are not so many items.
+    depth = np.take_along_axis(held, cores, 0)
+    numbers = (depth > 0.5 * depth[0]).sum(0).clip(min=1)
+    components = np.stack([one, others.ravel()], 1)
+    places = (generator.random(components.shape) * numbers[components]).astype(int)
+    return np.sort(cores[places, components], axis=1)

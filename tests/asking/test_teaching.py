@@ -1,0 +1,121 @@
+"""What answers about pairs teach of components, against sums over draws and answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import xlogy
+
+from pyro_crowdclust.asking.pairs import _between_components
+from pyro_crowdclust.asking.teaching import PairTeaching
+
+RNG = np.random.default_rng(0)
+# Partitions of four components, named after their first ones, of which some are likelier.
+PARTITIONS = np.array(
+    [[0, 0, 0, 0], [0, 0, 2, 2], [0, 1, 1, 3], [0, 1, 2, 3], [0, 0, 2, 0], [0, 1, 0, 1]]
+)
+UNASKED = np.array([20.0, 10.0, 6.0, 3.0])
+COMPONENTS = np.array([[0, 1], [2, 3], [1, 0], [0, 3], [1, 2]])
+
+
+def channels(number, labels=2):
+    return RNG.dirichlet(np.ones(labels), size=(number, 2))
+
+
+def teaching(of_questions, times=4000):
+    """Of so many draws that what chance would seem to tell is nothing."""
+    draws = np.repeat(PARTITIONS[[0, 1, 1, 2, 3, 4, 5, 5]], times, axis=0)
+    return PairTeaching(draws, UNASKED, COMPONENTS, of_questions)
+
+
+def said(draws, question, of_questions):
+    """p(L | draw) of a question."""
+    left, right = COMPONENTS[question]
+    one = (draws[:, left] == draws[:, right]).astype(int)
+    return of_questions[question][one]
+
+
+def information(clusters, answers):
+    """I(c; L) in nats, of one component, draws being equally likely."""
+    joint = np.stack([answers[clusters == one].sum(0) for one in np.unique(clusters)])
+    joint = joint / joint.sum()
+    apart = joint.sum(0) * joint.sum(1, keepdims=True)
+    return float((xlogy(joint, joint) - xlogy(joint, apart)).sum())
+
+
+def weighted(draws, answers):
+    return sum(
+        number * information(clusters, answers)
+        for number, clusters in zip(UNASKED, draws.T, strict=True)
+    )
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_question_tells_what_the_sum_over_draws_and_answers_says(labels):
+    of_questions = channels(len(COMPONENTS), labels)
+    draws = PARTITIONS[[0, 1, 1, 2, 3, 4, 5, 5]]
+    expected = [weighted(draws, said(draws, one, of_questions)) for one in range(len(COMPONENTS))]
+    np.testing.assert_allclose(teaching(of_questions).values(), expected, atol=5e-3)
+
+
+def test_beyond_one_question_the_next_tells_what_the_sum_over_both_answers_says():
+    of_questions = channels(len(COMPONENTS))
+    draws = PARTITIONS[[0, 1, 1, 2, 3, 4, 5, 5]]
+    first = said(draws, 1, of_questions)
+    found = teaching(of_questions)
+    found.expect(1)
+    counted = 0
+    for one in (1, 3, 4):  # two others are about the same two components, and one stands for both
+        second = said(draws, one, of_questions)
+        expected = sum(
+            share.mean() * weighted(draws, second * (share / share.mean())[:, None])
+            for share in first.T
+        )
+        alone = weighted(draws, second)
+        assert found.values()[one] == pytest.approx(min(expected, alone), abs=5e-3)
+        counted += expected < 0.9 * alone
+    assert counted
+
+
+def test_the_same_again_tells_little_and_what_is_unrelated_as_much_as_before():
+    perfect = np.tile(np.eye(2), (len(COMPONENTS), 1, 1))
+    roots = np.zeros((4096, 4), dtype=int)
+    roots[:, 1] = RNG.integers(2, size=4096)
+    roots[:, 2] = 2
+    roots[:, 3] = 2 + RNG.integers(2, size=4096)
+    found = PairTeaching(roots, UNASKED, COMPONENTS, perfect)
+    before = found.values()
+    assert before[0] == pytest.approx(10 * np.log(2), rel=0.01)
+    assert before[1] == pytest.approx(3 * np.log(2), rel=0.01)
+    found.expect(0)
+    np.testing.assert_allclose(found.values()[[0, 2]], 0.0, atol=1e-9)
+    assert found.values()[1] == pytest.approx(before[1], rel=0.01)
+
+
+def test_few_draws_of_what_is_unrelated_tell_nothing():
+    roots = np.stack([np.zeros(64, int), RNG.integers(2, size=64), RNG.integers(3, size=64)], 1)
+    perfect = np.eye(2)[None]
+    of_others = [
+        PairTeaching(roots[RNG.permutation(64)], np.array([0, 0, 1.0]), np.array([[0, 1]]), perfect)
+        for _ in range(3)
+    ]
+    mixed = PairTeaching(
+        np.column_stack([roots[:, :2], np.tile([0, 1, 2, 2], 16)]),
+        np.array([0.0, 0.0, 1.0]),
+        np.array([[0, 1]]),
+        perfect,
+    )
+    assert np.mean([one.values()[0] for one in [*of_others, mixed]]) < 1.5 * 2 / (2 * 64)
+
+
+def test_every_component_is_compared_with_every_other_one():
+    held = np.repeat(np.eye(6), 3, axis=0)
+    beliefs = SimpleNamespace(
+        components=held, bound=np.tile([0.9, 0.8, 0.3], 6), together=np.eye(6)
+    )
+    situation = SimpleNamespace(beliefs=beliefs, generator=np.random.default_rng(0))
+    pairs = _between_components(situation)
+    found = {tuple(sorted(pair)) for pair in held.argmax(1)[pairs]}
+    assert len(found - {(one, one) for one in range(6)}) == 15
