@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import Questions, choose
+from pyro_crowdclust.asking.criteria import Random
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
@@ -39,7 +40,7 @@ class Pairs:
         Only these pairs may be asked: a table with the columns ``left`` and ``right``, and
         ``worker`` where each may be asked of some workers only. Default: items of which there is
         much to learn, each beside sure ones of its most probable clusters, and cores of components
-        beside those of others.
+        beside those of others; for ``Random()`` any two items.
     """
 
     among: pd.DataFrame | None = None
@@ -111,7 +112,12 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     """Pairs of promising items with sure ones, and with each other; linear in the items."""
     beliefs, generator = situation.beliefs, situation.generator
     pool = situation.pool()
-    number = min(max(4 * count, _FEWEST_SEEDS), len(pool))
+    number = max(4 * count, _FEWEST_SEEDS)
+    if isinstance(situation.criterion, Random):
+        # Chance knows nothing of which items are promising, nor which are sure.
+        ends = np.sort(generator.choice(pool, size=(_CLUSTERS_PER_ITEM * number, 2)), axis=1)
+        return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+    number = min(number, len(pool))
     values = beliefs.own(pool) + beliefs.others(pool)
     by_value = np.argsort(-values, kind="stable")[: (number + 1) // 2]
     seeds = np.union1d(pool[by_value], generator.choice(pool, number // 2, replace=False))

@@ -128,6 +128,17 @@ def test_suggestions_repeat_with_their_seed(by_pairs):
     assert not frames[0].equals(frames[2])
 
 
+def test_pairs_by_chance_are_of_any_two_items(by_pairs):
+    _, truth = problem("pairs")
+    chance = Random()
+    frame = suggest(by_pairs, Pairs(), count=400, criterion=chance, exploration=0.0).frame
+    ends = np.stack([by_pairs.data.item_ids.get_indexer(frame[end]) for end in ("left", "right")])
+    same = (truth[ends[0]] == truth[ends[1]]).mean()
+    assert same == pytest.approx(19 / 79, abs=0.06)
+    # Every item is in about ten.
+    assert np.bincount(ends.ravel(), minlength=80).min() >= 2
+
+
 def test_only_what_is_allowed_is_asked(by_pairs):
     items = NAMES[:10]
     among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}
