@@ -33,7 +33,6 @@ from sklearn.metrics import f1_score
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
-from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -62,9 +61,7 @@ PERFECT = {"oracle": 1.0}
 MIXED = {"a": 0.98, "b": 0.95, "c": 0.9, "d": 0.85, "guesses": 0.1}
 
 
-def mixture(
-    data: CrowdData, num_components: int, seed: int, trust: tuple[float, float] = TRUSTED
-) -> Fitted:
+def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
     """Clusters that own Gaussian components, of which there are many; pages are heard as pairs."""
     data = data.as_pairs()
     dim = data.features.shape[1]
@@ -87,7 +84,7 @@ def mixture(
         epochs=60,
         batch_size=None,
         step_size=1.0,
-        initialize=TrustingStart(trust=trust),
+        initialize=TrustingStart(),
         stopping=Stopping(1e-3, 3),
         callbacks=[LearnedPrior(), *([NearbyOwners(), OwnershipMoves()] if answered else [])],
         dtype=torch.float64,
@@ -150,16 +147,11 @@ class Case:
 
 
 def simulated(features: np.ndarray, truth: np.ndarray, workers: dict, kind, **budget) -> Case:
-    """A made-up crowd.
-
-    Pages contradict themselves where somebody errs. Single pairs do not, so that a fit that starts
-    in doubt stays there.
-    """
-    trust = (30.0, 1.0) if isinstance(kind, Pairs) else TRUSTED
+    """A made-up crowd."""
     return Case(
         CrowdData(directions(features)),
         truth,
-        partial(mixture, num_components=40, trust=trust),
+        partial(mixture, num_components=40),
         lambda seed: SimulatedCrowd(truth, workers, seed=seed),
         kind,
         **budget,
