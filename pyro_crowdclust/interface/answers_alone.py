@@ -37,6 +37,9 @@ _EPOCHS, _TRIAL_EPOCHS = 120, 60
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
+# Standard errors by which answers held out are clearly likelier under one prior than another: the
+# best of several looks better than it is.
+_CLEAR = 2.0
 _STOPPED = "when the search was interrupted"
 
 
@@ -126,7 +129,7 @@ class AnswersAlone:
             fit_trial(prior, False, parts)
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = _chance(self.data, parts)
-        if _is_worse(chance, likeliest.log_probabilities):
+        if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
             chosen = _simplest(tried, likeliest)
             reason = f"answers held out are likeliest under {chosen.prior}"
             if chosen is not likeliest:
@@ -235,14 +238,17 @@ def _log_probability(
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters."""
     heard = likeliest.log_probabilities
-    as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard)]
+    as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard, _CLEAR)]
     return min(as_good, key=lambda trial: trial.effective)
 
 
-def _is_worse(one: Float[Tensor, " answer"], other: Float[Tensor, " answer"]) -> bool:
-    """Whether the answers are less likely by more than the standard error of the difference."""
+def _is_worse(
+    one: Float[Tensor, " answer"], other: Float[Tensor, " answer"], errors: float = 1.0
+) -> bool:
+    """Whether the answers are less likely by more than so many errors of the mean difference."""
     difference = other - one
-    return float(difference.mean()) > float(difference.std(correction=0)) / len(one) ** 0.5
+    error = float(difference.std(correction=0)) / len(one) ** 0.5
+    return float(difference.mean()) > errors * error
 
 
 def _chance(data: CrowdData, parts: list[Bool[Tensor, " pair"]]) -> Float[Tensor, " answer"]:

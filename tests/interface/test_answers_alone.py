@@ -76,7 +76,8 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
         return _Trial("a prior", False, heard + change, np.array(sizes), 0.0)
 
     likeliest = trial(0 * noise, [5, 5, 5, 5])
-    as_good, worse = trial(noise - 0.01, [8, 11, 1]), trial(noise - 0.2, [20])
+    # By one and a half standard errors, and by more than three.
+    as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
