@@ -25,7 +25,7 @@ from pyro_crowdclust.inference.messages import (
     ObservedConditionals,
     SumCoupling,
 )
-from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto
+from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
     "Conditionals",
@@ -42,6 +42,7 @@ __all__ = [
     "RandomPhoto",
     "RecognitionTerm",
     "SumCoupling",
+    "ViewOrItself",
     "LossTerms",
     "add_loss_term",
     "averaged",

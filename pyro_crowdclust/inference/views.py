@@ -161,3 +161,40 @@ class RandomPhoto:
         column = torch.arange(width, device=down.device) - (width - 1) / 2
         near_row = (row - down * height / 2).abs() < self.hidden / 2
         return near_row & ((column - across * width / 2).abs() < self.hidden / 2)
+
+
+@dataclass(frozen=True)
+class ViewOrItself:
+    """A view of half of the items, drawn anew every time, and the others as they are.
+
+    Items are sharper than images that were interpolated, so that a network that is taught by views
+    alone knows views better than items.
+
+    Attributes
+    ----------
+    view
+        How views are made.
+
+    Examples
+    --------
+    >>> import torch
+    >>> view = ViewOrItself(RandomAffine((1, 3, 4)))
+    >>> images, amounts = torch.rand(5, 12), 2 * torch.rand(5, view.num_random) - 1
+    >>> amounts[:, -1] = -1.0
+    >>> torch.equal(view(images, amounts), images)
+    True
+    """
+
+    view: View
+
+    @property
+    def num_random(self) -> int:
+        """Random numbers that a view takes, and one that says whether it is taken."""
+        return self.view.num_random + 1
+
+    def __call__(
+        self, features: Float[Tensor, "item ..."], amounts: Float[Tensor, "item random"]
+    ) -> Float[Tensor, "item ..."]:
+        """The view of an item if its last number is above 0, else the item."""
+        taken = (amounts[:, -1] > 0).view(-1, *[1] * (features.dim() - 1))
+        return torch.where(taken, self.view(features, amounts[:, :-1]), features)

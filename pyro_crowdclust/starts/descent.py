@@ -11,6 +11,10 @@ from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.protocols import SupportsLearnPatterns
+
+# Items that patterns are learned from.
+_ROWS = 1024
 
 
 def descend(
@@ -24,6 +28,8 @@ def descend(
     rising: float,
 ) -> None:
     """Train a network by AdamW, at a rate that rises and falls once; what remains is its mean.
+
+    The network is in its training mode meanwhile, the running mean never is.
 
     Parameters
     ----------
@@ -45,6 +51,9 @@ def descend(
         return running_mean(average, value, int(count), memory)
 
     averaged = AveragedModel(network, avg_fn=moved, use_buffers=True)
+    averaged.module.eval()
+    was_training = network.training
+    network.train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, steps, pct_start=rising
@@ -56,6 +65,7 @@ def descend(
         schedule.step()
         averaged.update_parameters(network)
     network.load_state_dict(averaged.module.state_dict())
+    network.train(was_training)
 
 
 def running_mean(average: Tensor, value: Tensor, count: int, memory: float) -> Tensor:
@@ -76,6 +86,13 @@ def features_for(
 ) -> Float[Tensor, "item feature"]:
     """Features of some items, as rows in the precision of the network."""
     return data.rows(items).flatten(1).to(next(network.parameters()))
+
+
+def learn_patterns(network: nn.Module, data: CrowdData, generator: torch.Generator) -> None:
+    """Let a network whose patterns are learned by themselves learn them, of some items."""
+    if isinstance(network, SupportsLearnPatterns):
+        some = torch.randint(data.num_items, (_ROWS,), generator=generator)
+        network.learn_patterns(features_for(network, data, some), generator)
 
 
 def random_views(

@@ -11,12 +11,16 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.opinions import OpinionPool
-from pyro_crowdclust.protocols import SupportsLearnPatterns
-from pyro_crowdclust.starts.descent import descend, features_for, random_views
+from pyro_crowdclust.starts.descent import (
+    descend,
+    features_for,
+    learn_patterns,
+    random_views,
+)
 from pyro_crowdclust.starts.ridge import RidgeTeaching
 from pyro_crowdclust.starts.taught import Teacher
 
-# Items that a classifier sees at once when nothing is learned, and that patterns are learned from.
+# Items that a classifier sees at once when nothing is learned.
 _ROWS = 1024
 
 
@@ -89,9 +93,7 @@ class Distillation:
         first, second = network.members
         self.first.teach(first, data, clusters, generator)
         said = _log_probabilities(first, data)
-        if isinstance(second, SupportsLearnPatterns):
-            some = torch.randint(data.num_items, (_ROWS,), generator=generator)
-            second.learn_patterns(features_for(second, data, some), generator)
+        learn_patterns(second, data, generator)
         begins = {self.steps * one // self.rounds for one in range(1, self.rounds)}
         found = said.exp()
 
@@ -103,7 +105,6 @@ class Distillation:
             views = random_views(self.view, features_for(second, data, drawn), generator)
             return nn.functional.cross_entropy(second(views), found[drawn])
 
-        second.train()
         descend(
             second,
             loss,
@@ -113,7 +114,6 @@ class Distillation:
             memory=self.memory,
             rising=0.2,
         )
-        second.eval()
 
 
 @torch.no_grad()

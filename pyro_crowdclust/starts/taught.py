@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -15,11 +15,18 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import item_batches
 from pyro_crowdclust.networks.perceptrons import AmortizedRecognition
 from pyro_crowdclust.protocols import part_of
-from pyro_crowdclust.starts.descent import descend, features_for, random_views
+from pyro_crowdclust.starts.descent import (
+    descend,
+    features_for,
+    learn_patterns,
+    random_views,
+)
 from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalComponentStart
 
 # Items that the guide sees at once after training.
 _ROWS = 1024
+# The probability above which the most probable cluster of an item is taught.
+_SURE = 0.9
 
 
 class Teacher(Protocol):
@@ -93,6 +100,7 @@ class Teaching:
         generator
             Source of all randomness.
         """
+        learn_patterns(network, data, generator)
         known, others = (which.nonzero().squeeze(1) for which in (clusters >= 0, clusters < 0))
 
         def loss(step: int, average: nn.Module) -> Tensor:
@@ -126,7 +134,8 @@ class TaughtStart:
     """Start at a classifier q(z | o) that was taught the clusters of some items.
 
     For clusters that people see and pixels do not show: those that ``cluster(None, pairs)`` finds
-    from the answers alone, say, or known ones. Networks, latents and emission start as ``start``
+    from the answers alone, say, or known ones; or for those that another fit found, to teach them
+    to a classifier that is better at it. Networks, latents and emission start as ``start``
     has them; the classifier of an ``AmortizedGuide`` or a ``StructuredGuide`` is taught, by views
     of all items or by ridge regression, and the mixture moves to where it then finds them.
 
@@ -134,7 +143,8 @@ class TaughtStart:
     ----------
     clusters
         The cluster of every item of the data, from 0; -1 where it is not known. None: those that
-        ``KnownClusters`` knows.
+        ``KnownClusters`` knows. Or probabilities of all clusters; what is less than 90 % sure
+        counts as not known.
     teaching
         How.
     start
@@ -147,7 +157,7 @@ class TaughtStart:
         has no classifier of its own.
     """
 
-    clusters: Int[Tensor, " item"] | None
+    clusters: Int[Tensor, " item"] | Float[Tensor, "item cluster"] | None
     teaching: Teacher
     start: Callable[..., None] = field(
         default_factory=lambda: PrincipalComponentStart(partition_steps=0)
@@ -176,6 +186,9 @@ class TaughtStart:
                 "there is nothing to teach: pass clusters, or data with known classes of some items"
             )
         clusters = torch.as_tensor(data.known if self.clusters is None else self.clusters)
+        if clusters.dim() == 2:
+            found = clusters.max(1)
+            clusters = torch.where(found.values > _SURE, found.indices, -1)
         num_items = data.num_items
         if clusters.shape != (num_items,):
             raise ValueError(

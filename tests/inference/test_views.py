@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.ndimage import map_coordinates
 
-from pyro_crowdclust.inference import RandomAffine, RandomPhoto
+from pyro_crowdclust.inference import RandomAffine, RandomPhoto, ViewOrItself
 
 SHAPE = (2, 6, 9)
 COUNT = 4
@@ -87,3 +87,15 @@ def test_a_photo_has_the_shape_and_precision_of_the_features(shape):
 def test_a_photo_without_changes_is_itself_but_for_the_square():
     view = RandomPhoto(SHAPE, hidden=0.0)
     torch.testing.assert_close(view(images(), torch.zeros(COUNT, view.num_random)), images())
+
+
+@pytest.mark.parametrize("shape", [(COUNT, math.prod(SHAPE)), (COUNT, *SHAPE)])
+def test_items_are_seen_themselves_or_in_a_view(shape):
+    features, view = images().view(shape), RandomAffine(SHAPE)
+    both = ViewOrItself(view)
+    amounts = 2 * torch.rand(COUNT, both.num_random, dtype=torch.float64) - 1
+    amounts[:, -1] = torch.tensor([0.3, -0.2, -0.9, 0.1])
+    seen, viewed = both(features, amounts), view(features, amounts[:, :-1])
+    assert torch.equal(seen[[0, 3]], viewed[[0, 3]])
+    assert torch.equal(seen[[1, 2]], features[[1, 2]])
+    assert not torch.equal(viewed[[1, 2]], features[[1, 2]])

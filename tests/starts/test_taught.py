@@ -11,6 +11,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide, StructuredGuide
+from pyro_crowdclust.inference import RandomAffine
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
@@ -25,10 +26,13 @@ from pyro_crowdclust.networks import (
     ClusterRecognition,
     CodedMLP,
     GaussianRecognition,
+    ResidualClassifier,
     SkipMLP,
 )
 from pyro_crowdclust.starts import TaughtStart, Teaching
 from pyro_crowdclust.supervision import KnownClusters, Supervision
+
+from ..striped_photos import SIZE, stripes
 
 NUM_ITEMS = 300
 
@@ -93,6 +97,31 @@ def test_clusters_come_in_the_order_that_suits_the_weights():
     data, human = striped()  # most items of known cluster are of cluster 1
     _, guide = started(TaughtStart(known_of(human), quick), data, StickBreakingWeights(3, 1.0))
     assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
+
+
+def test_probabilities_are_taught_where_they_are_sure():
+    data, human = striped()
+    sure = torch.where(torch.arange(NUM_ITEMS) < 60, 0.95, 0.85)
+    # What is less sure is wrong.
+    said = torch.where(sure > 0.9, human, 1 - human)
+    probabilities = ((1 - sure) / 2).unsqueeze(1).repeat(1, 3)
+    probabilities[torch.arange(NUM_ITEMS), said] = sure
+    _, guide = started(TaughtStart(probabilities, quick), data, DirichletWeights(3, 1.0))
+    assert float((found_by(guide, data).argmax(1) == human)[60:].float().mean()) > 0.97
+
+
+def test_layers_are_normalized_over_batches_while_they_are_taught():
+    images, kind = stripes(200, 0)
+    torch.manual_seed(2)
+    network = ResidualClassifier((1, SIZE, SIZE), 3, width=8)
+    view = RandomAffine((1, SIZE, SIZE), degrees=2.0, shift=0.5)
+    Teaching(view, steps=150, batch_size=64, memory=0.9).teach(
+        network, CrowdData(images), kind, torch.Generator().manual_seed(1)
+    )
+    assert not network.training
+    assert not torch.equal(network.whitening, torch.eye(16))
+    new, kind = stripes(200, 5)
+    assert float((network(new).argmax(1) == kind).float().mean()) > 0.8
 
 
 def test_others_become_as_sure_as_the_sharpness_says():
