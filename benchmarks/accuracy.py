@@ -166,6 +166,7 @@ def mnist(name: str, variant: str, answers: str, asked: tuple[str, str]) -> Expe
             Figure("clusters in use", "10", every("clusters_in_use", 0)),
             *(rates if answers == "yes" else []),
             Figure("seconds per epoch", "", every("seconds_per_epoch")),
+            Figure("minutes of processor time", "20", every("processor_minutes", 1)),
         ],
         needs_data=True,
         seeds=range(5),
