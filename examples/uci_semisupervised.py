@@ -1,10 +1,11 @@
 """Five UCI data sets with labels on 0 to 50 % of the items; Echraibi et al. 2019, section 3.3.
 
 A mixture of Gaussians with stick-breaking weights that is not told the number of classes: at most
-T = 10 clusters for iris and wine, 20 for glass, yeast and digits. Without labels the ELBO says how
-many; with labels four settings are averaged, with weights from labels held out. Labels are nearly
-noise-free answers about clusters (``ClassTable``), or, with ``--supervision field``, the paper's
-hidden Markov random field. Each run draws which items have labels, and the peers get the same.
+T = 10 clusters for iris and wine, 20 for glass, yeast and digits. Without labels it is the first
+call, ``cluster``, that chooses kind and number of components; with labels four settings are
+averaged, with weights from labels held out. Labels are nearly noise-free answers about clusters
+(``ClassTable``), or, with ``--supervision field``, the paper's hidden Markov random field. Each run
+draws which items have labels, and the peers get the same.
 
     python examples/uci_semisupervised.py --data ../shared/data --runs 10
 
@@ -38,6 +39,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -46,8 +48,6 @@ from pyro_crowdclust.starts import LabeledStart, within_class_covariance
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 CLUSTERS = {"iris": 10, "wine": 10, "glass": 20, "yeast": 20, "digits": 20}
-# Numbers of components that are compared by the ELBO where nothing is known.
-SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20)
 # So many more items, held out and predicted alike by all settings, draw their weights to even ones.
 EVEN_ITEMS = 30.0
 # What a class is given at least, of a held-out item whose class no other labelled item has.
@@ -61,9 +61,6 @@ class Setting:
 
     degrees: float
     unlabeled_weight: float
-
-
-UNLABELED = Setting(1.0, 1.0)
 
 
 def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -88,13 +85,11 @@ def draw_labels(classes: np.ndarray, fraction: float, seed: int) -> np.ndarray:
 def ours(x: np.ndarray, known: np.ndarray, clusters: int, seed: int, args) -> np.ndarray:
     """Classes of all items; clusters where no label is known.
 
-    Without labels the number of components has the largest ELBO. With them class probabilities are
-    an average over settings and coordinates, weighted by how well they predict labels held out.
+    Without labels they are those of the first call. With them class probabilities are an average
+    over settings and coordinates, weighted by how well they predict labels held out.
     """
     if not (known >= 0).any():
-        sizes = [size for size in SIZES if size <= clusters]
-        fits = [mixture(x, known, size, seed, args, UNLABELED) for size in sizes]
-        return max(fits, key=lambda result: result.elbo).assignments
+        return cluster(x, num_clusters=clusters, seed=seed, progress=False).assignments
     if args.supervision == "field":
         settings = Setting(args.degrees, args.unlabeled_weight)
         result = mixture(x, known, clusters, seed, args, settings)
@@ -129,25 +124,20 @@ def mixture(
     """A mixture of Gaussians whose prior covariance is that within the known classes."""
     dim, data = x.shape[1], CrowdData(x, known=known)
     labels = torch.as_tensor(known)
-    degrees, part = dim + setting.degrees, 1.0
-    supervision, start = None, {}
-    if data.num_known_classes:
-        start = {"initialize": LabeledStart(shrinkage=args.shrinkage)}
-        weight = setting.unlabeled_weight
-        if args.supervision == "table":
-            supervision = ClassTable.of(data, clusters, unlabeled_weight=weight)
-        else:
-            supervision = HiddenMarkovField.of(
-                data,
-                clusters,
-                strength=args.strength,
-                repel_labels=args.repel,
-                unlabeled_weight=weight,
-            )
+    degrees = dim + setting.degrees
+    scale = degrees * within_class_covariance(torch.as_tensor(x), labels, args.shrinkage)
+    weight = setting.unlabeled_weight
+    supervision: ClassTable | HiddenMarkovField
+    if args.supervision == "table":
+        supervision = ClassTable.of(data, clusters, unlabeled_weight=weight)
     else:
-        # Without labels it is the covariance of all items: a loose guess at a cluster's.
-        part = clusters ** (-2 / dim)
-    scale = part * degrees * within_class_covariance(torch.as_tensor(x), labels, args.shrinkage)
+        supervision = HiddenMarkovField.of(
+            data,
+            clusters,
+            strength=args.strength,
+            repel_labels=args.repel,
+            unlabeled_weight=weight,
+        )
     model = SemiCrowdsourcedMixture(
         StickBreakingWeights(clusters, 1.0),
         GaussianComponents(clusters, dim, scale=scale, degrees=degrees),
@@ -166,7 +156,7 @@ def mixture(
             dtype=torch.float64,
             seed=seed,
             progress=False,
-            **start,
+            initialize=LabeledStart(shrinkage=args.shrinkage),
         )
 
 
@@ -190,8 +180,8 @@ def constrained_kmeans(
         if (nearest == assigned).all():
             break
         assigned = nearest
-        for cluster in np.unique(assigned):
-            centers[cluster] = x[assigned == cluster].mean(0)
+        for one in np.unique(assigned):
+            centers[one] = x[assigned == one].mean(0)
     return assigned
 
 
