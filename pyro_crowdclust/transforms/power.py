@@ -31,6 +31,7 @@ class PowerTransformed(Standardized):
 
     Examples
     --------
+    >>> import math
     >>> one = torch.ones(1)
     >>> emission = PowerTransformed(0 * one, 0 * one, one)
     >>> emission.latent(torch.tensor([[math.e - 1]])).round(decimals=6)

@@ -25,6 +25,7 @@ class Selected(Identity):
 
     Examples
     --------
+    >>> import torch
     >>> emission = Selected(Identity(), torch.tensor([True, False]))
     >>> emission.latent(torch.tensor([[3.0, 4.0]]))
     tensor([[3.]], dtype=torch.float64)
