@@ -14,6 +14,7 @@ from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_alone import AnswersAlone
+    from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
@@ -36,6 +37,7 @@ __all__ = [
     "choice_for",
     "classify",
     "cluster",
+    "components_for",
     "infer_classes",
     "mixture_for",
     "recipe_for",
@@ -55,6 +57,7 @@ _HOMES = {
     "choice_for": "choosing.choice",
     "classify": "classification",
     "cluster": "mixtures",
+    "components_for": "candidates.columns",
     "infer_classes": "class_labels",
     "mixture_for": "mixtures",
     "recipe_for": "mixtures",
