@@ -44,6 +44,7 @@ from pyro_crowdclust.inference import (
     RandomAffine,
     RecognitionTerm,
     ViewOrItself,
+    ViewPool,
 )
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.minibatches import joined_ranks
@@ -55,7 +56,6 @@ from pyro_crowdclust.networks import (
     GaussianRecognition,
     ResidualClassifier,
     SkipMLP,
-    ViewPool,
 )
 from pyro_crowdclust.starts import (
     NeighborPartition,

@@ -25,6 +25,7 @@ from pyro_crowdclust.inference.messages import (
     ObservedConditionals,
     SumCoupling,
 )
+from pyro_crowdclust.inference.view_pool import ViewPool
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "RecognitionTerm",
     "SumCoupling",
     "ViewOrItself",
+    "ViewPool",
     "LossTerms",
     "add_loss_term",
     "averaged",

@@ -9,7 +9,7 @@ from pyro_crowdclust.networks.convolutional import (
     ResidualDecoder,
     ResidualEncoder,
 )
-from pyro_crowdclust.networks.opinions import OpinionPool, ViewPool
+from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.networks.patches import PatchClassifier
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import (
@@ -37,5 +37,4 @@ __all__ = [
     "ResidualEncoder",
     "SkipMLP",
     "learn_partition",
-    "ViewPool",
 ]

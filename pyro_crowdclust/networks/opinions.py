@@ -1,4 +1,4 @@
-"""What several classifiers say together, or one of several views."""
+"""What several classifiers say together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.files.description import described
-from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.protocols import SupportsDrawParameters
 
 
@@ -43,45 +42,3 @@ class OpinionPool(nn.Module):
 
     def forward(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
         return torch.stack([member(features).log_softmax(-1) for member in self.members]).mean(0)
-
-
-class ViewPool(nn.Module):
-    """Logits ``log sum_v p(k | v(o))`` of one classifier, over a fixed set of views.
-
-    With it as q(z | o) in place of the classifier the bound is still one, and as many times as
-    dear; it is for prediction, once training is over. Views that err apart know more together.
-
-    Parameters
-    ----------
-    network
-        From features to logits.
-    view
-        How views are made.
-    amounts
-        The random numbers of every view, between -1 and 1; all zero for the item as it is.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from pyro_crowdclust.inference import RandomAffine
-    >>> view = RandomAffine((1, 3, 4))
-    >>> amounts = 2 * torch.rand(8, view.num_random) - 1
-    >>> ViewPool(torch.nn.Linear(12, 2), view, amounts)(torch.rand(5, 12)).shape
-    torch.Size([5, 2])
-    """
-
-    amounts: Tensor
-
-    def __init__(
-        self, network: nn.Module, view: View, amounts: Float[Tensor, "view random"]
-    ) -> None:
-        super().__init__()
-        self.network, self.view = network, view
-        self.register_buffer("amounts", amounts.clone())
-
-    def forward(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
-        said = [
-            self.network(self.view(features, amounts.expand(len(features), -1))).log_softmax(-1)
-            for amounts in self.amounts
-        ]
-        return torch.stack(said).logsumexp(0)
