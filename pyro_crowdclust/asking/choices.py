@@ -29,8 +29,8 @@ class Questions:
         Probabilities of what is true.
     channels
         ``p(answer | outcome)`` of every worker, by rates that are drawn from their posteriors.
-    typical
-        The same of a worker of whom no more is known.
+    share
+        What an answer tells of its items, as a share of what there is to know (``told_share``).
     is_asked
         Whether each worker, by the codes, was asked the question with this number.
     teaching
@@ -42,7 +42,7 @@ class Questions:
     items: Int[np.ndarray, "question part"]
     outcomes: Float[np.ndarray, "question outcome"]
     channels: Float[np.ndarray, "worker outcome label"]
-    typical: Float[np.ndarray, "outcome label"]
+    share: Float[np.ndarray, " question"]
     is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
     teaching: Teaching
     allowed: Bool[np.ndarray, "question worker"] | None = None
@@ -62,12 +62,12 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
     beliefs, crowd = situation.beliefs, situation.crowd
     items, place = np.unique(questions.items, return_inverse=True)
     place = place.reshape(questions.items.shape)
-    share = told_share(beliefs, questions.items, questions.outcomes, questions.typical)
+    share, own = questions.share, beliefs.own(items)
     is_open = np.ones(len(place), dtype=bool)
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
     chosen: list[Chosen] = []
     while len(chosen) < count:
-        gain = share * (remaining * beliefs.own(items))[place].sum(1)
+        gain = share * (remaining * own)[place].sum(1)
         gain = gain + questions.teaching.values()
         prospects = Prospects(gain, questions.outcomes)
         worth = situation.criterion.worth(prospects, situation.generator)
@@ -95,7 +95,10 @@ def told_share(
     outcomes: Float[np.ndarray, "question outcome"],
     channel: Float[np.ndarray, "outcome label"],
 ) -> Float[np.ndarray, " question"]:
-    """Information of an answer as a share of what there is to know of the items."""
+    """``I(L; o) / sum_i H(z_i)``: information of an answer over what there is to know of its items.
+
+    The answer is that of a worker of whom no more is known than ``channel``.
+    """
     involved = beliefs.entropies[items].sum(1) + _TINY
     return channel_information(outcomes, channel) / involved
 

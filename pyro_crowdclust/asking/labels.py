@@ -53,7 +53,7 @@ class Labels:
             about,
             outcomes,
             channels,
-            typical,
+            share,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             ItemTeaching(beliefs, about, share),
             allowed,

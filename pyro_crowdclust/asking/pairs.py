@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.choices import Questions, choose
+from pyro_crowdclust.asking.choices import Questions, choose, told_share
 from pyro_crowdclust.asking.criteria import Random
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
@@ -74,12 +74,12 @@ class Pairs:
         rate = (1 + TYPICAL_RELIABILITY) / 2
         coin = np.array([[rate, 1 - rate], [1 - rate, rate]])
         typical = coin if typical is None else typical
-        keys = asked.pair_keys(*items.T)
+        keys, outcomes = asked.pair_keys(*items.T), np.stack([1 - same, same], 1)
         questions = Questions(
             items,
-            np.stack([1 - same, same], 1),
+            outcomes,
             channels,
-            typical,
+            told_share(beliefs, items, outcomes, typical),
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
             _teaching(beliefs, items, same, typical),
             allowed,
