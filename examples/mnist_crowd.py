@@ -299,7 +299,6 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         options.data, has_answers, options.items, options.held_out_pages
     )
     model, guide = build(data, options)
-    first_start, moves = start(options), callbacks(options)
     scores = Scores(train_labels, test, test_labels)
     started = time.perf_counter()
     with joined_ranks() as ranks:
@@ -313,10 +312,10 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             stopping=Stopping(max_time=timedelta(minutes=options.minutes)),
             optim=partial(torch.optim.Adam, lr=options.learning_rate, fused=True),
             step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
-            initialize=first_start,
+            initialize=start(options),
             seed=options.seed,
             progress=False,
-            callbacks=[*moves, scores],
+            callbacks=[*callbacks(options), scores],
             checkpoint=options.checkpoint and Checkpoint(options.checkpoint, resume=True),
             trainer=partial(Trainer, ranks=ranks),
         )

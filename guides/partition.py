@@ -7,9 +7,9 @@ partition and what its pairs look like, the partition given the rates, item by i
 hard, if there are such, and the looks of pairs given all. Chains take turns; a prior says where
 each begins, and so how many there are. The last partitions are kept, and what the rates are given
 each: clusters, their probabilities and intervals of the rates are read from them, so that these
-leave open what the partition leaves open. The natural step then moves q towards
-the draw; with steps below one that is stochastic variational inference with local draws (Mimno,
-Hoffman and Blei 2012). Predictions and the ELBO are those of q.
+leave open what the partition leaves open. The natural step then moves q towards the draw; with
+steps below one that is stochastic variational inference with local draws (Mimno, Hoffman and Blei
+2012). Predictions and the ELBO are those of q.
 """
 
 from __future__ import annotations
