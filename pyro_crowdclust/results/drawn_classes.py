@@ -12,6 +12,7 @@ be learned, by a step of their fixed point in every draw. Where classes have sta
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -160,7 +161,8 @@ class _Chains:
         data, posteriors = result.data, result.guide.posteriors
         assert data.class_labels is not None  # which the fit was of
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
-        annotators: Any = result.model.annotators
+        # Draws are on the processor, wherever the fit is.
+        annotators: Any = copy.deepcopy(result.model.annotators).cpu()
         self.annotators: SupportsDraws = annotators
         # Asked once: to ask takes a tenth of a step.
         has_states = isinstance(annotators, SupportsStateDraws)
