@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_workers
+from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_annotators
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
 from pyro_crowdclust.distributions.statistics import StatisticValued
@@ -112,7 +112,7 @@ class AnsweredPartition(nn.Module):
                 "model with the workers alone, and see diagnostics.find_lapses"
             )
         if not isinstance(self.annotators, GradedAnswers):
-            check_workers(self.annotators, data)
+            check_annotators(self.annotators, data)
             return
         sizes = self.annotators.num_workers, self.annotators.num_grades
         if sizes != (data.num_workers, len(data.grade_ids)):

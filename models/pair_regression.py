@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_workers, sample_answers
+from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
@@ -81,7 +81,7 @@ class PairRegression(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
-        check_workers(self.annotators, data)
+        check_annotators(self.annotators, data)
         if data.features is None:
             raise ValueError("the data have no features to regress clusters on: pass features")
         row = data.rows(torch.zeros(1, dtype=torch.int64))

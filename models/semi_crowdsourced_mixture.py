@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_workers, sample_answers
+from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
@@ -174,7 +174,7 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
-        check_workers(self.annotators, data)
+        check_annotators(self.annotators, data)
         self.supervision.check(data)
         check_features(self.components, self.emission, data)
 

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_workers, sample_answers
+from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
@@ -149,7 +149,7 @@ class TwoWayMixture(nn.Module):
                 "a two-way mixture does not use known labels, must-links and cannot-links: leave "
                 "them out, or use SemiCrowdsourcedMixture with a supervision"
             )
-        check_workers(self.annotators, data)
+        check_annotators(self.annotators, data)
 
     def log_cells(self, weights: Tensor, styles: Tensor) -> Float[Tensor, " cell"]:
         """``log pi_k + log rho_s`` of every cell, clusters first."""

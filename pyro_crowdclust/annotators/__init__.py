@@ -15,7 +15,7 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_labels,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
-from pyro_crowdclust.annotators.pair_sites import check_workers, sample_answers
+from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
     AnswerSites,
@@ -59,7 +59,7 @@ __all__ = [
     "annotators_on_pages",
     "check_class_labels",
     "check_features",
-    "check_workers",
+    "check_annotators",
     "describe_annotators",
     "expected_counts",
     "pair_rates",

@@ -36,7 +36,7 @@ def sample_answers(
         sites.sample(z, rates, batch)
 
 
-def check_workers(annotators: PairAnnotators | SortedPages | None, data: CrowdData) -> None:
+def check_annotators(annotators: PairAnnotators | SortedPages | None, data: CrowdData) -> None:
     """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
     if not data.has_answers:
         return

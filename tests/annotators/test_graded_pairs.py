@@ -10,7 +10,7 @@ import torch
 from scipy.special import gammaln, logsumexp
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import GradedPairs, TwoCoin, check_workers, expected_counts
+from pyro_crowdclust.annotators import GradedPairs, TwoCoin, check_annotators, expected_counts
 from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -163,8 +163,8 @@ def test_who_may_be_unsure_has_one_more_thing_to_say(unsure):
 def test_other_grades_than_those_of_the_data_are_refused():
     _, data = graded_items()
     with pytest.raises(ValueError, match="of 3 grades, but the answers have 4"):
-        check_workers(GradedPairs(3, 3), data)
+        check_annotators(GradedPairs(3, 3), data)
     with pytest.raises(ValueError, match="some workers could not tell"):
-        check_workers(GradedPairs(3, 4, unsure=False), data)
+        check_annotators(GradedPairs(3, 4, unsure=False), data)
     with pytest.raises(ValueError, match="num_grades is 1"):
         GradedPairs(1, num_grades=1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import TwoCoin, check_workers
+from pyro_crowdclust.annotators import TwoCoin, check_annotators
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 
@@ -60,7 +60,7 @@ def test_grades_without_pairs_are_refused():
 def test_models_of_yes_and_no_refuse_grades():
     data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
     with pytest.raises(ValueError, match="TwoCoin is of answers yes and no"):
-        check_workers(TwoCoin(2), data)
+        check_annotators(TwoCoin(2), data)
 
 
 def test_graded_pages_are_no_groups():

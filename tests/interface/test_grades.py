@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.annotators import GradedAnswers, check_workers
+from pyro_crowdclust.annotators import GradedAnswers, check_annotators
 from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.asking import Pages, Pairs, suggest
 from pyro_crowdclust.asking.crowd import Crowd, _shares
 from pyro_crowdclust.asking.information import channel_information
-from pyro_crowdclust.diagnostics import check_workers as check_answers
-from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster
 from pyro_crowdclust.interface.choosing.held_out import split
@@ -144,7 +143,7 @@ def test_saved_and_loaded(result, tmp_path):
 
 
 def test_checks_and_draws_are_of_grades(result):
-    checks = check_answers(result, num_draws=60)
+    checks = check_workers(result, num_draws=60)
     told = judgements().groupby("worker")["label"]
     np.testing.assert_allclose(checks["unsure"], 1 - told.count() / told.size())
     level = judgements()["label"].map({name: place / 3 for place, name in enumerate(GRADES)})
@@ -200,7 +199,7 @@ def test_labels_none_of_which_is_a_grade_are_a_mistake():
 def test_grades_of_looks_are_for_answers_alone():
     data = CrowdData(features(), judgements(), grades=GRADES)
     with pytest.raises(ValueError, match="grade what a pair looks like"):
-        check_workers(GradedAnswers(4, 4), data)
+        check_annotators(GradedAnswers(4, 4), data)
 
 
 def test_grades_in_a_table_with_empty_cells_are_those_that_are_named(tmp_path):
