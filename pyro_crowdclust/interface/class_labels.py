@@ -21,6 +21,7 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
 from pyro_crowdclust.restarts import best_first, whole
@@ -93,6 +94,7 @@ def infer_classes(
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
+    check_options(infer_classes, options)
     _check_labels(data)
     if share is not None and not dependent:
         raise ValueError(f"share is {share}, which needs dependent=True")
@@ -161,6 +163,7 @@ def average_annotator_models(
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
     """
+    check_options(average_annotator_models, options)
     _check_labels(data)
 
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:

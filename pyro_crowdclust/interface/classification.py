@@ -25,6 +25,7 @@ from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
 from pyro_crowdclust.interface.choosing.subsets import some_items
+from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
 
@@ -109,6 +110,7 @@ def classify(
             "a classification is of features and labels: pass features, or use "
             "infer_classes(CrowdData(None, labels=labels))"
         )
+    check_options(classify, options)
     check_whole("seed", seed)
     if folds is not None:
         check_whole("folds", folds)

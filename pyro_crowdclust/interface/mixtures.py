@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
@@ -11,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.errors import check_whole, did_you_mean
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
@@ -24,6 +23,7 @@ from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import location_and_scale
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.networks import Networks
+from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.interface.recipe import Recipe, feature_shape, supervision_of, takes_all
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -34,16 +34,6 @@ from pyro_crowdclust.training.checks import check_data
 
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
 _SMALL_PAGE = 3
-# What other libraries, or other calls of this one, name otherwise.
-_ELSEWHERE = {
-    "k": "; did you mean 'num_clusters'?",
-    "labels": "; class labels by workers go to classify(features, labels), sure ones are 'known'",
-    "max_iter": "; did you mean 'epochs'?",
-    "n_init": "; did you mean 'num_starts'?",
-    "n_jobs": "; a fit takes one process",
-    "random_state": "; did you mean 'seed'?",
-    "verbose": "; did you mean 'progress'?",
-}
 
 
 def mixture_for(
@@ -224,7 +214,7 @@ def cluster(
     >>> result.workers.index.tolist()
     ['a', 'b']
     """
-    _check_options(options)
+    check_options(cluster, options, {"num_starts"})
     if n_clusters is not None:
         if num_clusters not in (None, n_clusters):
             raise ValueError(
@@ -251,16 +241,6 @@ def cluster(
         supervision=supervision,
     )
     return recipe.fit(**options)
-
-
-def _check_options(options: Iterable[str]) -> None:
-    """Raise a ``TypeError`` about an argument that neither ``cluster`` nor ``fit`` has."""
-    known = {*inspect.signature(cluster).parameters, *inspect.signature(fit).parameters}
-    known = (known | {"num_starts"}) - {"options", "model", "guide", "data"}
-    for name in options:
-        if name not in known:
-            hint = _ELSEWHERE.get(name, did_you_mean(name, known))
-            raise TypeError(f"cluster() has no argument {name!r}{hint}")
 
 
 def as_answered(data: CrowdData) -> CrowdData:

@@ -208,26 +208,6 @@ def test_the_number_of_clusters_has_two_names():
         cluster(two_groups(), n_clusters=3, num_clusters=4)
 
 
-@pytest.mark.parametrize(("name", "meant"), [("epoch", "epochs"), ("num_start", "num_starts")])
-def test_an_argument_that_there_is_not(name, meant):
-    with pytest.raises(TypeError, match=rf"no argument '{name}'; did you mean '{meant}'\?"):
-        cluster(two_groups(), **{name: 3})
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("random_state", "did you mean 'seed'"),
-        ("k", "did you mean 'num_clusters'"),
-        ("labels", r"go to classify\(features, labels\)"),
-        ("n_jobs", "a fit takes one process"),
-    ],
-)
-def test_an_argument_of_other_libraries(name, hint):
-    with pytest.raises(TypeError, match=rf"no argument '{name}'; .*{hint}"):
-        cluster(two_groups(), **{name: 3})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
