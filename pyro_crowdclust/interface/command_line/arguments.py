@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         Words of the command line; default those of the process.
     """
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     from pyro_crowdclust.interface.command_line import commands
 
     with warnings.catch_warnings():
@@ -89,17 +89,18 @@ def _count(least: int) -> Callable[[str], int]:
     return read
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """What the command line understands."""
+    program = argparse.ArgumentParser(
         prog=_PROGRAM,
         description="Cluster items by their features and by imperfect human answers about them.",
         epilog=f"First time? {_PROGRAM} demo",
     )
-    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
-    parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    program.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    parsers = program.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_fit, _add_ask, _add_predict, _add_report, _add_simulate, _add_demo):
         add(parsers)
-    return parser
+    return program
 
 
 def _add_command(parsers: Any, name: str) -> argparse.ArgumentParser:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.command_line.after_fit import report
-from pyro_crowdclust.interface.command_line.fit import EXPORTS, fit
+from pyro_crowdclust.interface.command_line.arguments import parser
+from pyro_crowdclust.interface.command_line.fit import fit
 from pyro_crowdclust.interface.command_line.fit_folder import new_folder
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.simulation import simulate_pages
@@ -31,23 +32,12 @@ def demo(options: Namespace) -> int:
     """Simulate a crowd, fit it, write the page, and compare with the truth."""
     simulate(options)
     folder = options.out
-    code = fit(
-        Namespace(
-            **vars(options)
-            | {
-                "features": folder / "features.csv",
-                "pairs": folder / "answers.csv",
-                "out": folder / "fit",
-                "id_column": None,
-                "ignore": [],
-                "grades": None,
-                **dict.fromkeys(("placements", "known", "must_link", "cannot_link", "labels")),
-                **dict.fromkeys(EXPORTS),
-                **dict.fromkeys(("real", "binary", "counts", "categories"), []),
-                "model": "choose",
-            }
-        )
-    )
+    files = {"--out": "fit", "--features": "features.csv", "--pairs": "answers.csv"}
+    words = [word for name, file in files.items() for word in (name, str(folder / file))]
+    of_fit = parser().parse_args(["fit", *words])
+    for name in ("clusters", "epochs", "starts", "seed", "quiet", "force"):
+        setattr(of_fit, name, getattr(options, name))
+    code = fit(of_fit)
     report(Namespace(folder=folder / "fit", out=None))
     truth = pd.read_csv(folder / "truth.csv", index_col="item")["cluster"]
     found = pd.read_csv(folder / "fit" / "items.csv", index_col="item")["cluster"]

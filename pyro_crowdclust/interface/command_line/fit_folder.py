@@ -36,6 +36,8 @@ _LINK_IDS = ("left", "right")
 @contextmanager
 def new_folder(path: Path, force: bool) -> Iterator[None]:
     """A folder to write to; one that is made here and left empty, as by an error, is removed."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file, but a folder is written to: name a new one")
     if path.is_dir() and any(path.iterdir()) and not force:
         raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
