@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,20 +18,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
-from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
-from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
-from pyro_crowdclust.inference.enumeration import enumerated_inference
-from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch, full_batch
 from pyro_crowdclust.protocols import (
     SupportsAnswerProbabilities,
     SupportsConfusion,
-    SupportsInfer,
     SupportsMixture,
     SupportsPartition,
     SupportsRateStatistics,
@@ -42,7 +37,18 @@ from pyro_crowdclust.protocols import (
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
+from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.item_files import write_assignments
+from pyro_crowdclust.results.item_posterior import (
+    can_infer,
+    infer,
+    infer_by_features,
+    infer_training_items,
+    new_batches,
+    new_items,
+    new_parts,
+    training_parts,
+)
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.tables import (
@@ -60,17 +66,7 @@ from pyro_crowdclust.results.updating import (
     with_workers,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
-from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
-from pyro_crowdclust.training.trainer import PREDICTION_ROWS
-
-_Verbs = TypeVar("_Verbs")
-# What guides have from which tables are read, and the tables.
-_READ_FROM = {
-    SupportsWorkers: "workers",
-    SupportsMixture: "clusters and components",
-    SupportsConfusion: "confusion",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,17 +143,6 @@ class Fitted:
             pyro.get_param_store().scope(self.parameter_store),
         ):
             yield
-
-    def _guide(self, verbs: type[_Verbs], name: str) -> _Verbs:
-        """The guide, if it has the verb that a table is read from."""
-        if not isinstance(self.guide, verbs):
-            there = [said for verb, said in _READ_FROM.items() if isinstance(self.guide, verb)]
-            raise ValueError(
-                f"the guide {type(self.guide).__name__} has no {name}(), which this table is read "
-                f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
-                "of your own can define it"
-            )
-        return self.guide
 
     def __post_init__(self) -> None:
         if self.feature_shape is None and self.data.features is not None:
@@ -273,54 +258,17 @@ class Fitted:
             batch = batch.to(self.device, self.dtype)
             return -float(self.elbo_objective.loss(self.model, self.guide, batch))
 
-    def _infer(self, batches: Iterator[Batch]) -> tuple[Tensor, Tensor | None]:
-        """q(z) and the means of q(x), in the order of the batches."""
-        infer: Callable[[Batch], LocalPosterior] | None = None
-        if isinstance(self.guide, SupportsInfer):
-            infer = self.guide.infer
-        assignments, latents = [], []
-        with self.inside():
-            for batch in batches:
-                batch = batch.to(self.device, self.dtype)
-                infer = infer or enumerated_inference(self.model, self.guide, batch)
-                local = (infer or self._guide(SupportsInfer, "infer").infer)(batch)
-                assignments.append(local.assignments.double().cpu())
-                if local.latent is not None:
-                    latents.append(local.latent.mean.cpu())
-        return torch.cat(assignments), torch.cat(latents) if latents else None
-
     @cached_property
     def has_assignments(self) -> bool:
         """Whether there is a q(z) of the items: the guide infers it, or the model enumerates z."""
-        if "_training_items" in self.__dict__ or isinstance(self.guide, SupportsInfer):
+        if "_training_items" in self.__dict__:
             return True
-        if self._drawn is not None:
-            return False
-        batch = next(item_batches(self.data, min(2, self.data.num_items), class_labels=True))
-        if batch.features is None and self.feature_shape is not None:
-            return False  # loaded, without the features that the model runs on
-        with self.inside():
-            batch = batch.to(self.device, self.dtype)
-            return enumerated_inference(self.model, self.guide, batch) is not None
-
-    def _training_batches(self, items: Int[Tensor, " item"] | None = None) -> Iterator[Batch]:
-        # Items without features pass through no network, whose rows take the most memory.
-        rows = PREDICTION_ROWS if self.data.features is not None else 16 * PREDICTION_ROWS
-        return item_batches(self.data, rows, items, class_labels=True)
+        return self._drawn is None and can_infer(self)
 
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, all answers heard."""
-        answered = answered_batch(self.data)
-        if answered is None:
-            return self._infer(self._training_batches())
-        asked = torch.zeros(self.data.num_items, dtype=torch.bool)
-        asked[answered.items] = True
-        others = (~asked).nonzero().squeeze(1)
-        batches = self._training_batches(others) if len(others) else iter(())
-        assignments, latents = self._infer(chain([answered], batches))
-        place = torch.cat([answered.items, others]).argsort()
-        return assignments[place], None if latents is None else latents[place]
+        return infer_training_items(self)
 
     @cached_property
     def _drawn(self) -> DrawnPartition | None:
@@ -379,17 +327,7 @@ class Fitted:
 
         None where there are no features, or they are not there, as in a loaded fit.
         """
-        if self.data.features is None or not isinstance(self.guide, SupportsInfer):
-            return None
-        answered = answered_batch(self.data)
-        if self.data.class_labels is not None:
-            return self._infer(item_batches(self.data, PREDICTION_ROWS))[0]
-        if answered is None:
-            return self.component_probabilities
-        alone = self.component_probabilities.clone()
-        items = answered.items.sort().values
-        alone[items] = self._infer(item_batches(self.data, PREDICTION_ROWS, items))[0]
-        return alone
+        return infer_by_features(self, self.component_probabilities)
 
     @cached_property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
@@ -450,7 +388,7 @@ class Fitted:
             If columns of the fit are missing, or there are more or fewer numbers per item; for
             missing numbers (NaN) if the model does not integrate them out.
         """
-        return self._of_clusters(self._infer(self._feature_batches(features))[0])
+        return self._of_clusters(infer(self, new_batches(self, features))[0])
 
     def predict(self, features: Any) -> Int[np.ndarray, " item"]:
         """The most probable cluster of new items."""
@@ -458,16 +396,10 @@ class Fitted:
 
     def transform(self, features: Any) -> Float[np.ndarray, "item dim"]:
         """Latent means of new items."""
-        latents = self._infer(self._feature_batches(features))[1]
+        latents = infer(self, new_batches(self, features))[1]
         if latents is None:
             raise ValueError("this model has no latents: its components are on the features")
         return latents.numpy()
-
-    def _feature_batches(self, features: Any) -> Iterator[Batch]:
-        # Sites of workers are of those that the fit knows.
-        batches = item_batches(self.new_items(features), PREDICTION_ROWS)
-        num_workers = self.data.num_workers
-        return (dataclasses.replace(batch, num_workers=num_workers) for batch in batches)
 
     def new_items(self, features: Any) -> CrowdData:
         """New items, whose columns hold what those of the fit do.
@@ -477,25 +409,7 @@ class Fitted:
         ValueError
             As ``predict_proba`` does.
         """
-        shape, columns = self.feature_shape, self.data.columns
-        if shape is None and features is not None:
-            raise ValueError(
-                "the fit was of answers without features, so that features of new items tell "
-                "nothing: collect answers about them, and fit all of them"
-            )
-        if features is None and shape is not None:
-            raise ValueError("new items need features, as those of the fit have: pass features")
-        if columns is None and shape is not None and len(shape) == 1:
-            columns = Columns.of_numbers(shape[0])
-        new = CrowdData(features, kinds=columns)
-        check_gaps(self.model, new)
-        found = () if new.features is None else tuple(new.features.shape[1:])
-        if shape is not None and found != shape:
-            raise ValueError(
-                f"new items have features of shape {list(found)}, but those of "
-                f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
-            )
-        return new
+        return new_items(self, features)
 
     def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
         """Write the cluster of every item to a parquet file, some thousand items at a time.
@@ -516,27 +430,8 @@ class Fitted:
         ValueError
             If ``pyarrow`` is not installed, or the file cannot be written.
         """
-        parts = self._training_parts() if features is None else self._new_parts(features)
-        write_assignments(path, parts)
-
-    def _new_parts(self, features: Any) -> Iterator[tuple[pd.Index, np.ndarray]]:
-        for batch in self._feature_batches(features):
-            q = self._of_clusters(self._infer(iter([batch]))[0])
-            yield pd.Index(batch.items.numpy()), q
-
-    def _training_parts(self) -> Iterator[tuple[pd.Index, np.ndarray]]:
-        """Ids and q(z) of the training items, all answers heard."""
-        answered = answered_batch(self.data)
-        if answered is not None:
-            order = answered.items.argsort()
-            items, heard = answered.items[order], self._infer(iter([answered]))[0][order]
-        for batch in self._training_batches():
-            assignments = self._infer(iter([batch]))[0]
-            if answered is not None:
-                first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
-                assignments[items[first:last] - batch.items[0]] = heard[first:last]
-            ids = self.data.item_ids[batch.items.numpy()]
-            yield ids, self._of_clusters(assignments)
+        parts = training_parts(self) if features is None else new_parts(self, features)
+        write_assignments(path, ((ids, self._of_clusters(q)) for ids, q in parts))
 
     def same_cluster_probability(
         self,
@@ -578,7 +473,7 @@ class Fitted:
         "same" less that of "different") is what an answer counts, in nats; here its posterior mean
         and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
         """
-        summary = self._guide(SupportsWorkers, "workers").workers()
+        summary = with_verb(self.guide, SupportsWorkers, "workers").workers()
         if summary is None or not self.data.has_answers:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"
@@ -605,7 +500,7 @@ class Fitted:
                 "there are no sorted pages: the model's annotators are no SortedPages, or the data "
                 "have no placements"
             )
-        of_guide = self._guide(SupportsRateStatistics, "pages").rate_statistics()
+        of_guide = with_verb(self.guide, SupportsRateStatistics, "pages").rate_statistics()
         rates = {name: statistics.cpu() for name, statistics in of_guide.items()}
         return pages_table(annotators, rates, self.probabilities, self.data)
 
@@ -630,7 +525,7 @@ class Fitted:
 
         One row per worker, class and label, with the user's ids as the index.
         """
-        summary = self._guide(SupportsConfusion, "confusion").confusion()
+        summary = with_verb(self.guide, SupportsConfusion, "confusion").confusion()
         return confusion_table(summary, self.data)
 
     def answer_probabilities(
@@ -643,7 +538,7 @@ class Fitted:
 
         All by positions in ``data``: of items, of workers, and of classes.
         """
-        guide = self._guide(SupportsAnswerProbabilities, "answer_probabilities")
+        guide = with_verb(self.guide, SupportsAnswerProbabilities, "answer_probabilities")
         seen = full_batch(self.data).to(self.device, self.dtype).class_labels
         assert seen is not None  # which a guide with this verb was fitted to
         asked = (torch.as_tensor(part, device=self.device) for part in (item, worker, label))
@@ -654,9 +549,9 @@ class Fitted:
         """One row per cluster: expected items, share, weight E[pi_k], largest first."""
         if self._drawn is not None:
             return self._drawn.clusters()
-        of_components = self._guide(SupportsMixture, "mixture").mixture().weights.double().cpu()
-        weights = self._by_size(self._guide_clusters(of_components).numpy())
-        return clusters_table(weights, self.probabilities, self.assignments)
+        summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
+        weights = self._guide_clusters(summary.weights.double().cpu()).numpy()
+        return clusters_table(self._by_size(weights), self.probabilities, self.assignments)
 
     @cached_property
     def components(self) -> pd.DataFrame:
@@ -666,7 +561,7 @@ class Fitted:
         the shares. Where components are on latents, the columns are the latent dimensions. A
         cluster that owns several components is described by their mean, weighted.
         """
-        summary = self._guide(SupportsMixture, "mixture").mixture()
+        summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
         location, labels = component_means(
             self.model, summary.location.double().cpu(), self.data, self.feature_shape
         )

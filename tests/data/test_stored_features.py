@@ -196,7 +196,7 @@ def test_items_are_written(given, tmp_path):
 
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_items_are_written_part_by_part(with_answers, tmp_path, monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.results.fitted.PREDICTION_ROWS", 7)
+    monkeypatch.setattr("pyro_crowdclust.results.item_posterior.PREDICTION_ROWS", 7)
     data = crowd()
     if not with_answers:
         data = CrowdData(data.features)

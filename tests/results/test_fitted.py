@@ -109,7 +109,7 @@ def test_answers_change_the_assignments_of_their_items(results):
 def test_many_items_are_predicted_in_parts(result, monkeypatch):
     new = blobs(50, seed=3)[0]
     whole = result.predict_proba(new)
-    monkeypatch.setattr("pyro_crowdclust.results.fitted.PREDICTION_ROWS", 7)
+    monkeypatch.setattr("pyro_crowdclust.results.item_posterior.PREDICTION_ROWS", 7)
     np.testing.assert_allclose(result.predict_proba(new), whole, rtol=1e-12)
 
 

@@ -1,0 +1,33 @@
+"""The verbs of guides from which results are read."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pyro_crowdclust.protocols import SupportsConfusion, SupportsMixture, SupportsWorkers
+
+_Verbs = TypeVar("_Verbs")
+# What guides have from which tables are read, and the tables.
+_READ_FROM = {
+    SupportsWorkers: "workers",
+    SupportsMixture: "clusters and components",
+    SupportsConfusion: "confusion",
+}
+
+
+def with_verb(guide: Any, verbs: type[_Verbs], name: str) -> _Verbs:
+    """The guide, if it has the verb that a table is read from.
+
+    Raises
+    ------
+    ValueError
+        If it has not, with the tables that there are.
+    """
+    if not isinstance(guide, verbs):
+        there = [said for verb, said in _READ_FROM.items() if isinstance(guide, verb)]
+        raise ValueError(
+            f"the guide {type(guide).__name__} has no {name}(), which this table is read "
+            f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
+            "of your own can define it"
+        )
+    return guide

@@ -1,0 +1,169 @@
+"""q(z) and latents of items, batch by batch: of a fit's own, all answers heard, and of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.summaries import LocalPosterior
+from pyro_crowdclust.inference.enumeration import enumerated_inference
+from pyro_crowdclust.minibatches.batch import Batch, answered_batch, item_batches
+from pyro_crowdclust.protocols import FittedModel, SupportsInfer
+from pyro_crowdclust.results.guide_verbs import with_verb
+from pyro_crowdclust.training.checks import check_gaps
+from pyro_crowdclust.training.trainer import PREDICTION_ROWS
+
+
+def infer(
+    result: FittedModel, batches: Iterator[Batch]
+) -> tuple[Float[Tensor, "item component"], Float[Tensor, "item dim"] | None]:
+    """q(z) and the means of q(x), in the order of the batches."""
+    of_batch: Callable[[Batch], LocalPosterior] | None = None
+    if isinstance(result.guide, SupportsInfer):
+        of_batch = result.guide.infer
+    assignments, latents = [], []
+    with result.inside():
+        for batch in batches:
+            batch = batch.to(result.device, result.dtype)
+            of_batch = of_batch or enumerated_inference(result.model, result.guide, batch)
+            local = (of_batch or with_verb(result.guide, SupportsInfer, "infer").infer)(batch)
+            assignments.append(local.assignments.double().cpu())
+            if local.latent is not None:
+                latents.append(local.latent.mean.cpu())
+    return torch.cat(assignments), torch.cat(latents) if latents else None
+
+
+def can_infer(result: FittedModel) -> bool:
+    """Whether the guide infers q(z), or the model enumerates z, as a batch of it shows."""
+    if isinstance(result.guide, SupportsInfer):
+        return True
+    batch = next(item_batches(result.data, min(2, result.data.num_items), class_labels=True))
+    if batch.features is None and result.feature_shape is not None:
+        return False  # loaded, without the features that the model runs on
+    with result.inside():
+        batch = batch.to(result.device, result.dtype)
+        return enumerated_inference(result.model, result.guide, batch) is not None
+
+
+def _training_batches(
+    data: CrowdData, items: Int[Tensor, " item"] | None = None
+) -> Iterator[Batch]:
+    # Items without features pass through no network, whose rows take the most memory.
+    rows = PREDICTION_ROWS if data.features is not None else 16 * PREDICTION_ROWS
+    return item_batches(data, rows, items, class_labels=True)
+
+
+def infer_training_items(
+    result: FittedModel,
+) -> tuple[Float[Tensor, "item component"], Float[Tensor, "item dim"] | None]:
+    """q(z) and latent means of the training items, all answers heard."""
+    data = result.data
+    answered = answered_batch(data)
+    if answered is None:
+        return infer(result, _training_batches(data))
+    asked = torch.zeros(data.num_items, dtype=torch.bool)
+    asked[answered.items] = True
+    others = (~asked).nonzero().squeeze(1)
+    batches = _training_batches(data, others) if len(others) else iter(())
+    assignments, latents = infer(result, chain([answered], batches))
+    place = torch.cat([answered.items, others]).argsort()
+    return assignments[place], None if latents is None else latents[place]
+
+
+def infer_by_features(
+    result: FittedModel, heard: Float[Tensor, "item component"]
+) -> Float[Tensor, "item component"] | None:
+    """q(z) of the training items as if nobody had been asked about them.
+
+    Parameters
+    ----------
+    result
+        The fit.
+    heard
+        q(z) with all answers heard, which is that of the items that nobody was asked about.
+
+    Returns
+    -------
+    None where there are no features, or they are not there, as in a loaded fit.
+    """
+    data = result.data
+    if data.features is None or not isinstance(result.guide, SupportsInfer):
+        return None
+    answered = answered_batch(data)
+    if data.class_labels is not None:
+        return infer(result, item_batches(data, PREDICTION_ROWS))[0]
+    if answered is None:
+        return heard
+    alone = heard.clone()
+    items = answered.items.sort().values
+    alone[items] = infer(result, item_batches(data, PREDICTION_ROWS, items))[0]
+    return alone
+
+
+def training_parts(
+    result: FittedModel,
+) -> Iterator[tuple[pd.Index, Float[Tensor, "item component"]]]:
+    """Ids and q(z) of the training items, all answers heard, some thousand items at a time."""
+    answered = answered_batch(result.data)
+    if answered is not None:
+        order = answered.items.argsort()
+        items, heard = answered.items[order], infer(result, iter([answered]))[0][order]
+    for batch in _training_batches(result.data):
+        assignments = infer(result, iter([batch]))[0]
+        if answered is not None:
+            first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
+            assignments[items[first:last] - batch.items[0]] = heard[first:last]
+        yield result.data.item_ids[batch.items.numpy()], assignments
+
+
+def new_parts(
+    result: FittedModel, features: Any
+) -> Iterator[tuple[pd.Index, Float[Tensor, "item component"]]]:
+    """Row numbers and q(z) of new items, some thousand items at a time."""
+    for batch in new_batches(result, features):
+        yield pd.Index(batch.items.numpy()), infer(result, iter([batch]))[0]
+
+
+def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
+    """New items in batches; sites of workers are of those that the fit knows."""
+    batches = item_batches(new_items(result, features), PREDICTION_ROWS)
+    return (replace(batch, num_workers=result.data.num_workers) for batch in batches)
+
+
+def new_items(result: FittedModel, features: Any) -> CrowdData:
+    """New items, whose columns hold what those of the fit do.
+
+    Raises
+    ------
+    ValueError
+        If columns of the fit are missing, or there are more or fewer numbers per item; for missing
+        numbers (NaN) if the model does not integrate them out.
+    """
+    shape, columns = result.feature_shape, result.data.columns
+    if shape is None and features is not None:
+        raise ValueError(
+            "the fit was of answers without features, so that features of new items tell "
+            "nothing: collect answers about them, and fit all of them"
+        )
+    if features is None and shape is not None:
+        raise ValueError("new items need features, as those of the fit have: pass features")
+    if columns is None and shape is not None and len(shape) == 1:
+        columns = Columns.of_numbers(shape[0])
+    new = CrowdData(features, kinds=columns)
+    check_gaps(result.model, new)
+    found = () if new.features is None else tuple(new.features.shape[1:])
+    if shape is not None and found != shape:
+        raise ValueError(
+            f"new items have features of shape {list(found)}, but those of "
+            f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
+        )
+    return new
