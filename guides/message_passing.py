@@ -8,7 +8,6 @@ Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 1
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -35,7 +34,7 @@ from pyro_crowdclust.inference import (
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import Ownership, observed_latent
-from pyro_crowdclust.networks import GaussianRecognition, learn_partition
+from pyro_crowdclust.networks import AssignmentOutputs, GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
 # Items whose observed moments are in memory at a time, where q of many items is asked for.
@@ -88,6 +87,8 @@ class MessagePassingGuide(ConjugateGuide):
                 "GaussianRecognition(SkipMLP((features, 500, 500, 2 * dim)), dim)"
             )
         self.recognition = recognition
+        says_clusters = recognition is not None and recognition.assignment_network is not None
+        self.outputs = AssignmentOutputs(model.num_clusters) if says_clusters else None
         self.solver = solver
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
@@ -123,10 +124,23 @@ class MessagePassingGuide(ConjugateGuide):
             assert observed is not None  # there are features
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
+        return self._recognized(features, log_weights, components.latent_statistics(theta))
+
+    def _recognized(
+        self, features: Tensor, log_weights: Tensor, theta: Tensor
+    ) -> LocalConditionals:
+        """The local updates under what the recognition network says of these features."""
+        assert self.recognition is not None
         potential = self.recognition(features)
-        theta = components.latent_statistics(theta).to(potential.linear)
-        log_weights = log_weights.to(potential.linear)
-        return LocalConditionals(components.latent_family, log_weights, theta, potential)
+        like = potential.linear
+        said = self.recognition.assignment_potential(features)
+        return LocalConditionals(
+            self.model.components.latent_family,
+            log_weights.to(like),
+            theta.to(like),
+            potential,
+            said if self.outputs is None or said is None else self.outputs(said),
+        )
 
     def _local(
         self,
@@ -177,9 +191,9 @@ class MessagePassingGuide(ConjugateGuide):
         if self.consistency_term is None or self.recognition is None:
             return
         assert isinstance(conditionals, LocalConditionals)  # of the recognition network
-        potential = self.recognition(self.consistency_term.views(batch))
-        viewed = replace(conditionals.with_fixed_globals(), potential=potential)
-        _, seen = self.solver.solve(viewed)
+        fixed = conditionals.with_fixed_globals()
+        views = self.consistency_term.views(batch)
+        _, seen = self.solver.solve(self._recognized(views, fixed.log_weights, fixed.components))
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
             heard.assignments, seen.logits, item_weight, batch.answered
@@ -232,10 +246,7 @@ class MessagePassingGuide(ConjugateGuide):
         log_weights = self.model.weights.log_weights(weights)
 
         def logits(features: Tensor) -> Tensor:
-            potential = recognition(features)
-            like = potential.linear
-            parts = log_weights.to(like), theta.to(like), potential
-            conditionals = LocalConditionals(self.model.components.latent_family, *parts)
+            conditionals = self._recognized(features, log_weights, theta)
             return self.solver.solve(conditionals.with_fixed_globals())[1].logits
 
         parameters = list(recognition.parameters())
@@ -247,6 +258,21 @@ class MessagePassingGuide(ConjugateGuide):
         if isinstance(self.recognition, SupportsSizeCheck):
             num_features = math.prod(() if data.features is None else data.features.shape[1:])
             self.recognition.check(num_features, self.model.components.dim)
+
+    @torch.no_grad()
+    def merge(self, first: int, second: int) -> int:
+        """Give the statistics and outputs of two clusters to the larger; returns the other."""
+        emptied = super().merge(first, second)
+        if self.outputs is not None:
+            self.outputs.merge(first + second - emptied, emptied)
+        return emptied
+
+    @torch.no_grad()
+    def empty(self, cluster: int) -> None:
+        """Return a cluster to its prior; its items, and its outputs of phi, count no more."""
+        super().empty(cluster)
+        if self.outputs is not None:
+            self.outputs.empty(cluster)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""

@@ -78,6 +78,17 @@ def message_passing_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide
     return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
 
 
+def assignment_potential_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """BayesSCDC whose recognition network also says something of z itself."""
+    model = deep_mixture()
+    recognition = GaussianRecognition(
+        SkipMLP((NUM_FEATURES, 5, 2 * DIM)),
+        DIM,
+        assignment_network=SkipMLP((NUM_FEATURES, 5, NUM_CLUSTERS)),
+    )
+    return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
+
+
 def amortized_pair() -> tuple[SemiCrowdsourcedMixture, AmortizedGuide]:
     """SCDC."""
     model = deep_mixture()

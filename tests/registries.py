@@ -70,7 +70,15 @@ from pyro_crowdclust.starts import (
 )
 from pyro_crowdclust.supervision import ClassTable
 
-from .crowds import NUM_WORKERS, amortized_pair, blobs, crowd, message_passing_pair, plain_pair
+from .crowds import (
+    NUM_WORKERS,
+    amortized_pair,
+    assignment_potential_pair,
+    blobs,
+    crowd,
+    message_passing_pair,
+    plain_pair,
+)
 
 WORKERS, CLASSES, CLUSTERS, FEATURES = NUM_WORKERS, 2, 3, 4
 
@@ -256,6 +264,7 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
     "message passing": lambda: (*message_passing_pair(), crowd()),
+    "message passing, potentials of z": lambda: (*assignment_potential_pair(), crowd()),
     "amortized": lambda: (*amortized_pair(), crowd()),
     "class table": _with_class_table,
     "deep latents": _deep_latents,

@@ -123,12 +123,15 @@ class LocalConditionals:
         E[t(theta_k)], shape ``[K, size]``.
     potential
         r(o) of every item.
+    assignment_potential
+        What a network says of z itself, ``phi(o)`` in ``eta_z``; None: nothing, as in the paper.
     """
 
     family: NormalInverseWishart
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
     potential: GaussianPotential
+    assignment_potential: Float[Tensor, "item cluster"] | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -140,7 +143,13 @@ class LocalConditionals:
         potential = GaussianPotential(*(part[:count] for part in self.potential))
         of_items = self.log_weights.dim() > 1
         log_weights = self.log_weights[:count] if of_items else self.log_weights
-        return replace(self, potential=potential, log_weights=log_weights)
+        said = self.assignment_potential
+        return replace(
+            self,
+            potential=potential,
+            log_weights=log_weights,
+            assignment_potential=None if said is None else said[:count],
+        )
 
     def with_fixed_globals(self) -> LocalConditionals:
         """The same updates, through which no gradient flows to weights and components."""
@@ -163,12 +172,17 @@ class LocalConditionals:
         mean = self.potential.linear * variance
         second = second_moment(mean, variance.diag_embed())
         statistics = self.family.local.pack(mean, second)
-        return self.log_weights + self.family.log_likelihoods(self.components, statistics)
+        return self._own_weights + self.family.log_likelihoods(self.components, statistics)
 
     def logits(self, latent: Moments) -> Float[Tensor, "item cluster"]:
-        """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
+        """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)] + phi(o)`` (eq. 14 without messages)."""
         value = latent.expected_statistics()
-        return self.log_weights + self.family.log_likelihoods(self.components, value)
+        return self._own_weights + self.family.log_likelihoods(self.components, value)
+
+    @property
+    def _own_weights(self) -> Float[Tensor, "... cluster"]:
+        said = self.assignment_potential
+        return self.log_weights if said is None else self.log_weights + said
 
     def last_round(
         self,
@@ -180,7 +194,7 @@ class LocalConditionals:
 
         ``alone`` and ``assignments`` are q(z) of the round before.
         """
-        of_items = self.log_weights.dim() > 1
+        of_items = self._own_weights.dim() > 1
         if of_items or self._globals_learn or messages.requires_grad:
             return self._last_round_by_autograd(alone, assignments, messages)
         rounds = last_round(

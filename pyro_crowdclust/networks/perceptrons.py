@@ -147,6 +147,9 @@ class GaussianRecognition(nn.Module):
         lambda at a raw output of zero.
     location, scale
         Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
+    assignment_network
+        Maps features to a number for every cluster; its log softmax is a potential of z beside that
+        of x. Where clusters lie close together in d dimensions q(z) need not be read from there.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class GaussianRecognition(nn.Module):
         initial_precision: float = 20.0,
         location: Float[Tensor, " feature"] | None = None,
         scale: Float[Tensor, " feature"] | None = None,
+        assignment_network: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.location: Tensor | None
@@ -163,6 +167,7 @@ class GaussianRecognition(nn.Module):
         self.register_buffer("location", None if location is None else location.clone())
         self.register_buffer("scale", None if scale is None else scale.clone())
         self.network = network
+        self.assignment_network = assignment_network
         self.dim = dim
         self.initial_precision = initial_precision
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
@@ -189,6 +194,19 @@ class GaussianRecognition(nn.Module):
         raw_mean, raw_precision = self.network(seen).chunk(2, -1)
         precision = nn.functional.softplus(raw_precision + self.offset)
         return GaussianPotential(precision * raw_mean, precision)
+
+    def assignment_potential(
+        self, features: Float[Tensor, "item ..."]
+    ) -> Float[Tensor, "item cluster"] | None:
+        """``phi(o)``, the log-probabilities that the network of z gives; None without one."""
+        if self.assignment_network is None:
+            return None
+        return self.assignment_network(self.standardized(features.flatten(1))).log_softmax(-1)
+
+    @property
+    def classifier(self) -> nn.Module | None:
+        """The network from features to the logits of phi(o), if there is one."""
+        return self.assignment_network
 
     def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
         """What the network sees of the features."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import item_batches
-from pyro_crowdclust.networks.perceptrons import AmortizedRecognition
+from pyro_crowdclust.networks.perceptrons import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.starts.descent import (
     descend,
@@ -205,7 +205,8 @@ class TaughtStart:
 
 def _classifier(guide: Any) -> nn.Module | None:
     """The network behind q(z | o), if the guide has one."""
-    recognition = part_of(guide, "recognition", AmortizedRecognition)
+    amortized = part_of(guide, "recognition", AmortizedRecognition)
+    recognition = amortized or part_of(guide, "recognition", GaussianRecognition)
     if recognition is not None:
         return recognition.classifier
     return part_of(guide, "classifier", nn.Module)

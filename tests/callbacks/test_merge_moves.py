@@ -31,7 +31,15 @@ from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.starts import MixtureStart
 from pyro_crowdclust.training import Trainer
 
-from ..crowds import amortized_pair, crowd, fit_plain, message_passing_pair, plain_pair, quiet_fit
+from ..crowds import (
+    amortized_pair,
+    assignment_potential_pair,
+    crowd,
+    fit_plain,
+    message_passing_pair,
+    plain_pair,
+    quiet_fit,
+)
 from ..looped_twin import Globals, LoopedTwin
 from ..oracles import random_covariance
 from ..problems import NUM_CLUSTERS, mixture_problem
@@ -307,7 +315,9 @@ def test_the_weight_of_the_recognition_term_speaks_for_the_answers():
         assert clustering_accuracy(np.maximum(clouds, merges), result.assignments) > 0.95
 
 
-@pytest.mark.parametrize("make", [plain_pair, message_passing_pair, amortized_pair])
+@pytest.mark.parametrize(
+    "make", [plain_pair, message_passing_pair, assignment_potential_pair, amortized_pair]
+)
 def test_every_guide_of_the_library_can_be_merged(make):
     result = quiet_fit(*make(), crowd(), callbacks=[MergeMoves()])
     assert "merges" in result.history

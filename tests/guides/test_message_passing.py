@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyro
 import pytest
 import torch
 from pyro.infer import Trace_ELBO
@@ -17,7 +18,7 @@ from pyro_crowdclust.networks import SkipMLP
 from pyro_crowdclust.supervision import HiddenMarkovField
 from pyro_crowdclust.training import NaturalGradient
 
-from ..crowds import crowd, message_passing_pair, plain_pair
+from ..crowds import assignment_potential_pair, crowd, message_passing_pair, plain_pair
 from ..oracles import random_natural
 
 
@@ -79,3 +80,79 @@ def test_weights_of_features_are_checked():
             SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=weight)
     with pytest.raises(ValueError, match="behind networks"):
         SemiCrowdsourcedMixture(*parts, NormalEmission(SkipMLP((2, 5, 4)), 4), feature_weight=0.5)
+
+
+def with_potentials_of_z() -> tuple[MessagePassingGuide, torch.nn.Module]:
+    """A guide in the middle of things, and its network of z."""
+    guide = assignment_potential_pair()[1]
+    posterior = guide.posteriors["components"]
+    posterior.set_natural_parameters(random_natural(posterior.family, 3))
+    network = guide.recognition.classifier
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter)
+    return guide, network
+
+
+def test_a_network_of_z_that_says_nothing_changes_nothing():
+    guide, network = with_potentials_of_z()
+    data = crowd()
+    batch = full_batch(data).to(None, torch.float64)
+    said = guide.infer(batch).logits.log_softmax(-1)
+    for parameter in network.parameters():
+        torch.nn.init.zeros_(parameter)
+    silent = guide.infer(batch).logits.log_softmax(-1)
+    assert (said - silent).abs().max() > 0.1
+    guide.recognition.assignment_network = None
+    torch.testing.assert_close(guide.infer(batch).logits.log_softmax(-1), silent)
+
+
+def test_a_network_of_z_is_heard_by_items_nobody_was_asked_about():
+    """q(z) of them is the fixed point under its potential, one update from the network's latent."""
+    guide, network = with_potentials_of_z()
+    batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
+    whole = guide.infer(batch).logits
+    said = network(batch.features).log_softmax(-1)
+    guide.recognition.assignment_network = None
+    silent = guide.infer(batch)
+    weights, theta, *_ = guide.mean_globals()
+    conditionals = guide._conditionals(batch, weights, theta, {})
+    first = conditionals.first_logits() + said
+    expected = conditionals.logits(conditionals.latent(first.softmax(-1))) + said
+    torch.testing.assert_close(whole, expected)
+    assert (whole - silent.logits).std() > 0.1
+
+
+def test_the_bound_teaches_the_network_of_z():
+    """A small step along its gradient raises the bound, with the same draws of latents."""
+    guide, network = with_potentials_of_z()
+    batch = full_batch(crowd()).to(None, torch.float64)
+
+    def bound() -> torch.Tensor:
+        pyro.set_rng_seed(0)
+        return -Trace_ELBO().differentiable_loss(guide.model, guide, batch)
+
+    before = bound()
+    parameters = list(network.parameters())
+    gradients = torch.autograd.grad(before, parameters)
+    slope = sum(gradient.square().sum() for gradient in gradients)
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter += 1e-4 * gradient / slope.sqrt()
+    assert slope > 0
+    assert bound() > before
+
+
+def test_merged_clusters_share_what_the_network_says():
+    guide, network = with_potentials_of_z()
+    batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
+    said = network(batch.features).log_softmax(-1).exp()
+    emptied = guide.merge(0, 2)
+    kept = 2 - emptied
+    weights, theta, *_ = guide.mean_globals()
+    potential = guide._conditionals(batch, weights, theta, {}).assignment_potential.exp()
+    torch.testing.assert_close(potential[:, kept], said[:, 0] + said[:, 2])
+    torch.testing.assert_close(potential[:, 1], said[:, 1])
+    assert potential[:, emptied].max() < 1e-100
+    guide.empty(1)
+    potential = guide._conditionals(batch, weights, theta, {}).assignment_potential.exp()
+    torch.testing.assert_close(potential[:, kept], torch.ones_like(potential[:, kept]))

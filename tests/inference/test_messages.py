@@ -385,6 +385,30 @@ def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
         same(ours.latent.flat(), theirs.latent.flat())
 
 
+def test_potentials_of_z_are_weights_of_each_item():
+    conditionals, coupling = random_conditionals(), random_coupling()
+    said = torch.randn(N, K)
+    together = replace(conditionals, log_weights=conditionals.log_weights + said)
+    apart = replace(conditionals, assignment_potential=said)
+    solver = LocalSolver(iterations=2, message_iterations=2)
+    for ours, theirs in zip(
+        solver.solve(apart, coupling), solver.solve(together, coupling), strict=True
+    ):
+        same(ours.logits, theirs.logits)
+        same(ours.latent.flat(), theirs.latent.flat())
+    # Not said of all items alike: it moves them.
+    assert (ours.logits - solver.solve(conditionals, coupling)[1].logits).std() > 0.1
+
+
+def test_gradients_flow_to_potentials_of_z_where_globals_are_fixed():
+    said = torch.randn(N, K, requires_grad=True)
+    conditionals = replace(random_conditionals(), assignment_potential=said)
+    conditionals.log_weights.requires_grad_()
+    _, local = LocalSolver().solve(conditionals.with_fixed_globals(), random_coupling())
+    (gradient,) = torch.autograd.grad(local.logits.sum(), said)
+    same(gradient, torch.ones(N, K))
+
+
 @pytest.mark.parametrize("observed", [False, True])
 def test_no_gradient_flows_to_globals_that_are_fixed(observed):
     conditionals = random_conditionals(observed)
