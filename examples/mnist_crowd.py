@@ -88,9 +88,12 @@ FROM_NEIGHBORS = {
 # By the ELBO an item, among runs with answers of 18 pages held out; without answers as ever.
 WITH_ANSWERS = {"weight": 20.0, "step_delay": 100.0}
 WITHOUT = {"weight": 200.0, "step_delay": 1000.0}
+VARIANTS = ("bayes", "bayes-latents", "amortized")
 SETTINGS = {
-    ("bayes", "yes"): FROM_K_MEANS | WITH_ANSWERS,
+    ("bayes", "yes"): FROM_NEIGHBORS | WITH_ANSWERS,
     ("bayes", "no"): FROM_NEIGHBORS | WITHOUT,
+    ("bayes-latents", "yes"): FROM_K_MEANS | WITH_ANSWERS,
+    ("bayes-latents", "no"): FROM_NEIGHBORS | WITHOUT,
     ("amortized", "yes"): FROM_NEIGHBORS | WITH_ANSWERS,
     ("amortized", "no"): FROM_NEIGHBORS | WITHOUT,
 }
@@ -127,7 +130,7 @@ def load(
 def build(
     data: CrowdData, options: argparse.Namespace
 ) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide | AmortizedGuide]:
-    """Model and guide, both with a perceptron as decoder and a convolutional q(z | o)."""
+    """Model and guide, with a perceptron as decoder and convolutions in q(z | o)."""
     clusters, dim, hidden = options.clusters, options.dim, options.hidden
     model = SemiCrowdsourcedMixture(
         DirichletWeights(clusters, options.concentration),
@@ -146,14 +149,20 @@ def build(
             RandomAffine(IMAGE_SHAPE), consistency, options.answered_consistency
         ),
     }
-    if options.variant == "bayes":
+    if options.variant == "bayes-latents":
         network = ConvolutionalEncoder(IMAGE_SHAPE, 2 * dim)
         return model, MessagePassingGuide(model, GaussianRecognition(network, dim), **terms)
+    classifier = ConvolutionalEncoder(IMAGE_SHAPE, clusters)
+    if options.variant == "bayes":
+        potentials = GaussianRecognition(
+            SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim, assignment_network=classifier
+        )
+        return model, MessagePassingGuide(model, potentials, **terms)
     recognition = AmortizedRecognition(
         (PIXELS, hidden, hidden),
         dim,
         clusters,
-        assignment_network=ConvolutionalEncoder(IMAGE_SHAPE, clusters),
+        assignment_network=classifier,
     )
     assignments = Sampled(options.num_summed) if options.num_summed else AtMean()
     return model, AmortizedGuide(model, recognition, assignments=assignments, **terms)
@@ -164,9 +173,15 @@ def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
     decay = LinearDecay(options.learning_rate, options.epochs, options.epochs // 2)
     if options.answers == "no":
         return [decay]
-    if options.variant == "bayes":
+    if options.variant == "bayes-latents":
         return [decay, MergeMoves(), DropMoves(last_epoch=options.drop_until)]
-    return [decay, MergeMoves(), RateMoves()]
+    return [decay, MergeMoves(), *rate_moves(options)]
+
+
+def rate_moves(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
+    """Workers' rates where they are points; conjugate posteriors of them move by themselves."""
+    has_points = options.variant == "amortized" and options.answers == "yes"
+    return [RateMoves()] if has_points else []
 
 
 def start(options: argparse.Namespace) -> PrincipalComponentStart:
@@ -183,14 +198,14 @@ def start(options: argparse.Namespace) -> PrincipalComponentStart:
 
 
 def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
-    """Give a fit of SCDC a residual network as q(z | o); how that starts at what was found."""
+    """Give a fit a residual network as its classifier; how that starts at what was found."""
     found = first.component_probabilities
     network = ResidualClassifier(IMAGE_SHAPE, options.clusters, options.width)
-    first.guide.recognition.logits = network
+    first.guide.recognition.set_classifier(network)
 
     def elsewhere(model: Any, guide: Any, *_: Any) -> None:
         """All else stays as it is."""
-        guide.recognition.logits.draw_parameters()
+        guide.recognition.classifier.draw_parameters()
 
     view = ViewOrItself(RandomAffine(IMAGE_SHAPE))
     teaching = Teaching(view, steps=options.teaching_steps)
@@ -203,7 +218,7 @@ def see_views(result: Fitted, options: argparse.Namespace) -> None:
     generator = torch.Generator().manual_seed(options.seed)
     amounts = 2 * torch.rand(options.views, view.num_random, generator=generator) - 1
     recognition = result.guide.recognition
-    recognition.logits = ViewPool(recognition.logits, view, amounts)
+    recognition.set_classifier(ViewPool(recognition.classifier, view, amounts))
 
 
 class Scores:
@@ -254,7 +269,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(default))
-    parser.add_argument("--variant", choices=["bayes", "amortized"], default="bayes")
+    parser.add_argument("--variant", choices=VARIANTS, default="bayes")
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no epoch after these")
     parser.add_argument("--epochs", type=int, default=3)
@@ -282,9 +297,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--neighbor-steps", type=int, default=1000)
     parser.add_argument("--partition-steps", type=int, default=300)
     parser.add_argument(
-        "--teaching-steps", type=int, default=1600, help="of a second q(z | o) of SCDC; 0: none"
+        "--teaching-steps", type=int, default=1600, help="of a second q(z | o); 0: none"
     )
-    parser.add_argument("--fit-steps", type=int, default=100, help="of SCDC after these")
+    parser.add_argument("--fit-steps", type=int, default=100, help="of the fit after these")
     parser.add_argument("--views", type=int, default=8, help="seen by it at prediction")
     parser.add_argument("--width", type=int, default=32, help="of the second q(z | o)")
     parser.add_argument("--successor-rate", type=float, default=3e-4, help="of the learning then")
@@ -319,7 +334,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             checkpoint=options.checkpoint and Checkpoint(options.checkpoint, resume=True),
             trainer=partial(Trainer, ranks=ranks),
         )
-        if options.variant == "amortized" and options.teaching_steps:
+        if options.variant != "bayes-latents" and options.teaching_steps:
             result = fit(
                 result.model,
                 result.guide,
@@ -327,10 +342,11 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
                 epochs=1,
                 stopping=Stopping(steps=options.fit_steps),
                 optim=partial(torch.optim.Adam, lr=options.successor_rate, fused=True),
+                step_size=options.step_size,
                 initialize=successor(result, options),
                 seed=options.seed,
                 progress=False,
-                callbacks=[RateMoves(), scores] if has_answers else [scores],
+                callbacks=[*rate_moves(options), scores],
                 trainer=partial(Trainer, ranks=ranks),
             )
             see_views(result, options)

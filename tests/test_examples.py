@@ -472,7 +472,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     ("script", "others"),
     [
         ("examples/cifar10_crowd.py", []),
-        ("examples/mnist_crowd.py", ["--variant", "bayes", "--start", "neighbors"]),
+        ("examples/mnist_crowd.py", ["--variant", "bayes", "--teaching-steps", "0"]),
     ],
 )
 def test_nobody_needs_to_be_asked(script, others, monkeypatch, tmp_path):

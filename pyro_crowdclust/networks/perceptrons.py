@@ -208,6 +208,21 @@ class GaussianRecognition(nn.Module):
         """The network from features to the logits of phi(o), if there is one."""
         return self.assignment_network
 
+    def set_classifier(self, network: nn.Module) -> None:
+        """Let another network say something of z in place of the one that there is.
+
+        Raises
+        ------
+        ValueError
+            If there is none: the guide then does not listen.
+        """
+        if self.assignment_network is None:
+            raise ValueError(
+                "the recognition network says nothing of z that another could say instead: build "
+                "it, and the guide, with an assignment_network"
+            )
+        self.assignment_network = network
+
     def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
         """What the network sees of the features."""
         if self.location is None or self.scale is None:
@@ -321,6 +336,10 @@ class AmortizedRecognition(nn.Module):
     def classifier(self) -> nn.Module:
         """The network from features to the logits of q(z | o)."""
         return nn.Sequential(self.trunk, self.logits) if self.shares_trunk else self.logits
+
+    def set_classifier(self, network: nn.Module) -> None:
+        """Let another network from features to logits, with a trunk of its own, be q(z | o)."""
+        self.logits, self.shares_trunk = network, False
 
     def assignment_logits(
         self, features: Float[Tensor, "item ..."]
