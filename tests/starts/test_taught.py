@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def started(
     return model, guide
 
 
-def found_by(guide: AmortizedGuide, data: CrowdData) -> torch.Tensor:
+def found_by(guide: Any, data: CrowdData) -> torch.Tensor:
     return guide.infer(next(item_batches(data, NUM_ITEMS))).assignments
 
 
@@ -170,6 +171,17 @@ def test_a_deep_mixture_without_labels_is_taught_clusters_too():
     assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
     with pytest.raises(ValueError, match="nothing to teach: pass clusters, or data with known"):
         TaughtStart(None, quick)(model, guide, data, torch.Generator())
+
+
+def test_what_a_message_passing_guide_says_of_z_is_taught():
+    torch.manual_seed(1)
+    data, human = striped()
+    model = model_of(DirichletWeights(3, 1.0))
+    network = SkipMLP((3, 16, 4))
+    recognition = GaussianRecognition(network, 2, assignment_network=SkipMLP((3, 16, 3)))
+    guide = MessagePassingGuide(model, recognition)
+    TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator().manual_seed(2))
+    assert float((found_by(guide, data).argmax(1) == human)[60:].float().mean()) > 0.97
 
 
 @pytest.mark.parametrize(
