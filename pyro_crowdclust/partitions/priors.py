@@ -8,6 +8,7 @@ from the partitions that the answers lead to.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -114,6 +115,20 @@ def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> T
     return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
 
 
+# Gibbs sweeps ask for the same few numbers thousands of times.
+@lru_cache(maxsize=1024)
+def _log_number_weight(num_clusters: int, num_items: int, concentration: float) -> float:
+    """``log V_N(T)`` of ``FewClusters``."""
+    most = num_items + _MORE
+    numbers = torch.arange(max(num_clusters, 1), most + 1, dtype=torch.float64)
+    terms = torch.lgamma(numbers + 1) - torch.lgamma(numbers - num_clusters + 1)
+    of_sizes = numbers * concentration
+    terms = terms + torch.lgamma(of_sizes) - torch.lgamma(of_sizes + num_items)
+    terms = terms - numbers.log() - torch.log1p(numbers)
+    # The odds of all numbers add up to most / (most + 1).
+    return float(terms.logsumexp(0)) + math.log1p(1 / most)
+
+
 @described
 class FewClusters(nn.Module):
     """Few clusters, none larger than another a priori: a mixture of a finite number K of clusters.
@@ -161,19 +176,10 @@ class FewClusters(nn.Module):
     def log_alone(self, num_clusters: int, num_items: int) -> float:
         """``log a + log V_N(T + 1) - log V_N(T)``, beside T clusters."""
         one_more, as_many = (
-            self._log_number(number, num_items) for number in (num_clusters + 1, num_clusters)
+            _log_number_weight(number, num_items, self.concentration)
+            for number in (num_clusters + 1, num_clusters)
         )
         return math.log(self.concentration) + one_more - as_many
-
-    def _log_number(self, num_clusters: int, num_items: int) -> float:
-        """``log V_N(T)``."""
-        a, most = self.concentration, num_items + _MORE
-        numbers = torch.arange(max(num_clusters, 1), most + 1, dtype=torch.float64)
-        terms = torch.lgamma(numbers + 1) - torch.lgamma(numbers - num_clusters + 1)
-        terms = terms + torch.lgamma(numbers * a) - torch.lgamma(numbers * a + num_items)
-        terms = terms - numbers.log() - torch.log1p(numbers)
-        # The odds of all numbers add up to most / (most + 1).
-        return float(terms.logsumexp(0)) + math.log1p(1 / most)
 
     def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
         """Nothing: there is no number to learn."""
@@ -181,8 +187,8 @@ class FewClusters(nn.Module):
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
         sizes, a = pairs.sizes(labels), torch.tensor(self.concentration, dtype=torch.float64)
-        log_number = self._log_number(len(sizes), int(sizes.sum()))
-        return log_number + (torch.lgamma(sizes + a) - torch.lgamma(a)).sum()
+        log_weight = _log_number_weight(len(sizes), int(sizes.sum()), self.concentration)
+        return log_weight + (torch.lgamma(sizes + a) - torch.lgamma(a)).sum()
 
 
 @described
