@@ -8,6 +8,7 @@ Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 1
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -22,6 +23,7 @@ from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
+    AmortizedConditionals,
     Conditionals,
     ConsistencyTerm,
     LocalConditionals,
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 @described
 class MessagePassingGuide(ConjugateGuide):
     """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
+
+    With an ``assignment_network`` in the recognition network q(z) is what that says and the answers
+    add, in place of eq. 14.
 
     Parameters
     ----------
@@ -87,8 +92,14 @@ class MessagePassingGuide(ConjugateGuide):
                 "GaussianRecognition(SkipMLP((features, 500, 500, 2 * dim)), dim)"
             )
         self.recognition = recognition
-        says_clusters = recognition is not None and recognition.assignment_network is not None
-        self.outputs = AssignmentOutputs(model.num_clusters) if says_clusters else None
+        self.outputs = None
+        if recognition is not None and recognition.classifier is not None:
+            if model.supervision.couples_items:
+                raise ValueError(
+                    "a network that says what z is knows nothing of a field that couples items: "
+                    "leave out assignment_network, or the field"
+                )
+            self.outputs = AssignmentOutputs(model.num_clusters)
         self.solver = solver
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
@@ -124,23 +135,29 @@ class MessagePassingGuide(ConjugateGuide):
             assert observed is not None  # there are features
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
-        return self._recognized(features, log_weights, components.latent_statistics(theta))
+        theta = components.latent_statistics(theta)
+        of_latents = self._of_latents(features, log_weights, theta)
+        said = self._said(features)
+        if said is None:
+            return of_latents
+        said = self.model.supervision.local_log_weights(said, labels, batch)
+        return AmortizedConditionals(said, of_latents)
 
-    def _recognized(
+    def _of_latents(
         self, features: Tensor, log_weights: Tensor, theta: Tensor
     ) -> LocalConditionals:
-        """The local updates under what the recognition network says of these features."""
+        """The local updates under the potentials of these features."""
         assert self.recognition is not None
         potential = self.recognition(features)
-        like = potential.linear
-        said = self.recognition.assignment_potential(features)
-        return LocalConditionals(
-            self.model.components.latent_family,
-            log_weights.to(like),
-            theta.to(like),
-            potential,
-            said if self.outputs is None or said is None else self.outputs(said),
-        )
+        family, like = self.model.components.latent_family, potential.linear
+        return LocalConditionals(family, log_weights.to(like), theta.to(like), potential)
+
+    def _said(self, features: Tensor) -> Float[Tensor, "item cluster"] | None:
+        """log q(z | o) of the network of z, in which outputs of merged clusters count for one."""
+        if self.recognition is None or self.outputs is None:
+            return None
+        said = self.recognition.log_assignments(features)
+        return None if said is None else self.outputs(said)
 
     def _local(
         self,
@@ -162,7 +179,7 @@ class MessagePassingGuide(ConjugateGuide):
         if sites is None or not sites.in_batch(batch):
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
             if learn:
-                self._add_consistency(conditionals, heard, batch)
+                self._add_consistency(heard, batch, weights, theta, labels)
             return heard
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
@@ -178,7 +195,7 @@ class MessagePassingGuide(ConjugateGuide):
             said = sites.coupling(fixed, batch, dtype, weighted=True)
             relational = self.recognition_term.loss_of(alone.assignments, said)
             add_loss_term("recognition", relational)
-        self._add_consistency(conditionals, heard, batch)
+        self._add_consistency(heard, batch, weights, theta, labels)
         return heard
 
     def _together(self, labels: dict[str, Tensor]) -> Tensor | None:
@@ -186,14 +203,18 @@ class MessagePassingGuide(ConjugateGuide):
         return Ownership.together(labels["owners"]) if "owners" in labels else None
 
     def _add_consistency(
-        self, conditionals: Conditionals, heard: LocalPosterior, batch: Batch
+        self,
+        heard: LocalPosterior,
+        batch: Batch,
+        weights: Tensor,
+        theta: Tensor,
+        labels: dict[str, Tensor],
     ) -> None:
         if self.consistency_term is None or self.recognition is None:
             return
-        assert isinstance(conditionals, LocalConditionals)  # of the recognition network
-        fixed = conditionals.with_fixed_globals()
-        views = self.consistency_term.views(batch)
-        _, seen = self.solver.solve(self._recognized(views, fixed.log_weights, fixed.components))
+        views = replace(batch, features=self.consistency_term.views(batch))
+        viewed = self._conditionals(views, weights, theta, labels)
+        _, seen = self.solver.solve(viewed.with_fixed_globals())
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
             heard.assignments, seen.logits, item_weight, batch.answered
@@ -246,12 +267,19 @@ class MessagePassingGuide(ConjugateGuide):
         log_weights = self.model.weights.log_weights(weights)
 
         def logits(features: Tensor) -> Tensor:
-            conditionals = self._recognized(features, log_weights, theta)
-            return self.solver.solve(conditionals.with_fixed_globals())[1].logits
+            conditionals = self._of_latents(features, log_weights, theta).with_fixed_globals()
+            return self.solver.solve(conditionals)[1].logits
 
-        parameters = list(recognition.parameters())
-        features = features.to(parameters[0].dtype)
-        learn_partition(logits, parameters, features, responsibilities, generator, steps)
+        taught = recognition.classifier or recognition
+        dtype = next(recognition.parameters()).dtype
+        learn_partition(
+            logits if taught is recognition else taught,
+            list(taught.parameters()),
+            features.to(dtype),
+            responsibilities,
+            generator,
+            steps,
+        )
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
@@ -269,7 +297,7 @@ class MessagePassingGuide(ConjugateGuide):
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Return a cluster to its prior; its items, and its outputs of phi, count no more."""
+        """Return a cluster to its prior; its items and outputs count no more."""
         super().empty(cluster)
         if self.outputs is not None:
             self.outputs.empty(cluster)

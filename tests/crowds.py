@@ -78,8 +78,8 @@ def message_passing_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide
     return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
 
 
-def assignment_potential_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
-    """BayesSCDC whose recognition network also says something of z itself."""
+def assignment_network_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """BayesSCDC with a network of its own for z."""
     model = deep_mixture()
     recognition = GaussianRecognition(
         SkipMLP((NUM_FEATURES, 5, 2 * DIM)),

@@ -73,7 +73,7 @@ from pyro_crowdclust.supervision import ClassTable
 from .crowds import (
     NUM_WORKERS,
     amortized_pair,
-    assignment_potential_pair,
+    assignment_network_pair,
     blobs,
     crowd,
     message_passing_pair,
@@ -264,7 +264,7 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
     "message passing": lambda: (*message_passing_pair(), crowd()),
-    "message passing, potentials of z": lambda: (*assignment_potential_pair(), crowd()),
+    "message passing, network of z": lambda: (*assignment_network_pair(), crowd()),
     "amortized": lambda: (*amortized_pair(), crowd()),
     "class table": _with_class_table,
     "deep latents": _deep_latents,

@@ -19,6 +19,7 @@ from pyro_crowdclust.inference.loss_terms import (
     exponential_annealing,
 )
 from pyro_crowdclust.inference.messages import (
+    AmortizedConditionals,
     Conditionals,
     LocalConditionals,
     LocalSolver,
@@ -29,6 +30,7 @@ from pyro_crowdclust.inference.view_pool import ViewPool
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
+    "AmortizedConditionals",
     "Conditionals",
     "ConsistencyTerm",
     "ExponentialAnnealing",

@@ -123,15 +123,12 @@ class LocalConditionals:
         E[t(theta_k)], shape ``[K, size]``.
     potential
         r(o) of every item.
-    assignment_potential
-        What a network says of z itself, ``phi(o)`` in ``eta_z``; None: nothing, as in the paper.
     """
 
     family: NormalInverseWishart
     log_weights: Float[Tensor, "... cluster"]
     components: Float[Tensor, "cluster size"]
     potential: GaussianPotential
-    assignment_potential: Float[Tensor, "item cluster"] | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -143,13 +140,7 @@ class LocalConditionals:
         potential = GaussianPotential(*(part[:count] for part in self.potential))
         of_items = self.log_weights.dim() > 1
         log_weights = self.log_weights[:count] if of_items else self.log_weights
-        said = self.assignment_potential
-        return replace(
-            self,
-            potential=potential,
-            log_weights=log_weights,
-            assignment_potential=None if said is None else said[:count],
-        )
+        return replace(self, potential=potential, log_weights=log_weights)
 
     def with_fixed_globals(self) -> LocalConditionals:
         """The same updates, through which no gradient flows to weights and components."""
@@ -172,17 +163,12 @@ class LocalConditionals:
         mean = self.potential.linear * variance
         second = second_moment(mean, variance.diag_embed())
         statistics = self.family.local.pack(mean, second)
-        return self._own_weights + self.family.log_likelihoods(self.components, statistics)
+        return self.log_weights + self.family.log_likelihoods(self.components, statistics)
 
     def logits(self, latent: Moments) -> Float[Tensor, "item cluster"]:
-        """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)] + phi(o)`` (eq. 14 without messages)."""
+        """``eta_z = E[log pi] + E[t(theta)]^T E[(t(x), 1)]`` (eq. 14 without messages)."""
         value = latent.expected_statistics()
-        return self._own_weights + self.family.log_likelihoods(self.components, value)
-
-    @property
-    def _own_weights(self) -> Float[Tensor, "... cluster"]:
-        said = self.assignment_potential
-        return self.log_weights if said is None else self.log_weights + said
+        return self.log_weights + self.family.log_likelihoods(self.components, value)
 
     def last_round(
         self,
@@ -194,7 +180,7 @@ class LocalConditionals:
 
         ``alone`` and ``assignments`` are q(z) of the round before.
         """
-        of_items = self._own_weights.dim() > 1
+        of_items = self.log_weights.dim() > 1
         if of_items or self._globals_learn or messages.requires_grad:
             return self._last_round_by_autograd(alone, assignments, messages)
         rounds = last_round(
@@ -223,6 +209,62 @@ class LocalConditionals:
         return (
             LocalPosterior(paired.logits(unheard), unheard),
             LocalPosterior(_with_messages(self.logits(latent), messages), latent),
+        )
+
+
+@dataclass(frozen=True)
+class AmortizedConditionals:
+    """The local updates where a network says what z is: eq. 12 as ever, and in place of eq. 14.
+
+        eta_z_i = log q(z_i | o_i) + sum_j w_ij E[z_j]
+
+    Attributes
+    ----------
+    own
+        ``log q(z | o)`` of every item.
+    of_latents
+        The update of the latents.
+    """
+
+    own: Float[Tensor, "item cluster"]
+    of_latents: LocalConditionals
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of local arithmetic."""
+        return self.of_latents.dtype
+
+    def first(self, count: int) -> AmortizedConditionals:
+        """The same updates for the first ``count`` items."""
+        return AmortizedConditionals(self.own[:count], self.of_latents.first(count))
+
+    def with_fixed_globals(self) -> AmortizedConditionals:
+        """The same updates, through which no gradient flows to weights and components."""
+        return replace(self, of_latents=self.of_latents.with_fixed_globals())
+
+    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments:
+        """Eq. 12."""
+        return self.of_latents.latent(assignments)
+
+    def first_logits(self) -> Float[Tensor, "item cluster"]:
+        """``eta_z`` without messages."""
+        return self.own
+
+    def logits(self, latent: Moments) -> Float[Tensor, "item cluster"]:
+        """The same in every round."""
+        return self.own
+
+    def last_round(
+        self,
+        alone: Float[Tensor, "paired cluster"],
+        assignments: Float[Tensor, "item cluster"],
+        messages: Float[Tensor, "paired cluster"],
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        """Of the paired items without messages, and of all items."""
+        paired = self.first(len(messages))
+        return (
+            LocalPosterior(paired.own, paired.latent(alone)),
+            LocalPosterior(_with_messages(self.own, messages), self.latent(assignments)),
         )
 
 

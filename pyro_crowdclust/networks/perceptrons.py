@@ -148,8 +148,8 @@ class GaussianRecognition(nn.Module):
     location, scale
         Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
     assignment_network
-        Maps features to a number for every cluster; its log softmax is a potential of z beside that
-        of x. Where clusters lie close together in d dimensions q(z) need not be read from there.
+        Maps features, as they are, to a number for every cluster: q(z given o), which is then not
+        read from where the latent is. Answers are heard beside it.
     """
 
     def __init__(
@@ -195,21 +195,21 @@ class GaussianRecognition(nn.Module):
         precision = nn.functional.softplus(raw_precision + self.offset)
         return GaussianPotential(precision * raw_mean, precision)
 
-    def assignment_potential(
+    def log_assignments(
         self, features: Float[Tensor, "item ..."]
     ) -> Float[Tensor, "item cluster"] | None:
-        """``phi(o)``, the log-probabilities that the network of z gives; None without one."""
+        """``log q(z | o)`` of the network of z; None without one."""
         if self.assignment_network is None:
             return None
-        return self.assignment_network(self.standardized(features.flatten(1))).log_softmax(-1)
+        return self.assignment_network(features.flatten(1)).log_softmax(-1)
 
     @property
     def classifier(self) -> nn.Module | None:
-        """The network from features to the logits of phi(o), if there is one."""
+        """The network from features to the logits of q(z given o), if there is one."""
         return self.assignment_network
 
     def set_classifier(self, network: nn.Module) -> None:
-        """Let another network say something of z in place of the one that there is.
+        """Let another network be q(z given o) in place of the one that there is.
 
         Raises
         ------
@@ -218,8 +218,8 @@ class GaussianRecognition(nn.Module):
         """
         if self.assignment_network is None:
             raise ValueError(
-                "the recognition network says nothing of z that another could say instead: build "
-                "it, and the guide, with an assignment_network"
+                "the recognition network has no q(z | o) to be replaced: build it, and the guide, "
+                "with an assignment_network"
             )
         self.assignment_network = network
 

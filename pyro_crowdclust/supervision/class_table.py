@@ -161,7 +161,7 @@ class ClassTable(Supervision):
 
     def local_log_weights(
         self,
-        log_weights: Float[Tensor, " cluster"],
+        log_weights: Float[Tensor, "... cluster"],
         statistics: Mapping[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "*item cluster"]:

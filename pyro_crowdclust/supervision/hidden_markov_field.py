@@ -174,7 +174,7 @@ class HiddenMarkovField(Supervision):
         weight = torch.where(self.has_neighbors(batch), 1.0, self.unlabeled_weight)
         return weight * batch.item_weight
 
-    def _free(self, log_weights: Float[Tensor, " cluster"], batch: Batch) -> Tensor:
+    def _free(self, log_weights: Float[Tensor, "... cluster"], batch: Batch) -> Tensor:
         """log pi of items without neighbours, zero of others."""
         if batch.neighbors is None:
             return log_weights
@@ -184,7 +184,7 @@ class HiddenMarkovField(Supervision):
         return FieldAssignment(self._free(log_weights, batch), self.coupling(batch))
 
     def local_log_weights(
-        self, log_weights: Float[Tensor, " cluster"], statistics: Any, batch: Batch
+        self, log_weights: Float[Tensor, "... cluster"], statistics: Any, batch: Batch
     ) -> Float[Tensor, "*item cluster"]:
         return self._free(log_weights, batch)
 

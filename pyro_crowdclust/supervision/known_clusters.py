@@ -66,7 +66,7 @@ class KnownClusters(Supervision):
 
     def local_log_weights(
         self,
-        log_weights: Float[Tensor, " cluster"],
+        log_weights: Float[Tensor, "... cluster"],
         statistics: Mapping[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "*item cluster"]:

@@ -84,11 +84,14 @@ class Supervision(nn.Module):
 
     def local_log_weights(
         self,
-        log_weights: Float[Tensor, " cluster"],
+        log_weights: Float[Tensor, "... cluster"],
         statistics: Mapping[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "*item cluster"]:
-        """All terms of log q(z_n) that need neither features nor other items."""
+        """All terms of log q(z_n) that need neither features nor other items.
+
+        ``log_weights`` are those of the mixture, or log q(z given o) of every item.
+        """
         return log_weights
 
     def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyro
 import pytest
 import torch
 from pyro.infer import Trace_ELBO
@@ -15,10 +14,18 @@ from pyro_crowdclust.minibatches import answered_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import SkipMLP
-from pyro_crowdclust.supervision import HiddenMarkovField
+from pyro_crowdclust.supervision import HiddenMarkovField, KnownClusters, Supervision
 from pyro_crowdclust.training import NaturalGradient
 
-from ..crowds import assignment_potential_pair, crowd, message_passing_pair, plain_pair
+from ..crowds import (
+    NUM_CLUSTERS,
+    NUM_WORKERS,
+    assignment_network_pair,
+    crowd,
+    deep_mixture,
+    message_passing_pair,
+    plain_pair,
+)
 from ..oracles import random_natural
 
 
@@ -82,77 +89,91 @@ def test_weights_of_features_are_checked():
         SemiCrowdsourcedMixture(*parts, NormalEmission(SkipMLP((2, 5, 4)), 4), feature_weight=0.5)
 
 
-def with_potentials_of_z() -> tuple[MessagePassingGuide, torch.nn.Module]:
+def with_a_network_of_z() -> tuple[MessagePassingGuide, torch.nn.Module]:
     """A guide in the middle of things, and its network of z."""
-    guide = assignment_potential_pair()[1]
-    posterior = guide.posteriors["components"]
-    posterior.set_natural_parameters(random_natural(posterior.family, 3))
+    guide = assignment_network_pair()[1]
+    sizes = {"components": NUM_CLUSTERS, "sensitivity": NUM_WORKERS, "specificity": NUM_WORKERS}
+    for name, size in sizes.items():
+        posterior = guide.posteriors[name]
+        posterior.set_natural_parameters(random_natural(posterior.family, size))
     network = guide.recognition.classifier
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter)
     return guide, network
 
 
-def test_a_network_of_z_that_says_nothing_changes_nothing():
-    guide, network = with_potentials_of_z()
-    data = crowd()
-    batch = full_batch(data).to(None, torch.float64)
-    said = guide.infer(batch).logits.log_softmax(-1)
-    for parameter in network.parameters():
-        torch.nn.init.zeros_(parameter)
-    silent = guide.infer(batch).logits.log_softmax(-1)
-    assert (said - silent).abs().max() > 0.1
-    guide.recognition.assignment_network = None
-    torch.testing.assert_close(guide.infer(batch).logits.log_softmax(-1), silent)
-
-
-def test_a_network_of_z_is_heard_by_items_nobody_was_asked_about():
-    """q(z) of them is the fixed point under its potential, one update from the network's latent."""
-    guide, network = with_potentials_of_z()
+def test_a_network_of_z_is_q_where_nobody_was_asked():
+    guide, network = with_a_network_of_z()
     batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
-    whole = guide.infer(batch).logits
-    said = network(batch.features).log_softmax(-1)
+    found = guide.infer(batch)
+    torch.testing.assert_close(found.logits, network(batch.features).log_softmax(-1))
     guide.recognition.assignment_network = None
     silent = guide.infer(batch)
-    weights, theta, *_ = guide.mean_globals()
-    conditionals = guide._conditionals(batch, weights, theta, {})
-    first = conditionals.first_logits() + said
-    expected = conditionals.logits(conditionals.latent(first.softmax(-1))) + said
-    torch.testing.assert_close(whole, expected)
-    assert (whole - silent.logits).std() > 0.1
+    assert (found.assignments - silent.assignments).abs().max() > 0.1
+    assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents hear z
+
+
+def test_answers_are_heard_beside_a_network_of_z():
+    guide, network = with_a_network_of_z()
+    batch = full_batch(crowd()).to(None, torch.float64)
+    asked = batch.num_paired
+    said = network(batch.features).log_softmax(-1)
+    found = guide.infer(batch).logits
+    torch.testing.assert_close(found[asked:], said[asked:])
+    assert (found[:asked] - said[:asked]).log_softmax(-1).std() > 0.1
+
+
+def supervised(supervision: Supervision) -> MessagePassingGuide:
+    """A guide with a network of z, and labels or links beside it."""
+    parts = deep_mixture()
+    mixture = parts.weights, parts.components, parts.emission
+    model = SemiCrowdsourcedMixture(*mixture, supervision=supervision)
+    return MessagePassingGuide(model, assignment_network_pair()[1].recognition)
+
+
+def test_known_classes_are_heard_beside_a_network_of_z():
+    known = [0, 1, None] * 20
+    data = CrowdData(crowd().features, known=known)
+    guide = supervised(KnownClusters(NUM_CLUSTERS))
+    found = guide.infer(full_batch(data).to(None, torch.float64)).assignments
+    assert found[::3, 1:].max() == 0
+    assert found[1::3, 0].max() == 0
+    assert found[2::3].min() > 0
+
+
+def test_a_field_and_a_network_of_z_are_refused():
+    data = CrowdData(crowd().features, known=[0, 1, None] * 20)
+    field = HiddenMarkovField.of(data, NUM_CLUSTERS)
+    with pytest.raises(ValueError, match="knows nothing of a field .* leave out assignment_n"):
+        supervised(field)
 
 
 def test_the_bound_teaches_the_network_of_z():
-    """A small step along its gradient raises the bound, with the same draws of latents."""
-    guide, network = with_potentials_of_z()
-    batch = full_batch(crowd()).to(None, torch.float64)
-
-    def bound() -> torch.Tensor:
-        pyro.set_rng_seed(0)
-        return -Trace_ELBO().differentiable_loss(guide.model, guide, batch)
-
-    before = bound()
+    """By ``sum_nk q_nk (E[log pi_k] + E[log p(x_n | theta_k)] - log q_nk)``, q(x) as it is."""
+    guide, network = with_a_network_of_z()
+    batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
     parameters = list(network.parameters())
-    gradients = torch.autograd.grad(before, parameters)
-    slope = sum(gradient.square().sum() for gradient in gradients)
+    bound = -Trace_ELBO().differentiable_loss(guide.model, guide, batch)
+    found = torch.autograd.grad(bound, parameters)
+    said = network(batch.features).log_softmax(-1)
     with torch.no_grad():
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter += 1e-4 * gradient / slope.sqrt()
-    assert slope > 0
-    assert bound() > before
+        weights, theta, *_ = guide.mean_globals()
+        conditionals = guide._conditionals(batch, weights, theta, {})
+        scores = conditionals.of_latents.logits(guide.infer(batch).latent)
+    expected = torch.autograd.grad((said.exp() * (scores - said)).sum(), parameters)
+    torch.testing.assert_close(found, expected)
 
 
 def test_merged_clusters_share_what_the_network_says():
-    guide, network = with_potentials_of_z()
+    guide, network = with_a_network_of_z()
     batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
     said = network(batch.features).log_softmax(-1).exp()
     emptied = guide.merge(0, 2)
     kept = 2 - emptied
-    weights, theta, *_ = guide.mean_globals()
-    potential = guide._conditionals(batch, weights, theta, {}).assignment_potential.exp()
-    torch.testing.assert_close(potential[:, kept], said[:, 0] + said[:, 2])
-    torch.testing.assert_close(potential[:, 1], said[:, 1])
-    assert potential[:, emptied].max() < 1e-100
+    found = guide.infer(batch).assignments
+    torch.testing.assert_close(found[:, kept], said[:, 0] + said[:, 2])
+    torch.testing.assert_close(found[:, 1], said[:, 1])
+    assert found[:, emptied].max() < 1e-100
     guide.empty(1)
-    potential = guide._conditionals(batch, weights, theta, {}).assignment_potential.exp()
-    torch.testing.assert_close(potential[:, kept], torch.ones_like(potential[:, kept]))
+    found = guide.infer(batch).assignments
+    torch.testing.assert_close(found[:, kept], torch.ones_like(found[:, kept]))

@@ -13,6 +13,7 @@ from pyro_crowdclust.annotators import TwoCoin, pair_messages
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import Categorical, Moments, NormalInverseWishart
 from pyro_crowdclust.inference import (
+    AmortizedConditionals,
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
@@ -385,27 +386,31 @@ def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
         same(ours.latent.flat(), theirs.latent.flat())
 
 
-def test_potentials_of_z_are_weights_of_each_item():
-    conditionals, coupling = random_conditionals(), random_coupling()
-    said = torch.randn(N, K)
-    together = replace(conditionals, log_weights=conditionals.log_weights + said)
-    apart = replace(conditionals, assignment_potential=said)
-    solver = LocalSolver(iterations=2, message_iterations=2)
-    for ours, theirs in zip(
-        solver.solve(apart, coupling), solver.solve(together, coupling), strict=True
-    ):
-        same(ours.logits, theirs.logits)
-        same(ours.latent.flat(), theirs.latent.flat())
-    # Not said of all items alike: it moves them.
-    assert (ours.logits - solver.solve(conditionals, coupling)[1].logits).std() > 0.1
+def amortized_conditionals() -> AmortizedConditionals:
+    return AmortizedConditionals(torch.randn(N, K).log_softmax(-1), random_conditionals())
 
 
-def test_gradients_flow_to_potentials_of_z_where_globals_are_fixed():
-    said = torch.randn(N, K, requires_grad=True)
-    conditionals = replace(random_conditionals(), assignment_potential=said)
-    conditionals.log_weights.requires_grad_()
+def test_a_network_of_z_and_the_answers_are_all_that_z_hears():
+    conditionals, coupling = amortized_conditionals(), random_coupling()
+    solver = LocalSolver(message_iterations=100)
+    alone, local = solver.solve(conditionals, coupling)
+    same(alone.logits, conditionals.own[:PAIRED])
+    expected = conditionals.own.clone()
+    expected[:PAIRED] += coupling.messages(local.assignments)
+    same(local.assignments, expected.softmax(-1), 1e-8)
+    # Eq. 12 is as ever.
+    same(local.latent.flat(), conditionals.of_latents.latent(local.assignments).flat(), 1e-8)
+    unheard = conditionals.of_latents.first(PAIRED).latent(alone.assignments)
+    same(alone.latent.flat(), unheard.flat())
+
+
+def test_gradients_flow_to_a_network_of_z_where_globals_are_fixed():
+    conditionals = amortized_conditionals()
+    conditionals.own.requires_grad_()
+    conditionals.of_latents.components.requires_grad_()
     _, local = LocalSolver().solve(conditionals.with_fixed_globals(), random_coupling())
-    (gradient,) = torch.autograd.grad(local.logits.sum(), said)
+    assert not local.latent.mean.requires_grad
+    (gradient,) = torch.autograd.grad(local.logits.sum(), conditionals.own)
     same(gradient, torch.ones(N, K))
 
 

@@ -153,7 +153,7 @@ def test_a_partition_is_learned_the_same_way_twice():
     assert torch.equal(*learned)
 
 
-def test_another_network_may_say_what_is_of_z():
+def test_another_network_may_be_q_of_z():
     features = torch.randn(5, 4)
     other = nn.Linear(4, 3)
     gaussian = GaussianRecognition(SkipMLP((4, 6, 4)), 2, assignment_network=nn.Linear(4, 3))
@@ -161,13 +161,13 @@ def test_another_network_may_say_what_is_of_z():
     amortized = AmortizedRecognition((4, 6, 6), 2, 3)
     amortized.set_classifier(other)
     expected = other(features)
-    torch.testing.assert_close(gaussian.assignment_potential(features), expected.log_softmax(-1))
+    torch.testing.assert_close(gaussian.log_assignments(features), expected.log_softmax(-1))
     torch.testing.assert_close(amortized.assignment_logits(features)[0], expected)
     assert amortized.classifier is gaussian.classifier is other
 
 
-def test_what_says_nothing_of_z_is_not_replaced():
+def test_what_is_not_there_is_not_replaced():
     recognition = GaussianRecognition(SkipMLP((4, 6, 4)), 2)
-    assert recognition.assignment_potential(torch.randn(5, 4)) is None
-    with pytest.raises(ValueError, match="says nothing of z .* with an assignment_network"):
+    assert recognition.log_assignments(torch.randn(5, 4)) is None
+    with pytest.raises(ValueError, match=r"has no q\(z \| o\) .* with an assignment_network"):
         recognition.set_classifier(nn.Linear(4, 3))
