@@ -1,10 +1,15 @@
 """MNIST with the real answers of 48 workers: the main experiment of Luo et al. 2018.
 
 57,330 answers (91 pages of 36 images, sorted by 48 people) about 2,759 of 60,000 images; K = 50
-clusters and d = 8 latent dimensions as in the paper. BayesSCDC (``--variant bayes``) or SCDC
-(``amortized``), with the answers or without. What SCDC found a residual network is taught by views
-(``--teaching-steps``), and with it as q(z | o) the fit goes on for ``--fit-steps``. At prediction
-it is the mean over ``--views`` of an image.
+clusters and d = 8 latent dimensions as in the paper. With the answers or without, ``--variant``
+
+    bayes          BayesSCDC, with a network of its own for q(z given o)
+    bayes-latents  BayesSCDC as in the paper: q(z) is read from the latents
+    amortized      SCDC
+
+What the first or the last found a residual network is taught by views (``--teaching-steps``), and
+with it as q(z given o) the fit goes on for ``--fit-steps``. At prediction it is the mean over
+``--views`` of an image.
 
     python examples/mnist_crowd.py --variant bayes --answers yes --minutes 20 --seed 0
 
