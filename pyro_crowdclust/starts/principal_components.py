@@ -104,8 +104,8 @@ class PrincipalComponentStart:
         Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
         them; False keeps them, e.g. if they have been trained before.
     partition_steps
-        Steps on 256 items in which an ``AmortizedRecognition`` learns the partition, and any
-        recognition network a ``partition``; fewer for networks that are large.
+        Steps on 256 items in which q(z given o) learns the partition, where it is a network, and
+        any recognition network a ``partition``; fewer for networks that are large.
     partition
         ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, in place of
         k-means on the latents.
@@ -147,7 +147,9 @@ class PrincipalComponentStart:
         partition = model.supervision.start_partition(partition, without_gaps(points), known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         # A linear recognition network knows a k-means partition of its own latents.
-        learner = recognition if self.partition is None or recognition is None else guide
+        learner = recognition
+        if recognition is not None and (self.partition is not None or _has_classifier(recognition)):
+            learner = guide
         if isinstance(learner, SupportsStartAtPartition):
             with torch.enable_grad():
                 learner.start_at_partition(
@@ -175,6 +177,11 @@ class PrincipalComponentStart:
         labels = torch.as_tensor(labels, dtype=torch.int64)
         partition = nn.functional.one_hot(labels, model.num_clusters).double()
         return partition[:, model.weights.preferred_order(partition.sum(0))]
+
+
+def _has_classifier(recognition: nn.Module) -> bool:
+    """Whether Gaussian potentials come with a network of z, which is not linear."""
+    return isinstance(recognition, GaussianRecognition) and recognition.classifier is not None
 
 
 def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:

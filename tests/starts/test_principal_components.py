@@ -26,6 +26,7 @@ from ..crowds import (
     NUM_CLUSTERS,
     NUM_FEATURES,
     amortized_pair,
+    assignment_network_pair,
     blobs,
     crowd,
     message_passing_pair,
@@ -132,6 +133,16 @@ def test_the_mixture_starts_at_the_clusters(make):
     shares = np.bincount(blobs()[1]) / 60
     weights = guide.mixture().weights.detach().numpy()
     assert sorted(weights) == pytest.approx(sorted(shares), abs=0.05)
+
+
+def test_a_network_of_z_starts_at_the_clusters():
+    features, labels = blobs()
+    data = CrowdData(features)
+    model, guide = assignment_network_pair()
+    PrincipalComponentStart()(model, guide, data, generator())
+    found = guide.infer(features_batch(data.rows(torch.arange(data.num_items)))).assignments
+    assert clustering_accuracy(labels, found.argmax(1)) > 0.95
+    assert float(found.max(1).values.mean()) > 0.9
 
 
 def test_a_sample_stands_for_all_items():
