@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from pyro_crowdclust.asking.information import rate_information
 
@@ -38,6 +38,16 @@ class Criterion(Protocol):
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """The larger, the sooner it is asked; equal ones are asked in random order."""
+
+
+@runtime_checkable
+class SupportsDrawPairs(Protocol):
+    """A criterion that says itself which pairs can be asked, promising or not."""
+
+    def draw_pairs(
+        self, num_items: int, number: int, generator: np.random.Generator
+    ) -> Int[np.ndarray, "pair 2"]:
+        """About so many pairs of positions to choose from."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +99,9 @@ class Random:
     ) -> Float[np.ndarray, " question"]:
         """A random number."""
         return generator.random(len(prospects.gain))
+
+    def draw_pairs(
+        self, num_items: int, number: int, generator: np.random.Generator
+    ) -> Int[np.ndarray, "pair 2"]:
+        """Any two: chance knows nothing of which items are promising, nor which are sure."""
+        return generator.integers(num_items, size=(number, 2))

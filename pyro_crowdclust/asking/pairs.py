@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import Questions, choose, told_share
-from pyro_crowdclust.asking.criteria import Random
+from pyro_crowdclust.asking.criteria import SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
@@ -40,7 +40,8 @@ class Pairs:
         Only these pairs may be asked: a table with the columns ``left`` and ``right``, and
         ``worker`` where each may be asked of some workers only. Default: items of which there is
         much to learn, each beside sure ones of its most probable clusters, and cores of components
-        beside those of others; for ``Random()`` any two items.
+        beside those of others; what a criterion draws where it draws pairs itself
+        (``SupportsDrawPairs``), as ``Random()`` does: any two items.
     """
 
     among: pd.DataFrame | None = None
@@ -111,12 +112,11 @@ def _teaching(
 def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     """Pairs of promising items with sure ones, and with each other; linear in the items."""
     beliefs, generator = situation.beliefs, situation.generator
-    pool = situation.pool()
     number = max(4 * count, _FEWEST_SEEDS)
-    if isinstance(situation.criterion, Random):
-        # Chance knows nothing of which items are promising, nor which are sure.
-        ends = np.sort(generator.choice(pool, size=(_CLUSTERS_PER_ITEM * number, 2)), axis=1)
-        return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+    if isinstance(situation.criterion, SupportsDrawPairs):
+        size = _CLUSTERS_PER_ITEM * number
+        return _distinct(situation.criterion.draw_pairs(situation.num_items, size, generator))
+    pool = situation.pool()
     number = min(number, len(pool))
     values = beliefs.own(pool) + beliefs.others(pool)
     by_value = np.argsort(-values, kind="stable")[: (number + 1) // 2]
@@ -127,8 +127,13 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     rank = generator.integers(len(surest), size=likeliest.shape)
     partners = np.column_stack([surest[rank, likeliest], generator.permutation(seeds)])
     left = np.repeat(seeds, partners.shape[1])
-    ends = np.sort(np.stack([left, partners.ravel()], 1), axis=1)
-    ends = np.vstack([ends, _between_components(situation)])
+    ends = np.stack([left, partners.ravel()], 1)
+    return _distinct(np.vstack([ends, _between_components(situation)]))
+
+
+def _distinct(pairs: Int[np.ndarray, "pair 2"]) -> Int[np.ndarray, "kept 2"]:
+    """Every pair of two items once, the first one first."""
+    ends = np.sort(pairs, axis=1)
     return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
 
 

@@ -139,6 +139,25 @@ def test_pairs_by_chance_are_of_any_two_items(by_pairs):
     assert np.bincount(ends.ravel(), minlength=80).min() >= 2
 
 
+class FromOne:
+    """A criterion of one's own, which wants every item beside the first one."""
+
+    def worth(self, prospects, generator):
+        return prospects.gain
+
+    def draw_pairs(self, num_items, number, generator):
+        other = generator.integers(1, num_items, number)
+        return np.stack([other, np.zeros_like(other)], 1)
+
+
+def test_a_criterion_may_say_which_pairs_can_be_asked(by_pairs):
+    options = {"count": 20, "exploration": 0.0}
+    frame = suggest(by_pairs, Pairs(), criterion=FromOne(), **options).frame
+    assert set(frame["left"]) == {NAMES[0]}
+    promising = suggest(by_pairs, Pairs(), criterion=InformationGain(), **options).frame
+    assert promising["left"].nunique() > 2
+
+
 def test_only_what_is_allowed_is_asked(by_pairs):
     items = NAMES[:10]
     among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}
