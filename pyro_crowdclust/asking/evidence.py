@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.pair_answers import Answers
 
 
 def component_gain(
@@ -16,12 +18,14 @@ def component_gain(
 ) -> Float[np.ndarray, "component component"]:
     """``G_kl``: what the answers gain, in nats, if components k and l are one cluster.
 
-        sum_ij e_ik e_jl log [b p(L | same) + (1 - b) p(L)] / [b p(L | different) + (1 - b) p(L)]
+        sum_ij w e_ik e_jl log [b p(L | same) + (1 - b) p(L)] / [b p(L | different) + (1 - b) p(L)]
 
     with L the answer about i and j, and ``b = b_i b_j`` that both items are in the clusters of
-    their components. An item with many answers is wrong in all of them if it is not: k and l are
-    compared as often as the fewer of the two have items in answers about them, and the sum is taken
-    down to that.
+    their components. On a page an item is put with all of a group by one decision, and apart from
+    all of another one by one, too: with g the size of the larger of their groups, w is
+    ``1 / (g - 1)`` for two items of one group and ``1 / g`` for others. An item with many answers
+    is wrong in all of them if it is not in its component's cluster: k and l are compared as often
+    as the fewer of the two have items in answers about them, and the sum is taken down to that.
 
     Parameters
     ----------
@@ -51,11 +55,26 @@ def component_gain(
     anyhow = np.bincount(label, minlength=channels.shape[2])[label, None] / len(label)
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
     ratio = np.log(said[:, 1] / said[:, 0])
+    weight = _weights(answers, ratio > 0)[:, None]
     of_left, of_right = components[left], components[right]
-    gain, count = of_left.T @ (ratio[:, None] * of_right), of_left.T @ of_right
+    gain = of_left.T @ (weight * ratio[:, None] * of_right)
+    count = of_left.T @ (weight * of_right)
     compared = np.zeros_like(components)
     np.add.at(compared, left, of_right)
     np.add.at(compared, right, of_left)
     items = components.T @ np.minimum(compared, 1.0)
     gain, count = gain + gain.T, count + count.T
     return gain * np.minimum(1.0, np.minimum(items, items.T) / np.maximum(count, 1e-12))
+
+
+def _weights(
+    answers: Answers, is_same: Bool[np.ndarray, " answer"]
+) -> Float[np.ndarray, " answer"]:
+    """One over how many answers about an item its page has from one decision."""
+    if answers.page is None:
+        return np.ones(len(is_same))
+    page, ends = answers.page.numpy(), torch.stack([answers.left, answers.right]).numpy()
+    _, place = np.unique(page * (ends.max() + 1) + ends, return_inverse=True)
+    place = place.reshape(ends.shape)
+    mates = np.bincount(place.ravel(), np.tile(is_same, 2))[place].max(0)
+    return 1 / np.where(is_same, mates, mates + 1)

@@ -113,6 +113,26 @@ def test_one_item_with_many_answers_counts_once():
     assert not nobody.any()
 
 
+def test_an_item_on_a_page_is_put_somewhere_once():
+    """Putting one item elsewhere costs what one answer does, however many it is put with."""
+    number = 6
+    left, right = np.triu_indices(number, 1)
+    group = np.array([0, 0, 0, 1, 1, 2])
+    said = {"left": left, "right": right, "worker": ["ann"] * len(left), "page": [0] * len(left)}
+    data = CrowdData(None, said | {"label": (group[left] == group[right]).astype(int)})
+    gain = component_gain(data, np.eye(number), np.ones(number), COINS)
+    same = np.log(9.0)
+    assert gain[0, group == 0].sum() == pytest.approx(same)
+    assert gain[3, group == 1].sum() == pytest.approx(same)
+    assert gain[0, group == 1].sum() == pytest.approx(-same * 2 / 3)
+    assert gain[3, group == 0].sum() == pytest.approx(-same)
+    assert gain[5, group == 0].sum() == pytest.approx(-same)
+    del said["page"]  # answers about pairs are one decision each
+    data = CrowdData(None, said | {"label": (group[left] == group[right]).astype(int)})
+    gain = component_gain(data, np.eye(number), np.ones(number), COINS)
+    assert gain[0, group == 0].sum() == pytest.approx(2 * same)
+
+
 def test_items_that_left_their_component_loosen_the_others():
     left = torch.eye(2, dtype=torch.float64)[[0] * 30 + [0] * 4 + [1] * 6]
     heard = np.zeros(40)
