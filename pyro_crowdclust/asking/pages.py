@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
+from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
 
 # Keeps what is known for certain from being divided by zero.
@@ -23,8 +24,8 @@ class Pages:
     Items of a page are compared with those that are on it before them. With ``l_j(c)`` the
     probability that item j is the first of cluster c on the page, item i joins the group of j with
     probability ``<q_i, l_j>`` and opens a new one with ``<q_i, prod_j (1 - q_j)>``. What the worker
-    tells by placing it is the information about that outcome, ``placement_information``; the items
-    of a page are taken greedily.
+    tells of it by placing it is the information about that outcome, ``placement_information``; what
+    the page tells of components is the matter of ``PageTeaching``. Items are taken greedily.
 
     Parameters
     ----------
@@ -45,7 +46,9 @@ class Pages:
             raise ValueError(
                 "the workers grade pairs, which a page of groups does not ask for: ask Pairs()"
             )
-        pool = situation.pool()
+        beliefs = situation.beliefs
+        pool = np.union1d(situation.pool(), representatives(beliefs, count))
+        told = np.zeros(beliefs.components.shape[1])
         free = np.ones(len(pool), dtype=bool)
         loads = crowd.loads.copy()
         for page in range(count):
@@ -63,7 +66,7 @@ class Pages:
                 eligible = unasked
             if eligible.sum() < 2:
                 break
-            places, gains = self._page(situation, pool, eligible, worker)
+            places, gains = self._page(situation, pool, eligible, worker, told)
             free[places] = False
             rows.append(
                 pd.DataFrame(
@@ -99,8 +102,9 @@ class Pages:
         pool: Int[np.ndarray, " item"],
         eligible: Bool[np.ndarray, " item"],
         worker: int | None,
+        told: Float[np.ndarray, " component"],
     ) -> tuple[list[int], list[float]]:
-        """Places in the pool of the items of a page, and what each adds."""
+        """Places in the pool of the items of a page, and what each adds to what is told."""
         beliefs, crowd = situation.beliefs, situation.crowd
         probabilities, entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
         reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
@@ -111,19 +115,20 @@ class Pages:
             measured = self.size // 2 if crowd.is_new[worker] else 0
         known = beliefs.is_known(pool)
         table = _Table(probabilities, beliefs.components[pool], beliefs.bound[pool])
-        own, others = beliefs.own(pool), beliefs.others(pool)
+        teaching = ItemsTeaching(beliefs, pool, reliability, told)
+        own = beliefs.own(pool)
         eligible = eligible.copy()
         gains: list[float] = []
         while len(gains) < self.size and eligible.any():
-            outcomes, novelty = table.outcomes()
-            joins, placed = outcomes[:, :-1], table.places
+            outcomes, placed = table.outcomes(), table.places
             # The first item is compared with nobody; it is one of which there is much to learn.
-            gain = own + others
+            gain = own
             if placed:
+                joins = outcomes[:, :-1]
                 involved = joins @ entropies[placed] + entropies + _TINY
-                of_own = (joins @ own[placed] + own) / involved
-                of_others = novelty * (joins @ others[placed] + others) / involved
-                gain = placement_information(outcomes, reliability) * (of_own + of_others)
+                wanted = (joins @ own[placed] + own) / involved
+                gain = placement_information(outcomes, reliability) * wanted
+            gain = gain + teaching.values(eligible)
             prospects = Prospects(gain, outcomes if placed else probabilities, counts)
             criterion: Criterion = situation.criterion
             candidates = eligible
@@ -135,9 +140,7 @@ class Pages:
             gains.append(float(gain[best]) if placed else 0.0)
             eligible[best] = False
             table.place(best)
-        for place, gained in zip(table.places, gains, strict=True):
-            share = gained / max(own[place] + others[place], gained, _TINY)
-            beliefs.expect(int(pool[place]), share)
+            teaching.place(best)
         return table.places, gains
 
 
@@ -168,19 +171,17 @@ class _Table:
         # Of every placed item, the components of which it is the first.
         self._firsts = np.empty((0, components.shape[1]))
 
-    def outcomes(self) -> tuple[Float[np.ndarray, "item group"], Float[np.ndarray, " item"]]:
+    def outcomes(self) -> Float[np.ndarray, "item group"]:
         """Probability of going with every placed item, and of a group of its own, last.
 
         ``<q_i, l_j>`` and ``<q_i, unled>``; an item that is bound to the component of placed ones
-        goes with the first of these, wherever it is. Also the probability that an item is of a
-        component that is not on the page.
+        goes with the first of these, wherever it is.
         """
         fresh = self._probabilities @ np.vstack([self._leads, self._unled]).T
-        alike = self._components @ self._firsts.T
-        same = alike * self._bound[:, None] * self._bound[self.places]
+        same = (self._components @ self._firsts.T) * self._bound[:, None] * self._bound[self.places]
         fresh *= 1 - same.sum(1, keepdims=True)
         fresh[:, :-1] += same
-        return fresh, 1 - alike.sum(1)
+        return fresh
 
     def place(self, item: int) -> None:
         """Put an item on the page."""

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from scipy.special import xlogy
 
 from pyro_crowdclust.asking.beliefs import Beliefs
+from pyro_crowdclust.asking.drawn_clusters import DrawnClusters
 
 # Questions whose tables are in memory at a time.
 _AT_A_TIME = 512
@@ -114,12 +115,7 @@ class PairTeaching:
         pairs, self._pair = np.unique(low * number + high, return_inverse=True)
         ends = np.divmod(pairs, number)
         self._one = (self.draws[:, ends[0]] == self.draws[:, ends[1]]).astype(np.float64)
-        # A column for every cluster that a component has in some draw, component by component.
-        codes = np.arange(number) * number + self.draws
-        clusters = np.unique(codes)
-        self._columns = np.zeros((draws, len(clusters)))
-        self._columns[np.arange(draws)[:, None], np.searchsorted(clusters, codes)] = 1.0
-        self._starts = np.searchsorted(clusters, np.arange(number) * number)
+        self._drawn = DrawnClusters(self.draws)
         every = np.full(draws, 1 / draws)
         parts = np.array_split(np.arange(len(self._pair)), len(self._pair) // _AT_A_TIME + 1)
         self._alone = np.concatenate([self._information(every, part) for part in parts])
@@ -151,19 +147,18 @@ class PairTeaching:
         """V under weights of the draws, less what that many draws tell of what is unrelated."""
         pair, channels = self._pair[questions], self.channels[questions]
         places, back = np.unique(pair, return_inverse=True)
-        marginal = weight @ self._columns
-        joint = ((self._one[:, places] * weight[:, None]).T @ self._columns)[back]
+        marginal = weight @ self._drawn.table
+        joint = ((self._one[:, places] * weight[:, None]).T @ self._drawn.table)[back]
         one = (weight @ self._one[:, places])[back]
-        told = np.zeros((len(pair), len(self._starts)))
+        told = np.zeros((len(pair), len(self._drawn.numbers)))
         noise = np.zeros(len(pair))
         for label in range(channels.shape[2]):
             apart, gap = channels[:, 0, label], channels[:, 1, label] - channels[:, 0, label]
             total = np.maximum(apart + gap * one, _TINY)
             said = apart[:, None] * marginal + gap[:, None] * joint
             ratio = said / np.maximum(total[:, None] * marginal, _TINY)
-            told += np.add.reduceat(xlogy(said, ratio), self._starts, axis=1)
+            told += self._drawn.sums(xlogy(said, ratio))
             noise += gap**2 * one * (1 - one) / total
         # Miller 1955, for an answer that follows the draw as far as it does.
-        clusters = np.diff(np.append(self._starts, len(marginal)))
-        chance = noise[:, None] * (clusters - 1) * (weight**2).sum() / 2
+        chance = noise[:, None] * (self._drawn.numbers - 1) * (weight**2).sum() / 2
         return np.asarray(np.maximum(told - chance, 0.0) @ self.unasked)
