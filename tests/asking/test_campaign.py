@@ -121,6 +121,18 @@ def test_new_workers_get_known_items_to_be_measured(measured):
     assert not set(other["item"]) <= set(frame["item"])
 
 
+def test_a_second_worker_is_asked_about_other_items_of_the_same_heaps():
+    options = {"exploration": 0.0, "workers": ["ann"]}
+    first = suggest(owned(CrowdData(FEATURES)), Pages(8), count=2, **options).frame
+    assert len(set(HEAPS[first["item"]])) >= 14  # of 16 items
+    said = SimulatedCrowd(TRUTH, {"ann": 1.0}, seed=0).answer(first, "first")
+    pairs = CrowdData(FEATURES, **said).as_pairs().pairs
+    one = pairs[["left", "right"]].iloc[:12].assign(worker="bob", label=0, page="of bob")
+    result = owned(CrowdData(FEATURES, pd.concat([pairs, one])))
+    again = suggest(result, Pages(8), count=2, **options | {"workers": ["bob"]}).frame
+    assert not set(again["item"]) & set(first["item"])
+
+
 @pytest.fixture(scope="module")
 def labelled():
     """Sixty items of three classes, labelled by two good workers and bob, who guesses."""
