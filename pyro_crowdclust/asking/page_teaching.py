@@ -143,6 +143,8 @@ class PageTeaching:
         # the page the share of draws in which it is the first that it goes with, by clusters.
         self._alone = np.ones(self.draws.T.shape, dtype=bool)
         self._goes_with: list[Float[np.ndarray, "component column"]] = []
+        # What those on the page tell once an item of each component is there, too.
+        self._beside = np.zeros(self.information.shape)
 
     def values(self, strength: Float[np.ndarray, " component"]) -> Float[np.ndarray, " component"]:
         """What an item of each tells beyond what is told, if its place is seen with this s.
@@ -150,17 +152,15 @@ class PageTeaching:
         The first one is compared with nobody: what there is to tell by its cluster.
         """
         if self._placed:
-            tells = np.maximum(self._of_itself(strength), self._of_the_placed())
+            tells = np.maximum(self._of_itself(strength), self._beside)
         else:
             tells = strength[:, None] ** 2 * self.information
         return np.maximum(tells - self.told, 0.0) @ self.unasked
 
     def place(self, component: int, strength: float) -> None:
         """Put an item of a component on the page."""
-        every = np.full(self.draws.shape[1], strength)
-        if self._placed:
-            tells = np.maximum(self._of_itself(every), self._of_the_placed())[component]
-            self.told = np.maximum(self.told, tells)
+        tells = self._of_itself(np.array([strength]), [component])[0]
+        self.told = np.maximum(self.told, np.maximum(tells, self._beside[component]))
         same = self._same(component)
         for one in self._placed:
             one.goes_with.append(self._joint(one.alone & same[one.component]))
@@ -169,12 +169,14 @@ class PageTeaching:
         self._placed.append(_Placed(component, strength, self._alone[component], goes_with))
         self._goes_with.append(self._joint(self._alone & same))
         self._alone = self._alone & ~same
+        self._beside = self._of_the_placed()
 
     def _of_itself(
-        self, strength: Float[np.ndarray, " component"]
-    ) -> Float[np.ndarray, "component component"]:
-        """``I(c_m; o_k)`` of an item of every component k that is put on the page."""
-        return self._tells([*self._goes_with, self._joint(self._alone)], strength[:, None])
+        self, strength: Float[np.ndarray, " one"], those: slice | list[int] = slice(None)
+    ) -> Float[np.ndarray, "one component"]:
+        """``I(c_m; o_k)`` of an item of every one of those components k, put on the page."""
+        parts = [joint[those] for joint in self._goes_with]
+        return self._tells([*parts, self._joint(self._alone[those])], strength[:, None])
 
     def _of_the_placed(self) -> Float[np.ndarray, "component component"]:
         """The largest ``I(c_m; o_i)`` of those on the page, once an item of k is there, too."""
@@ -196,8 +198,8 @@ class PageTeaching:
     def _tells(
         self,
         parts: list[Float[np.ndarray, "*of column"]],
-        strength: float | Float[np.ndarray, "component 1"],
-    ) -> Float[np.ndarray, "component component"]:
+        strength: float | Float[np.ndarray, "*of 1"],
+    ) -> Float[np.ndarray, "*of component"]:
         """``I(c_m; o)``, less what so many draws tell of what is unrelated (Miller 1955).
 
         ``sum_oc p(o) p(c) t log t`` with ``t = s p(o, c) / p(o) p(c) + 1 - s``, a part for every o.
