@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -62,9 +62,14 @@ def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
 
 def has_fine(data: CrowdData) -> bool:
     """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
+    return bool(are_fine(data).any())
+
+
+def are_fine(data: CrowdData) -> Bool[np.ndarray, " feature"]:
+    """Which columns hold such numbers, and vary."""
     rows = numbers_in(data).reshape(data.num_items, -1)
     varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
-    return bool((is_real(data).numpy() & varies & (_steps(rows) == 0)).any())
+    return is_real(data).numpy() & varies & (_steps(rows) == 0)
 
 
 def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:

@@ -65,6 +65,8 @@ class Choice:
         Of so many forms other numbers of components are tried.
     part_items
         The chosen candidate is fitted to so many items first where all of them need minibatches.
+    near_copies_once
+        Whether of rows that are nearly the same one counts, unless that leaves one cluster.
     alone
         The choice without the answers, which counts where these tell nothing about other items;
         None where there are none, or more is said of the items.
@@ -79,6 +81,7 @@ class Choice:
     max_items: int = MOST_ITEMS
     best_forms: int = 2
     part_items: int = 5000
+    near_copies_once: bool = True
     alone: Choice | None = None
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
@@ -111,6 +114,8 @@ class Choice:
                 "chosen": [trial is best for trial in search.trials],
             }
         )
+        if search.num_near_copies:
+            reason += f"; {search.num_near_copies} near-copies of items had no part in it"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         return best, recipe, Chosen(table, reason, chance)
@@ -152,17 +157,28 @@ class Choice:
             if not best.hears:
                 fitted = with_workers_heard(fitted, self.data)
         fitted = replace(fitted, chosen=chosen)
-        if shows_one and not (best.hears or search.splits or is_interrupted(fitted)):
+        if not shows_one or is_interrupted(fitted):
+            return fitted
+        if search.num_near_copies:
+            instead, why = self._with_near_copies(), "near-copies are the only clusters"
+        elif not (best.hears or search.splits):
             # One cluster is parted by answers alone, few as these are.
-            hearing = replace(self, alone=None)
-            try:
-                heard = hearing.fit(num_starts=num_starts, seed=seed, progress=progress, **changes)
-            except KeyboardInterrupt:
-                return replace(fitted, stop_reason=INTERRUPTED)
-            if is_interrupted(heard):
-                return replace(fitted, stop_reason=heard.stop_reason)
-            return replace(heard, chosen=_because(heard.chosen))
-        return fitted
+            instead = replace(self, alone=None)
+            why = "the features alone show one cluster, so that answers are heard"
+        else:
+            return fitted
+        try:
+            other = instead.fit(num_starts=num_starts, seed=seed, progress=progress, **changes)
+        except KeyboardInterrupt:
+            return replace(fitted, stop_reason=INTERRUPTED)
+        if is_interrupted(other):
+            return replace(fitted, stop_reason=other.stop_reason)
+        return replace(other, chosen=_because(why, other.chosen))
+
+    def _with_near_copies(self) -> Choice:
+        """The choice for which every row counts."""
+        alone = None if self.alone is None else self.alone._with_near_copies()
+        return replace(self, near_copies_once=False, alone=alone)
 
     def _source(self, best: Trial) -> Choice:
         """The choice that the candidate is of: this one, or that without the answers."""
@@ -197,11 +213,10 @@ class Choice:
         return _best_of_starts(of_part, seeds, options)
 
 
-def _because(chosen: Chosen | None) -> Chosen:
-    """How it was chosen by few answers."""
+def _because(why: str, chosen: Chosen | None) -> Chosen:
+    """How it was chosen, and why so."""
     assert chosen is not None  # as of every choice
-    reason = f"the features alone show one cluster, so that answers are heard: {chosen.reason}"
-    return replace(chosen, reason=reason)
+    return replace(chosen, reason=f"{why}: {chosen.reason}")
 
 
 def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:

@@ -23,6 +23,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
     some_items,
+    unlike_items,
 )
 from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_GAIN,
@@ -63,6 +64,8 @@ class Plan(Protocol):
     @property
     def best_forms(self) -> int: ...
     @property
+    def near_copies_once(self) -> bool: ...
+    @property
     def alone(self) -> Plan | None: ...
 
 
@@ -78,6 +81,10 @@ class Search:
             data = distinct_items(data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
+        num_items = data.num_items
+        if choice.near_copies_once and not is_supervised(data):
+            data = unlike_items(data)
+        self.num_near_copies = num_items - data.num_items
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
-from pyro_crowdclust.interface.candidates.rounding import first_alike, has_fine, numbers_in
+from pyro_crowdclust.interface.candidates.near_copies import near_alike
+from pyro_crowdclust.interface.candidates.rounding import (
+    are_fine,
+    first_alike,
+    has_fine,
+    numbers_in,
+)
 
 
 def some_items(
@@ -60,16 +67,42 @@ def distinct_items(data: CrowdData) -> CrowdData:
     """
     if data.features is None or isinstance(data.features, StoredFeatures):
         return data
-    rows = numbers_in(data).reshape(data.num_items, -1)
-    of = torch.from_numpy(first_alike(rows))
-    first = of.unique()
-    if len(first) == data.num_items or not has_fine(data):
+    if not has_fine(data):
         return data
-    if data.answers is not None:
-        left, right = of[data.answers.left], of[data.answers.right]
-        data = data.with_parts(answers=replace(data.answers, left=left, right=right))
-        return some_items(data, first, left != right)
-    return some_items(data, first)
+    return _one_of_each(data, first_alike(_rows_of(data)))
+
+
+def unlike_items(data: CrowdData) -> CrowdData:
+    """One row of every group of near-copies, with the answers about all of them.
+
+    These are as little independent of each other as copies are, and components would sit on them.
+    Near are columns of fine steps, all others are the same; rows with gaps are as they are.
+    """
+    if data.features is None or isinstance(data.features, StoredFeatures) or data.has_gaps:
+        return data
+    rows, fine = _rows_of(data), are_fine(data)
+    if not fine.any():
+        return data
+    points = rows[:, fine]
+    group = near_alike((points - points.mean(0)) / points.std(0))
+    return _one_of_each(data, first_alike(np.column_stack([group, rows[:, ~fine]])))
+
+
+def _rows_of(data: CrowdData) -> Float[np.ndarray, "item column"]:
+    return numbers_in(data).reshape(data.num_items, -1)
+
+
+def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
+    """The items that are the first of their kind, with the answers about all of it."""
+    of = torch.from_numpy(first)
+    kept = of.unique()
+    if len(kept) == data.num_items:
+        return data
+    if data.answers is None:
+        return some_items(data, kept)
+    left, right = of[data.answers.left], of[data.answers.right]
+    data = data.with_parts(answers=replace(data.answers, left=left, right=right))
+    return some_items(data, kept, left != right)
 
 
 def connected_items(

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items, some_items
+from pyro_crowdclust.interface.choosing.subsets import (
+    connected_items,
+    distinct_items,
+    some_items,
+    unlike_items,
+)
 
 from ..small_choices import (
     known_part,
@@ -75,6 +81,46 @@ def test_copies_of_rows_are_found_where_they_would_be_alone():
     often = rng.integers(2, 6, 60)
     result = cluster(np.repeat(rows, often, axis=0), progress=False)
     assert normalized_mutual_info_score(np.repeat(kinds, often), result.assignments) == 1
+
+
+def near_copies(centers: np.ndarray, each: int, noise: float = 0.01) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return np.repeat(centers, each, 0) + noise * rng.normal(size=(len(centers) * each, 3))
+
+
+def test_near_copies_of_rows_are_no_clusters():
+    kinds = np.arange(60) % 3
+    rows = 6 * np.eye(3)[kinds] + np.random.default_rng(3).normal(size=(60, 3))
+    data = CrowdData(near_copies(rows, 5))
+    result = small(data, 3, 25, forms=1).fit(num_starts=1, progress=False)
+    assert normalized_mutual_info_score(np.repeat(kinds, 5), result.assignments) == 1
+    assert result.chosen.reason.endswith("; 240 near-copies of items had no part in it")
+
+
+def test_near_copies_are_clusters_where_there_are_no_others():
+    data = CrowdData(near_copies(np.random.default_rng(3).normal(size=(60, 3)), 4))
+    result = small(data, 1, 13, forms=1).fit(num_starts=1, progress=False)
+    assert len(np.unique(result.assignments)) == 13
+    assert result.chosen.reason.startswith("near-copies are the only clusters: ")
+
+
+def test_answers_about_near_copies_are_about_one_row():
+    rows = near_copies(np.random.default_rng(0).normal(size=(60, 3)), 2, noise=1e-4)
+    said = {"left": [0, 1, 3], "right": [1, 2, 5], "worker": list("aba"), "label": [1, 0, 0]}
+    unlike = unlike_items(CrowdData(rows, said))
+    assert unlike.item_ids.tolist() == list(range(0, 120, 2))
+    assert unlike.pairs[["left", "right"]].to_numpy().tolist() == [[0, 2], [2, 4]]
+
+
+def test_rows_that_differ_in_any_other_column_are_no_near_copies():
+    rows = near_copies(np.random.default_rng(0).normal(size=(60, 3)), 4, noise=1e-4)
+    town = ["Rome", "Bari", "Rome", "Lecce"] * 60
+    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+    assert unlike_items(CrowdData(table)).num_items == 60
+    assert unlike_items(CrowdData(table.assign(town=town))).num_items == 180
+    assert unlike_items(CrowdData(table.assign(rooms=[1, 2, 1, 3] * 60))).num_items == 180
+    gaps = CrowdData(table.mask(table > 2))
+    assert unlike_items(gaps) is gaps
 
 
 def test_a_part_keeps_answers_between_its_items():
