@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -13,8 +14,8 @@ from pyro_crowdclust.files.description import described
 class Selected(Identity):
     """``x = f(o)_S``: the components are on some of the features, and the others tell nothing.
 
-    For features that are the same for all items, in which a component would only be surer of
-    itself the more items it has.
+    For features that are the same for all items, or follow from others, in which a component would
+    only be surer of itself the more items it has. ``log_volume`` is of the kept ones.
 
     Parameters
     ----------
@@ -65,4 +66,5 @@ class Selected(Identity):
         return self.inner.in_feature_units(location, [own[column] for column in columns])
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
-        return self.inner.log_volume(features)
+        rows = super().latent(features)
+        return self.inner.log_volume(rows.masked_fill(~self.kept, torch.nan))

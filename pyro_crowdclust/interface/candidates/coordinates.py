@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.interface.candidates.following import add_something
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
@@ -40,15 +41,21 @@ def in_central_units(data: CrowdData) -> Standardized:
     return Standardized(torch.where(is_wide, median, location), torch.where(is_wide, unit, scale))
 
 
-def varying(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
-    """Coordinates without real features that are the same for all items, which tell nothing."""
-    sample = sample_of(data).numpy()
+def telling(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
+    """Coordinates without real features that tell nothing beside the others.
+
+    These are the same for all items, or follow from others: totals, shares that add up to one,
+    other units.
+    """
+    sample, real = sample_of(data).numpy(), is_real(data).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
         spread = np.nanmax(sample, axis=0) - np.nanmin(sample, axis=0)
-    kept = torch.from_numpy(spread > 0) | ~is_real(data)
+    varies = real & (spread > 0)
+    kept = ~real
+    kept[varies] = add_something(sample[:, varies])
     emission = inner(data)
-    return emission if kept.all() or not kept.any() else Selected(emission, kept)
+    return emission if kept.all() or not kept.any() else Selected(emission, torch.from_numpy(kept))
 
 
 def with_categories(emission: Identity, data: CrowdData) -> Identity:

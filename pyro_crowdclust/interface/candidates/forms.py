@@ -28,7 +28,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     power_transformed,
     projected,
     standardized,
-    varying,
+    telling,
 )
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.interface.recipe import (
@@ -77,7 +77,7 @@ INDEPENDENT = "independent columns"
 # What makes coordinates of data, and coordinates by what they are in words.
 Place = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
-STANDARDIZED, POWERS = partial(varying, standardized), partial(varying, power_transformed)
+STANDARDIZED, POWERS = partial(telling, standardized), partial(telling, power_transformed)
 PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
 
 
@@ -245,7 +245,7 @@ def _on_columns(
         heavy_diagonal = partial(mixture_recipe, partial(diagonal, tails=TAILS))
         tails = {DIAGONAL: (DIAGONAL_HEAVY, heavy_diagonal)}
         # Powers draw outliers in; columns get units that these do not widen.
-        central: dict[str, Place] = {"columns": partial(varying, in_central_units)}
+        central: dict[str, Place] = {"columns": partial(telling, in_central_units)}
         num_items = MOST_ITEMS
         if data.answers is None and not is_supervised(data):
             # With answers a cluster may own several components, which are heavy tails as well.

@@ -19,7 +19,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     power_transformed,
     projected,
     standardized,
-    varying,
+    telling,
     with_categories,
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
@@ -58,7 +58,7 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
     num_numbers = _num_numbers(data)
     if num_numbers <= MOST_FULL or data.has_gaps:
         places = {"columns": standardized, "powers": power_transformed}
-        return {name: with_categories(varying(place, data), data) for name, place in places.items()}
+        return {name: with_categories(telling(place, data), data) for name, place in places.items()}
     inner = with_categories(in_common_units(data), data)
     most = min(num_numbers, data.num_items) - 1
     return {

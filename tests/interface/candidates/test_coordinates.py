@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     power_transformed,
     projected,
     standardized,
-    varying,
+    telling,
 )
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 
@@ -99,12 +99,12 @@ def test_real_columns_that_never_vary_are_left_out(table):
     table["empty but for one"] = np.where(np.arange(60) == 3, 2.5, np.nan)
     table["agrees"] = True
     data = CrowdData(table, kinds={"agrees": "binary"})
-    emission = varying(standardized, data)
+    emission = telling(standardized, data)
     assert emission.own_features(5) == [0, 1, 4]
     rows = data.rows(torch.arange(60))
     assert emission.latent(rows).shape == (60, 3)
     constant = CrowdData(np.full((9, 2), 3.0))
-    assert varying(standardized, constant).latent_size(2) == 2
+    assert telling(standardized, constant).latent_size(2) == 2
 
 
 @pytest.mark.parametrize("factor", [1e-310, 1e-200, 1.0, 1e99])
