@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
+from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of, telling
 from pyro_crowdclust.interface.candidates.rounding import numbers_in
 from pyro_crowdclust.transforms import WithAtoms
 
@@ -58,10 +58,10 @@ def _atom(column: Float[np.ndarray, " item"]) -> float:
 def beside_atoms(
     inner: Callable[[CrowdData], Identity], atoms: Float[Tensor, " feature"], data: CrowdData
 ) -> Identity:
-    """Coordinates of the numbers beside the atoms, and which items are at them."""
+    """Coordinates of the numbers beside the atoms that tell something, and who is at an atom."""
     if bool(atoms.isnan().all()):
-        return inner(data)
+        return telling(inner, data)
     columns = numbers_in(data).copy()
     rows = columns.reshape(data.num_items, -1)
     rows[rows == atoms.numpy()] = np.nan
-    return WithAtoms(inner(data.with_parts(features=columns)), atoms)
+    return WithAtoms(telling(inner, data.with_parts(features=columns), data), atoms)

@@ -41,19 +41,24 @@ def in_central_units(data: CrowdData) -> Standardized:
     return Standardized(torch.where(is_wide, median, location), torch.where(is_wide, unit, scale))
 
 
-def telling(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
+def telling(
+    inner: Callable[[CrowdData], Identity], data: CrowdData, whole: CrowdData | None = None
+) -> Identity:
     """Coordinates without real features that tell nothing beside the others.
 
     These are the same for all items, or follow from others: totals, shares that add up to one,
-    other units.
+    other units. Features that have other numbers in the ``whole`` data, where they are gaps here,
+    are taken first: parts of which many are zero have a shape of their own, and totals have none.
     """
     sample, real = sample_of(data).numpy(), is_real(data).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
         spread = np.nanmax(sample, axis=0) - np.nanmin(sample, axis=0)
     varies = real & (spread > 0)
+    rows = sample if whole is None else sample_of(whole).numpy()
+    first = (np.isnan(sample) & ~np.isnan(rows)).any(0)
     kept = ~real
-    kept[varies] = add_something(sample[:, varies])
+    kept[varies] = add_something(rows[:, varies], first[varies])
     emission = inner(data)
     return emission if kept.all() or not kept.any() else Selected(emission, torch.from_numpy(kept))
 

@@ -78,7 +78,7 @@ INDEPENDENT = "independent columns"
 Place = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
 STANDARDIZED, POWERS = partial(telling, standardized), partial(telling, power_transformed)
-PLACES: dict[str, Place] = {"columns": STANDARDIZED, "powers": POWERS}
+PLACES: dict[str, Place] = {"columns": standardized, "powers": power_transformed}
 
 
 def full(num_components: int, dim: int, tails: float | None = None) -> GaussianComponents:

@@ -9,9 +9,13 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.candidates.coordinates import power_transformed, standardized
+from pyro_crowdclust.interface.candidates.atoms import atoms_of, beside_atoms
+from pyro_crowdclust.interface.candidates.coordinates import (
+    power_transformed,
+    standardized,
+    telling,
+)
 from pyro_crowdclust.interface.candidates.following import add_something
-from pyro_crowdclust.interface.candidates.forms import PLACES
 
 from ..small_choices import small
 
@@ -75,8 +79,21 @@ def test_columns_in_other_units_make_no_fewer_clusters():
 def test_what_columns_that_follow_are_worth_has_no_part_in_the_elbo(parts):
     """Whatever the coordinates are: a total under a power has no density."""
     data = CrowdData(np.column_stack([parts, parts.sum(1)]))
-    rows, emissions = data.rows(torch.arange(200)), [make(data) for make in PLACES.values()]
-    for emission, make in zip(emissions, (standardized, power_transformed), strict=True):
+    rows = data.rows(torch.arange(200))
+    for make in (standardized, power_transformed):
+        emission = telling(make, data)
         kept = emission.own_features(5)
         alone = make(CrowdData(data.features[:, kept]))
         torch.testing.assert_close(emission.log_volume(rows), alone.log_volume(rows[:, kept]))
+
+
+def test_of_parts_that_are_often_zero_the_total_follows(parts):
+    """Wherever it stands, also where no item has all parts."""
+    rows, some = np.arange(200), parts.copy()
+    parts[np.random.default_rng(1).random(parts.shape) < 0.5] = 0
+    parts[rows, rows % 4], parts[rows, rows % 3] = 0, some[rows, rows % 3]
+    parts[rows % 4 == rows % 3, 3] = 0
+    data = CrowdData(np.column_stack([parts.sum(1), parts]))
+    assert atoms_of(data).isnan().tolist() == [True] + 4 * [False]
+    emission = beside_atoms(standardized, atoms_of(data), data)
+    assert emission.inner.own_features(5) == [1, 2, 3, 4]
