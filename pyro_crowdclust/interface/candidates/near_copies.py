@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-# Groups of rows are near-copies if they are more than any candidate has components ...
-_MOST_CLUSTERS = 40
-# ... and hold at least so many of the rows, ...
+# So many groups, or fewer, may be clusters: no candidate of a choice has more components.
+MOST_CLUSTERS = 40
+# Others are near-copies if they hold at least so many of the rows, ...
 _LEAST_SHARE = 0.5
 # ... and the next rows are so many times as far away, ...
 _GAP = 3.0
@@ -17,7 +17,9 @@ _GAP = 3.0
 _WITHIN_GAP = 0.05
 
 
-def near_alike(points: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:
+def near_alike(
+    points: Float[np.ndarray, "row column"], most_clusters: int = MOST_CLUSTERS
+) -> Int[np.ndarray, " row"]:
     """The group of near-copies that each row is of, by a number of its own; most are alone.
 
     Rows are joined along the edges of their minimum spanning tree, of lengths e_1 <= ... <= e_{n -
@@ -25,16 +27,19 @@ def near_alike(points: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row
 
         #{e : h < e <= 3 h} <= (n - 1) / 20
 
-    and the groups of n_g >= 2 rows that are left at 3 h hold half of the rows and are more than 40,
-    counted as ``(sum_g n_g)^2 / sum_g n_g^2`` (Simpson 1949), which is their number where they are
-    of one size. Clusters are fewer. And rows of a smooth density have no such gap: in D dimensions
-    the nearest neighbour of a row, at a distance r, has ``r^D`` exponential, so that with half of
-    the rows below h a share of ``1 / 2 - 2^{-3^D}`` is in the gap, three eighths at least.
+    and the groups of n_g >= 2 rows that are left at 3 h hold half of the rows and are more than
+    ``most_clusters``, counted as ``(sum_g n_g)^2 / sum_g n_g^2`` (Simpson 1949), which is their
+    number where they are of one size. Clusters are fewer. And rows of a smooth density have no such
+    gap: in D dimensions the nearest neighbour of a row, at a distance r, has ``r^D`` exponential,
+    so that with half of the rows below h a share of ``1 / 2 - 2^{-3^D}`` is in the gap, three
+    eighths at least.
 
     Parameters
     ----------
     points
         Different rows, in units that make columns alike.
+    most_clusters
+        So many groups may be clusters.
 
     Examples
     --------
@@ -47,7 +52,7 @@ def near_alike(points: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row
     """
     number = len(points)
     alone = np.arange(number)
-    if number <= 2 * _MOST_CLUSTERS:  # too few for so many groups
+    if number <= 2 * most_clusters:  # too few for so many groups
         return alone
     tree = linkage(pdist(points), "single")
     # Who is alone is no group.
@@ -58,7 +63,7 @@ def near_alike(points: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row
     squares = np.cumsum(made**2 - (size**2)[parts].sum(1))
     below, end = (np.searchsorted(length, h, "right") for h in (length, _GAP * length))
     rows, squares = rows[end - 1], squares[end - 1]
-    are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > _MOST_CLUSTERS * squares)
+    are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > most_clusters * squares)
     is_gap = (length > 0) & (end - below <= _WITHIN_GAP * len(length))
     are_copies = are_groups & is_gap
     if not are_copies.any():

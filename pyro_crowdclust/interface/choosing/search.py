@@ -16,6 +16,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
+from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
@@ -83,7 +84,7 @@ class Search:
             data = some_items(data, connected_items(data, choice.max_items, generator))
         num_items = data.num_items
         if choice.near_copies_once and not is_supervised(data):
-            data = unlike_items(data)
+            data = unlike_items(data, max(MOST_CLUSTERS, *choice.sizes))
         self.num_near_copies = num_items - data.num_items
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]

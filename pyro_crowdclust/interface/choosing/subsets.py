@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
-from pyro_crowdclust.interface.candidates.near_copies import near_alike
+from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
 from pyro_crowdclust.interface.candidates.rounding import (
     are_fine,
     first_alike,
@@ -72,11 +72,12 @@ def distinct_items(data: CrowdData) -> CrowdData:
     return _one_of_each(data, first_alike(_rows_of(data)))
 
 
-def unlike_items(data: CrowdData) -> CrowdData:
+def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdData:
     """One row of every group of near-copies, with the answers about all of them.
 
     These are as little independent of each other as copies are, and components would sit on them.
-    Near are columns of fine steps, all others are the same; rows with gaps are as they are.
+    Near are columns of fine steps, all others are the same; rows with gaps are as they are, and so
+    are groups that may be clusters (``near_alike``).
     """
     if data.features is None or isinstance(data.features, StoredFeatures) or data.has_gaps:
         return data
@@ -84,7 +85,7 @@ def unlike_items(data: CrowdData) -> CrowdData:
     if not fine.any():
         return data
     points = rows[:, fine]
-    group = near_alike((points - points.mean(0)) / points.std(0))
+    group = near_alike((points - points.mean(0)) / points.std(0), most_clusters)
     return _one_of_each(data, first_alike(np.column_stack([group, rows[:, ~fine]])))
 
 
