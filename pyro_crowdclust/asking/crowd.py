@@ -99,6 +99,7 @@ class Crowd:
                 counts = _best_reading(grades)
             else:
                 found = _of_accuracy(summary) if channels is None else _of_rates(channels)
+                found = _of_decisions(found, data)
                 counts[known] = found[codes[known]]
         drawn = generator.beta(counts[..., 0], counts[..., 1])
         if is_placing:
@@ -224,6 +225,29 @@ def _total_counts(
     """Pseudo-counts, right and wrong, of the Beta distributions of these moments."""
     variance = np.maximum(np.nan_to_num(sd) ** 2, 1e-8)
     return np.maximum(mean * (1 - mean) / variance - 1, 0.5)
+
+
+def _of_decisions(
+    counts: Float[np.ndarray, "worker rate 2"], data: CrowdData
+) -> Float[np.ndarray, "worker rate 2"]:
+    """As many pseudo-counts as decisions stand behind answers about pairs, beyond a stranger's.
+
+    A page of n items that was sorted is n - 1 decisions and n (n - 1) / 2 answers, which agree with
+    each other whatever they say: its worker is not known as well as they make it seem.
+    """
+    answers = data.answers
+    if answers is None or answers.page is None or not data.is_sorted:
+        return counts
+    pages = torch.stack([answers.worker, answers.page]).unique(dim=1)[0]
+    ends = torch.cat([answers.left, answers.right])
+    places = torch.stack([answers.worker.repeat(2), answers.page.repeat(2), ends]).unique(dim=1)[0]
+    number = len(counts)
+    decisions = torch.bincount(places, minlength=number) - torch.bincount(pages, minlength=number)
+    share = decisions.numpy() / np.maximum(data.answers_per_worker, 1)
+    total = counts.sum(-1, keepdims=True)
+    few = sum(_STRANGER)
+    kept = few + np.maximum(total - few, 0.0) * share[:, None, None]
+    return counts * np.minimum(kept / total, 1.0)
 
 
 def _of_grades(
