@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     parser.add_argument("--sets", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
     parser.add_argument("--epochs", type=int, help="of all fits; default: those of the call")
-    parser.add_argument("--draws", type=int, default=150, help="0: the fits alone")
+    parser.add_argument("--draws", type=int, default=75, help="0: the fits alone")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {

@@ -7,6 +7,7 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 
 from pyro_crowdclust.annotators import (
@@ -30,7 +31,9 @@ from pyro_crowdclust.results import (
     DrawnClasses,
     Fitted,
     average_classes,
+    discount_copies,
     draw_classes,
+    weight_of_copies,
 )
 from pyro_crowdclust.training import Stopping
 from pyro_crowdclust.training.checks import check_data
@@ -132,18 +135,21 @@ def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> 
 
 
 def average_annotator_models(
-    data: CrowdData, share: float | None = None, num_draws: int = 150, **options: Any
+    data: CrowdData, share: float | None = None, num_draws: int = 75, **options: Any
 ) -> AveragedClasses:
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
-    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``), or, of
-    two classes, a trait of the items (``LatentTrait``) unless states predict answers clearly
-    better. From the fits of all but the trait on, classes and workers are drawn together
-    (``draw_classes``). Temperatures and weights come from a fifth of the answers, which the first
-    fit of each model does not see. It takes ten fits or twelve, and twice as long again for draws,
-    and gives better probabilities than ``infer_classes``, but no intervals of the workers'
-    confusion matrices. Ctrl-C ends it with nothing: some of the models are no average of them.
+    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``). Of two
+    classes also a trait of the items (``LatentTrait``), and states only if they predict answers
+    clearly better than it; whoever predicts clearly worse is left out. From the fits of all but the
+    trait on, classes and workers are drawn together (``draw_classes``). Temperatures and weights
+    come from a fifth of the answers, which the first fit of each model does not see. Where copies
+    explain best why workers agree, ``discount_copies`` is averaged, too.
+
+    It takes ten fits or twelve, and twice as long again for draws, and gives better probabilities
+    than ``infer_classes``, but no intervals of the workers' confusion matrices. Ctrl-C ends it with
+    nothing: some of the models are no average of them.
 
     Parameters
     ----------
@@ -174,10 +180,27 @@ def average_annotator_models(
             models.append(_latent_trait(part, share))
         return [_fit_and_draw(model, part, num_draws, options) for model in models]
 
-    # Both are models of items that differ. A trait knows which side of it is which class, while
-    # classes with states may become states themselves: states must predict clearly better.
-    rivals = [(_STATES, _STATES + 1)] if data.num_classes == 2 else []
-    return average_classes(data, fit_each, rivals=rivals)
+    # Where a trait predicts clearly better than workers who err independently, these are sure of
+    # classes that are something else: which family answered, or whether an item is hard. States
+    # of classes may become classes themselves, while a trait knows which side of it is which.
+    two = data.num_classes == 2
+    average = average_classes(
+        data, fit_each, standard=_STATES + 1 if two else None, doubted=[_STATES] if two else []
+    )
+    return _with_copies_discounted(data, average)
+
+
+def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
+    """The average, with discounted classes as far as copies explain why workers agree."""
+    discounted = discount_copies(data)
+    weight = weight_of_copies(discounted, average.class_probabilities.to_numpy())
+    if weight == 0:
+        return average
+    return AveragedClasses(
+        [*average.members, discounted],
+        [*average.temperatures, 1.0],
+        np.append((1 - weight) * average.weights, weight),
+    )
 
 
 def _fit_and_draw(

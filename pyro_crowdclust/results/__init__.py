@@ -8,6 +8,12 @@ from pyro_crowdclust.results.cluster_classes import (
     known_or_likeliest,
 )
 from pyro_crowdclust.results.decisions import choose_positives
+from pyro_crowdclust.results.discounted_classes import (
+    DiscountedClasses,
+    discount_copies,
+    discounted_class_probabilities,
+    weight_of_copies,
+)
 from pyro_crowdclust.results.drawn_classes import DrawnClasses, draw_classes
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.held_out_items import held_out_log_probability
@@ -17,6 +23,7 @@ from pyro_crowdclust.results.soft_answers import SoftAnswers, combine_soft_answe
 
 __all__ = [
     "AveragedClasses",
+    "DiscountedClasses",
     "DrawnClasses",
     "Fitted",
     "Matches",
@@ -27,10 +34,13 @@ __all__ = [
     "class_probabilities",
     "cluster_classes",
     "combine_soft_answers",
+    "discount_copies",
+    "discounted_class_probabilities",
     "draw_classes",
     "held_out_log_probability",
     "known_or_likeliest",
     "load",
     "match_records",
     "stacking_weights",
+    "weight_of_copies",
 ]

@@ -155,7 +155,8 @@ def average_classes(
     fit_each: Callable[[CrowdData], Sequence[InferredClasses]],
     share: float = 0.2,
     seed: int = 0,
-    rivals: Sequence[tuple[int, int]] = (),
+    standard: int | None = None,
+    doubted: Sequence[int] = (),
 ) -> AveragedClasses:
     """Fit without some answers for temperatures and weights, then with all of them.
 
@@ -167,15 +168,28 @@ def average_classes(
         Fits every model to the data that it is given.
     share, seed
         As for ``hold_out_answers``.
-    rivals
-        Pairs of members, by number, of which one is averaged: the first where it predicts clearly
-        better, by two standard errors, else the second.
+    standard
+        Number of a member by which all others are measured: those that predict clearly worse, by
+        two standard errors, are left out.
+    doubted
+        Members that are averaged only where they predict clearly better than the standard.
     """
     rest, held = hold_out_answers(data, share, seed)
     predictions = [_predict(member, held) for member in fit_each(rest)]
-    logs = [np.log(likelihoods) for _, likelihoods in predictions]
-    out = {two if _clearly_above(logs[one], logs[two]) else one for one, two in rivals}
-    kept = [number for number in range(len(predictions)) if number not in out]
+    kept = [*range(len(predictions))]
+    if standard is not None:
+        logs = [np.log(likelihoods) for _, likelihoods in predictions]
+        measure = logs[standard]
+        kept = [
+            number
+            for number, own in enumerate(logs)
+            if number == standard
+            or (
+                _clearly_above(own, measure)
+                if number in doubted
+                else not _clearly_above(measure, own)
+            )
+        ]
     temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
     members = fit_each(data)
     weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)

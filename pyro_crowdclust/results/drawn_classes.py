@@ -94,7 +94,7 @@ def _shares(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row 
 @torch.no_grad()
 def draw_classes(
     result: Fitted,
-    num_draws: int = 150,
+    num_draws: int = 75,
     num_chains: int = 8,
     seed: int = 0,
 ) -> DrawnClasses:
@@ -106,7 +106,8 @@ def draw_classes(
         A fit of ``DawidSkene`` whose annotators can be drawn (``protocols.SupportsDraws``), such as
         ``ConfusionMatrices``, ``CommunityConfusion``, ``AnswerSources`` and ``ClassStates``.
     num_draws
-        Of every chain; half as many are made before these and not counted.
+        Of every chain; three times as many are made before these and not counted, as chains come
+        away from a fit slowly.
     num_chains
         Independent chains, all of which begin at the fit. They may end in different optima, which
         their average leaves open.
@@ -146,7 +147,7 @@ def draw_classes(
             f"num_draws is {num_draws} and num_chains {num_chains}: pass at least 1 of both"
         )
     chains = _Chains(result, num_chains, np.random.default_rng(seed))
-    for _ in range(num_draws // 2):
+    for _ in range(3 * num_draws):
         chains.step()
     return DrawnClasses(result, *chains.means(num_draws))
 

@@ -130,7 +130,7 @@ def test_clearly_better_is_by_two_standard_errors(mean, is_clear):
 
 
 @pytest.mark.parametrize(("share", "is_clear"), [(0.3, True), (0.1, False)])
-def test_of_two_rivals_the_first_is_averaged_where_it_predicts_clearly_better(share, is_clear):
+def test_others_are_held_to_a_standard(share, is_clear):
     data = CrowdData(None, labels=answers(3))
     rest, held = hold_out_answers(data, share, seed=4)
     logs = []
@@ -141,6 +141,14 @@ def test_of_two_rivals_the_first_is_averaged_where_it_predicts_clearly_better(sh
     gain = logs[0] - logs[1]
     assert gain.mean() > 0
     assert (gain.mean() > 2 * gain.std() / np.sqrt(len(held))) == is_clear
-    one = average_classes(data, fit_each, share, seed=4, rivals=[(0, 1)])
-    assert one.weights.tolist() == [1.0]
-    assert isinstance(one.members[0].model.annotators, ConfusionMatrices) == is_clear
+
+    def kept(standard: int, doubted: tuple[int, ...] = ()) -> list[str]:
+        average = average_classes(data, fit_each, share, 4, standard, doubted)
+        assert average.weights.sum() == pytest.approx(1)
+        return [type(member.model.annotators).__name__ for member in average.members]
+
+    both, better, worse = ["ConfusionMatrices", "OneCoin"], ["ConfusionMatrices"], ["OneCoin"]
+    assert kept(0) == (better if is_clear else both)
+    assert kept(1) == both
+    assert kept(1, doubted=(0,)) == (both if is_clear else worse)
+    assert kept(0, doubted=(1,)) == better

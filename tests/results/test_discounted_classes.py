@@ -1,0 +1,167 @@
+"""Workers who copy each other, and what their answers are worth."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import average_annotator_models, infer_classes
+from pyro_crowdclust.results import (
+    discount_copies,
+    discounted_class_probabilities,
+    weight_of_copies,
+)
+from pyro_crowdclust.results.discounted_classes import _Answers, independent_classes
+
+
+def table(says: np.ndarray) -> pd.DataFrame:
+    """Who said what, -1 for nothing; string ids."""
+    item, worker = np.nonzero(says >= 0)
+    names = [f"w{one}" for one in worker]
+    return pd.DataFrame({"item": item, "worker": names, "label": says[item, worker]})
+
+
+def crowd(
+    seed: int, copied: float, share: float = 0.2, num_items: int = 500
+) -> tuple[np.ndarray, CrowdData]:
+    """Five workers who are right in .7 to .9; the second repeats the first in a share."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(num_items) < share
+    says = truth[:, None] ^ (rng.random((num_items, 5)) > rng.uniform(0.7, 0.9, 5))
+    says[:, 1] = np.where(rng.random(num_items) < copied, says[:, 0], says[:, 1])
+    return truth.astype(int), CrowdData(None, labels=table(says.astype(int)))
+
+
+def accuracy(frame: pd.DataFrame, truth: np.ndarray) -> float:
+    return float((frame.to_numpy().argmax(1) == truth).mean())
+
+
+def majority(data: CrowdData, truth: np.ndarray) -> float:
+    votes = _Answers(data).labels.votes().numpy()
+    return float((votes.argmax(1) == truth).mean())
+
+
+def sparse_answers() -> CrowdData:
+    """Four workers, three classes, a third of the answers missing."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(3, size=90)
+    says = np.where(rng.random((90, 4)) < 0.7, truth[:, None], rng.integers(3, size=(90, 4)))
+    says[:, 3] = np.where(rng.random(90) < 0.8, says[:, 2], says[:, 3])
+    says[:, 1:][rng.random((90, 3)) < 0.3] = -1
+    return CrowdData(None, labels=table(says))
+
+
+def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
+    data = sparse_answers()
+    answers = _Answers(data)
+    worth = np.array([1.0, 0.9, 0.6, 0.5])
+    q, rows = answers.classes(answers.majority(), worth)
+    given = list(zip(answers.item, answers.worker, answers.label, strict=True))
+    rho, cost = np.zeros((4, 4)), 0.0
+    for one, two in product(range(4), repeat=2):
+        if one == two:
+            continue
+        pairs = [(i, a, b) for i, j, a in given for k, m, b in given if (i, j, m) == (k, one, two)]
+        beyond = variance = own = others = 0.0
+        for i, a, b in pairs:
+            without = q[i] / rows[one, :, a] ** worth[one] / rows[two, :, b] ** worth[two]
+            without = without / without.sum()
+            agree = sum(without[k] * rows[one, k] @ rows[two, k] for k in range(3))
+            beyond += (a == b) - agree
+            variance += agree * (1 - agree)
+            own += sum(without[k] * (1 - rows[one, k] @ rows[one, k]) for k in range(3))
+            others += sum(without[k] * (1 - rows[two, k] @ rows[two, k]) for k in range(3))
+        assert len(pairs) >= 30
+        r = beyond / np.sqrt(own * others)
+        rho[one, two] = np.clip(r * max(0, 1 - 1 / (len(pairs) * r**2)), 0, 1)
+        cost += np.clip(beyond / np.sqrt(variance), 0, 2.5) / 2
+    assert rho[2, 3] > 0.3
+    np.testing.assert_allclose(answers.worth(q, rows, worth), 1 / (1 + rho.sum(1)))
+    assert answers.unexplained(q, rows, worth) == pytest.approx(cost)
+
+
+def test_classes_are_those_of_confusion_matrices_with_answers_that_count_in_part():
+    """A fixed point: q from the rows, the rows from q, with a prior of 4 and 2 answers."""
+    data = sparse_answers()
+    found = discount_copies(data)
+    labels = _Answers(data).labels
+    counts = np.full((4, 3, 3), 1.0) + 3 * np.eye(3)
+    log_q = np.tile(np.log(found.probabilities.sum(0) + 1), (90, 1))
+    for i, j, a in zip(labels.item, labels.worker, labels.label, strict=True):
+        counts[j, :, a] += found.probabilities[i]
+        log_q[i] += found.worth[j] * np.log(found.rows[j, :, a])
+    np.testing.assert_allclose(found.rows, counts / counts.sum(-1, keepdims=True), atol=1e-12)
+    q = np.exp(log_q) / np.exp(log_q).sum(1, keepdims=True)
+    np.testing.assert_allclose(found.probabilities, q, atol=0.02)
+    item, worker, label = (np.array(one) for one in ([0, 3], [1, 2], [2, 0]))
+    named = found.answer_probabilities(item, worker, label)
+    np.testing.assert_array_equal(named, [found.rows[1, :, 2], found.rows[2, :, 0]])
+    fitted = infer_classes(data, num_communities=[0], epochs=2)
+    assert found.confusion.index.equals(fitted.confusion.index)
+    assert found.class_probabilities.columns.equals(fitted.class_probabilities.columns)
+    assert found.class_probabilities.index.equals(fitted.class_probabilities.index)
+
+
+@pytest.mark.parametrize("num_copies", [2, 3])
+def test_of_exact_copies_each_counts_its_part(num_copies):
+    rng = np.random.default_rng(0)
+    truth = rng.random(600) < 0.3
+    says = (truth[:, None] ^ (rng.random((600, 8)) < 0.2)).astype(int)
+    says[:, :num_copies] = says[:, :1]
+    found = discount_copies(CrowdData(None, labels=table(says)))
+    np.testing.assert_allclose(found.worth[:num_copies], 1 / num_copies, atol=0.04)
+    assert (found.worth[num_copies:] > 0.9).all()
+
+
+@pytest.mark.parametrize(("share", "seed"), [(0.05, 1), (0.2, 1)])
+def test_one_of_five_who_copies_leads_nobody_astray(share, seed):
+    """A model of workers who err independently is below the majority."""
+    truth, data = crowd(seed, 0.85, share, num_items=1000)
+    independent = infer_classes(data, num_communities=[0], epochs=20)
+    votes = majority(data, truth)
+    assert accuracy(independent.class_probabilities, truth) < votes - 0.02
+    assert accuracy(discounted_class_probabilities(independent), truth) > votes + 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_without_copies_nothing_changes(seed):
+    truth, data = crowd(seed, 0.0)
+    independent = infer_classes(data, num_communities=[0], epochs=20)
+    found = discounted_class_probabilities(independent)
+    frame = independent.class_probabilities
+    assert accuracy(found, truth) >= accuracy(frame, truth)
+    np.testing.assert_allclose(found, frame, atol=0.05)
+
+
+def test_three_good_workers_beside_three_who_always_say_the_same_are_no_copies():
+    rng = np.random.default_rng(0)
+    truth = rng.random(500) < 0.3
+    says = (truth[:, None] ^ (rng.random((500, 6)) > rng.uniform(0.75, 0.9, 6))).astype(int)
+    says[:, :3] = rng.random((500, 3)) < 0.1
+    data = CrowdData(None, labels=table(says))
+    truth_table = np.stack([~truth, truth], 1) * 0.8 + 0.1
+    assert weight_of_copies(discount_copies(data), truth_table) == 0
+    assert independent_classes(data, truth_table).unexplained < 8
+
+
+def test_the_average_of_models_discounts_copies():
+    truth, data = crowd(1, 0.85)
+    average = average_annotator_models(data, num_draws=1, epochs=10)
+    assert type(average.members[-1]).__name__ == "DiscountedClasses"
+    assert average.weights.sum() == pytest.approx(1)
+    assert average.weights[-1] > 0.6
+    assert accuracy(average.class_probabilities, truth) > majority(data, truth) + 0.01
+    np.testing.assert_allclose(average.confusion["mean"].groupby(["worker", "class"]).sum(), 1)
+
+
+def test_workers_without_common_items_are_taken_as_they_are():
+    says = np.full((40, 3), -1)
+    says[:20, 0] = says[20:, 1] = says[::2, 2] = 1
+    says[5:9] = np.where(says[5:9] == 1, 0, -1)
+    found = discount_copies(CrowdData(None, labels=table(says)))
+    assert (found.worth == 1).all()
+    assert found.unexplained == 0
