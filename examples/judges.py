@@ -2,7 +2,8 @@
 
 A judge is a model and a prompt, and says whether two records are the same thing. Judges of one
 family are wrong about the same pairs, so that counting heads beats every model in which errors are
-independent. ``infer_classes(..., dependent=True)`` knows the answers alone; ``match_records`` adds
+independent. ``infer_classes(..., dependent=True)`` knows the answers alone, and
+``discounted_class_probabilities`` whether some judges copy others; ``match_records`` adds
 what the records know: how alike their texts are, and that a record may have one match at most in
 the other list, which is learned. A sixth of the pairs is expected to be the same: what is left
 after blocking mostly is not. ``choose_positives`` calls those "same" that are so more likely than
@@ -49,7 +50,12 @@ from pyro_crowdclust.data import one_answer_per_family
 from pyro_crowdclust.diagnostics import find_families
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.metrics import expected_calibration_error
-from pyro_crowdclust.results import choose_positives, combine_soft_answers, match_records
+from pyro_crowdclust.results import (
+    choose_positives,
+    combine_soft_answers,
+    discounted_class_probabilities,
+    match_records,
+)
 
 SHARE = 0.15
 METHODS = ("DawidSkene", "OneCoinDawidSkene", "MACE")
@@ -104,7 +110,7 @@ def judge(
     """Scores of every method on the pairs with an answer, and judges' effective number."""
     data = CrowdData(None, labels=answers, classes=[0, 1])
     result = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
-    ours = result.class_probabilities[1]
+    ours = discounted_class_probabilities(result)[1]
     asked = pairs.loc[ours.index]
     same = asked["same"].to_numpy()
     matches = match_records(
