@@ -4,8 +4,9 @@
 
 rho_jl is how much more often workers j and l agree than they would if their answers were
 independent given the class, over the standard deviation of that: of F copies each counts 1 / F.
-In every sum the class of an item is what the answers of all others say of it. What is within the
-noise of zero is shrunk to it (James and Stein, positive part).
+In every sum the class of an item is what the answers of all others say of it. What M others may
+have in common by chance is shrunk to zero: rho_jl (1 - 2 log M / (n_jl rho_jl^2)), the positive
+part, with n_jl common items.
 
 Copies and good workers look alike: two who always agree may be one voice, while all others are
 right; or both right, while all others err about the same items. Either way some pairs of workers
@@ -205,7 +206,7 @@ class _Answers:
         rows: Float[np.ndarray, "worker class label"],
         worth: Float[np.ndarray, " worker"],
     ) -> Iterator[tuple[int, Float[np.ndarray, "5 worker"]]]:
-        """What every worker with enough answers has in common with each other one.
+        """What every worker with enough answers has in common with each later one.
 
         Rows: common items, agreements beyond those expected, the variance of their number, and the
         variances of the own answers and of the other's, summed over the common items.
@@ -223,8 +224,8 @@ class _Answers:
             mine = np.repeat(own, sizes)
             first = starts[self.item[own]] - (np.cumsum(sizes) - sizes)
             other = np.repeat(first, sizes) + np.arange(len(mine))
-            is_other = self.worker[other] != worker
-            mine, other = mine[is_other], other[is_other]
+            is_later = self.worker[other] > worker
+            mine, other = mine[is_later], other[is_later]
             whom = self.worker[other]
             without = softmax(log_q[self.item[mine]] - named[mine] - named[other], axis=1)
             both = (rows[worker] * rows).sum(-1)
@@ -245,13 +246,15 @@ class _Answers:
         worth: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
         """w of every worker, from the one before."""
-        found = np.ones(len(worth))
+        shared = np.zeros(len(worth))
+        chance = 2 * math.log(max(len(worth) - 1, 1))
         for worker, (common, beyond, _, own, others) in self._agreement(q, rows, worth):
             rho = beyond / np.sqrt(own * others).clip(1e-12)
-            noise = 1 / np.maximum(np.square(rho) * common, 1)
-            shrunk = np.where(common >= _LEAST_COMMON, rho * (1 - noise), 0).clip(0, 1)
-            found[worker] = 1 / (1 + shrunk.sum())
-        return found
+            noise = chance / np.maximum(np.square(rho) * common, 1e-12)
+            shrunk = np.where(common >= _LEAST_COMMON, rho * (1 - noise).clip(0), 0).clip(0, 1)
+            shared[worker] += shrunk.sum()
+            shared += shrunk
+        return 1 / (1 + shared)
 
     def unexplained(
         self,
@@ -259,9 +262,9 @@ class _Answers:
         rows: Float[np.ndarray, "worker class label"],
         worth: Float[np.ndarray, " worker"],
     ) -> float:
-        """D; every pair is met from both of its sides."""
+        """D."""
         total = 0.0
         for _, (common, beyond, variance, *_) in self._agreement(q, rows, worth):
             z = (beyond / np.sqrt(variance).clip(1e-12))[common >= _LEAST_COMMON]
-            total += z.clip(0, _MOST_ERRORS).sum() / 2
+            total += z.clip(0, _MOST_ERRORS).sum()
         return total

@@ -77,7 +77,7 @@ def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
             others += sum(without[k] * (1 - rows[two, k] @ rows[two, k]) for k in range(3))
         assert len(pairs) >= 30
         r = beyond / np.sqrt(own * others)
-        rho[one, two] = np.clip(r * max(0, 1 - 1 / (len(pairs) * r**2)), 0, 1)
+        rho[one, two] = np.clip(r * max(0, 1 - 2 * np.log(3) / (len(pairs) * r**2)), 0, 1)
         cost += np.clip(beyond / np.sqrt(variance), 0, 2.5) / 2
     assert rho[2, 3] > 0.3
     np.testing.assert_allclose(answers.worth(q, rows, worth), 1 / (1 + rho.sum(1)))
