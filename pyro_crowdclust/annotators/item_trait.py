@@ -238,6 +238,15 @@ class ItemTrait(nn.Module):
         return torch.sigmoid(self._at_nodes(curves)) @ self.node_weights
 
     @torch.no_grad()
+    def at_points(
+        self, posteriors: Mapping[str, ConjugatePosterior]
+    ) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "worker point label"]]:
+        """``E[log rho]`` and ``E[p(label | t)]`` at every point of the grid."""
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        one = self._answers(values["curves"])
+        return values["trait"].numpy(force=True), torch.stack([1 - one, one], -1).numpy(force=True)
+
+    @torch.no_grad()
     def effective_number(
         self, posteriors: Mapping[str, ConjugatePosterior]
     ) -> Float[np.ndarray, " class"]:

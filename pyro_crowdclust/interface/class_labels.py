@@ -193,7 +193,13 @@ def average_annotator_models(
 def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
     """The average, with discounted classes as far as copies explain why workers agree."""
     discounted = discount_copies(data)
-    weight = weight_of_copies(discounted, average.class_probabilities.to_numpy())
+    traits = [
+        member
+        for member in average.members
+        if isinstance(member, Fitted) and isinstance(member.model.annotators, ItemTrait)
+    ]
+    trait = traits[0] if traits else None
+    weight = weight_of_copies(discounted, average.class_probabilities.to_numpy(), trait)
     if weight == 0:
         return average
     return AveragedClasses(

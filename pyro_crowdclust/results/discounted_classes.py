@@ -35,6 +35,7 @@ from jaxtyping import Float, Int
 from scipy.special import softmax
 
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
+from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.results.fitted import Fitted
@@ -137,15 +138,25 @@ def independent_classes(
 
 
 def weight_of_copies(
-    discounted: DiscountedClasses, probabilities: Float[np.ndarray, "item class"]
+    discounted: DiscountedClasses,
+    probabilities: Float[np.ndarray, "item class"],
+    trait: Fitted | None = None,
 ) -> float:
     """How much discounted classes are to be believed beside others that know of no copies.
 
     ``tanh(gain)`` of the gain in D, and 0 where there is none: the weight of the better reading
-    less that of the other, if every standard error counts two nats.
+    less that of the other, if every standard error counts two nats. The other reading is that of
+    independent workers near ``probabilities`` or that of a fit with ``ItemTrait``, whichever
+    explains more: workers who err about the same hard items are no copies.
     """
-    independent = independent_classes(discounted.data, probabilities)
-    return max(0.0, math.tanh(independent.unexplained - discounted.unexplained))
+    unexplained = independent_classes(discounted.data, probabilities).unexplained
+    if trait is not None:
+        answers = _Answers(discounted.data)
+        log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
+        points = answers.states(log_shares, np.log(rows.clip(1e-300)))
+        worth = np.ones(len(rows))
+        unexplained = min(unexplained, answers.unexplained(points, rows, worth))
+    return max(0.0, math.tanh(unexplained - discounted.unexplained))
 
 
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
@@ -155,7 +166,8 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """
     frame = result.class_probabilities
     discounted = discount_copies(result.data)
-    weight = weight_of_copies(discounted, result.probabilities)
+    trait = result if isinstance(result.model.annotators, ItemTrait) else None
+    weight = weight_of_copies(discounted, result.probabilities, trait)
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()
 
 
@@ -194,16 +206,24 @@ class _Answers:
         """q and rows from q on, every answer counting w of its worker."""
         rows = self.rows(q)
         for _ in range(_STEPS):
-            of_answer = (worth[:, None, None] * np.log(rows)).swapaxes(1, 2)
             log_shares = np.log((q.sum(0) + 1) / (len(q) + q.shape[1]))
-            q = softmax(log_shares + self.matrix @ of_answer.reshape(-1, self.shape[1]), axis=1)
+            q = self.states(log_shares, worth[:, None, None] * np.log(rows))
             rows = self.rows(q)
         return q, rows
 
+    def states(
+        self,
+        log_shares: Float[np.ndarray, " state"],
+        log_rows: Float[np.ndarray, "worker state label"],
+    ) -> Float[np.ndarray, "item state"]:
+        """q of the states of items, such as their classes."""
+        of_answer = log_rows.swapaxes(1, 2).reshape(-1, len(log_shares))
+        return softmax(log_shares + self.matrix @ of_answer, axis=1)
+
     def _agreement(
         self,
-        q: Float[np.ndarray, "item class"],
-        rows: Float[np.ndarray, "worker class label"],
+        q: Float[np.ndarray, "item state"],
+        rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
     ) -> Iterator[tuple[int, Float[np.ndarray, "5 worker"]]]:
         """What every worker with enough answers has in common with each later one.
@@ -241,8 +261,8 @@ class _Answers:
 
     def worth(
         self,
-        q: Float[np.ndarray, "item class"],
-        rows: Float[np.ndarray, "worker class label"],
+        q: Float[np.ndarray, "item state"],
+        rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
         """w of every worker, from the one before."""
@@ -258,8 +278,8 @@ class _Answers:
 
     def unexplained(
         self,
-        q: Float[np.ndarray, "item class"],
-        rows: Float[np.ndarray, "worker class label"],
+        q: Float[np.ndarray, "item state"],
+        rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
     ) -> float:
         """D."""

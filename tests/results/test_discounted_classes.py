@@ -7,10 +7,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import average_annotator_models, infer_classes
+from pyro_crowdclust.interface import class_labels, infer_classes
 from pyro_crowdclust.results import (
+    AveragedClasses,
     discount_copies,
     discounted_class_probabilities,
     weight_of_copies,
@@ -137,6 +139,30 @@ def test_without_copies_nothing_changes(seed):
     np.testing.assert_allclose(found, frame, atol=0.05)
 
 
+def test_workers_who_err_about_the_same_hard_items_are_no_copies():
+    """What the trait explains is no reason to discount anybody."""
+    rng = np.random.default_rng(0)
+    truth = rng.random(400) < 0.15
+    looks = np.where(truth, 2.0, -2.3) + 1.3 * rng.normal(size=400)
+    says = rng.random((400, 5)) < expit(2 * looks[:, None] + 1 - rng.normal(size=5))
+    data = CrowdData(None, labels=table(says.astype(int)))
+    trait = infer_classes(data, dependent=True, share=0.15, epochs=60)
+    answers = _Answers(data)
+    log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
+    np.testing.assert_allclose(rows.sum(-1), 1)
+    points = answers.states(log_shares, np.log(rows))
+    values = {name: posterior.mean() for name, posterior in trait.guide.posteriors.items()}
+    classes = points @ trait.model.annotators.sides(values).numpy()
+    np.testing.assert_allclose(classes, trait.probabilities, atol=0.05)
+    discounted = discount_copies(data)
+    independent = independent_classes(data, trait.probabilities).unexplained
+    assert answers.unexplained(points, rows, np.ones(5)) < independent - 1
+    vars(discounted)["unexplained"] = independent - 1
+    assert weight_of_copies(discounted, trait.probabilities) == pytest.approx(np.tanh(1))
+    assert weight_of_copies(discounted, trait.probabilities, trait) == 0
+    assert discounted_class_probabilities(trait).equals(trait.class_probabilities)
+
+
 def test_three_good_workers_beside_three_who_always_say_the_same_are_no_copies():
     rng = np.random.default_rng(0)
     truth = rng.random(500) < 0.3
@@ -148,10 +174,16 @@ def test_three_good_workers_beside_three_who_always_say_the_same_are_no_copies()
     assert independent_classes(data, truth_table).unexplained < 8
 
 
-def test_the_average_of_models_discounts_copies():
+def test_the_average_of_models_discounts_copies(monkeypatch):
     truth, data = crowd(1, 0.85)
-    average = average_annotator_models(data, num_draws=1, epochs=10)
-    assert type(average.members[-1]).__name__ == "DiscountedClasses"
+
+    def average_of_one(data: CrowdData, *_, **__) -> AveragedClasses:
+        fitted = infer_classes(data, num_communities=[0], epochs=20)
+        return AveragedClasses([fitted], [1.0], np.ones(1))
+
+    monkeypatch.setattr(class_labels, "average_classes", average_of_one)
+    average = class_labels.average_annotator_models(data)
+    assert [type(member).__name__ for member in average.members] == ["Fitted", "DiscountedClasses"]
     assert average.weights.sum() == pytest.approx(1)
     assert average.weights[-1] > 0.6
     assert accuracy(average.class_probabilities, truth) > majority(data, truth) + 0.01
