@@ -1,22 +1,15 @@
-"""``pyro-crowdclust``: files in, tables and a page out.
-
-Exit codes: 0 done; 1 something is wrong with a file or a value, said in one line; 2 the command
-itself is not understood; 3 training went bad, and what had been learned before is saved; 130
-interrupted with Ctrl-C, likewise.
-"""
+"""What the words of the command line mean; no command is loaded for it."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyro_crowdclust._version import __version__
 
-_PROGRAM = "pyro-crowdclust"
+PROGRAM = "pyro-crowdclust"
 # What a command does is loaded when it is run: torch takes seconds, to say how it is used none.
 _COMMANDS = {
     "fit": "Fit a model to items and answers, and write what it found to a folder.",
@@ -40,42 +33,6 @@ MODELS = (
 FORMATS = ("csv", "html", "label-studio", "prodigy", "argilla", "dedupe", "crowd-kit")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code.
-
-    Parameters
-    ----------
-    arguments
-        Words of the command line; default those of the process.
-    """
-    options = parser().parse_args(arguments)
-    from pyro_crowdclust.interface.command_line import commands
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = _show_warning
-        try:
-            return getattr(commands, options.command)(options)
-        except KeyboardInterrupt:
-            _say("error", "interrupted before there was anything to save")
-            return 130
-        except BrokenPipeError:
-            # The reader of the output, ``head`` say, has seen enough.
-            sys.stderr.close()
-            return 0
-        except (ValueError, OSError) as error:
-            _say("error", str(error))
-            return 1
-
-
-def _say(kind: str, message: str) -> None:
-    print(f"{_PROGRAM}: {kind}: {' '.join(message.split())}", file=sys.stderr)
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _say("warning", str(message))
-
-
 def _count(least: int) -> Callable[[str], int]:
     """Type of an argument that is an integer of at least ``least``."""
 
@@ -92,11 +49,11 @@ def _count(least: int) -> Callable[[str], int]:
 def parser() -> argparse.ArgumentParser:
     """What the command line understands."""
     program = argparse.ArgumentParser(
-        prog=_PROGRAM,
+        prog=PROGRAM,
         description="Cluster items by their features and by imperfect human answers about them.",
-        epilog=f"First time? {_PROGRAM} demo",
+        epilog=f"First time? {PROGRAM} demo",
     )
-    program.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    program.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parsers = program.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_fit, _add_ask, _add_predict, _add_report, _add_simulate, _add_demo):
         add(parsers)
