@@ -179,17 +179,13 @@ def average_classes(
     kept = [*range(len(predictions))]
     if standard is not None:
         logs = [np.log(likelihoods) for _, likelihoods in predictions]
-        measure = logs[standard]
-        kept = [
-            number
-            for number, own in enumerate(logs)
-            if number == standard
-            or (
-                _clearly_above(own, measure)
-                if number in doubted
-                else not _clearly_above(measure, own)
-            )
-        ]
+
+        def is_kept(number: int) -> bool:
+            if number in doubted:
+                return _clearly_above(logs[number], logs[standard])
+            return number == standard or not _clearly_above(logs[standard], logs[number])
+
+        kept = [number for number in kept if is_kept(number)]
     temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
     members = fit_each(data)
     weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
