@@ -137,11 +137,8 @@ class MessagePassingGuide(ConjugateGuide):
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
         theta = components.latent_statistics(theta)
         of_latents = self._of_latents(features, log_weights, theta)
-        said = self._said(features)
-        if said is None:
-            return of_latents
-        said = self.model.supervision.local_log_weights(said, labels, batch)
-        return AmortizedConditionals(said, of_latents)
+        said = self._said(features, labels, batch)
+        return of_latents if said is None else AmortizedConditionals(said, of_latents)
 
     def _of_latents(
         self, features: Tensor, log_weights: Tensor, theta: Tensor
@@ -152,12 +149,19 @@ class MessagePassingGuide(ConjugateGuide):
         family, like = self.model.components.latent_family, potential.linear
         return LocalConditionals(family, log_weights.to(like), theta.to(like), potential)
 
-    def _said(self, features: Tensor) -> Float[Tensor, "item cluster"] | None:
-        """log q(z | o) of the network of z, in which outputs of merged clusters count for one."""
+    def _said(
+        self, features: Tensor, labels: dict[str, Tensor], batch: Batch
+    ) -> Float[Tensor, "item cluster"] | None:
+        """log q(z | o) of the network of z and what labels say; None without one.
+
+        Outputs of merged clusters count for one.
+        """
         if self.recognition is None or self.outputs is None:
             return None
         said = self.recognition.log_assignments(features)
-        return None if said is None else self.outputs(said)
+        if said is None:
+            return None
+        return self.model.supervision.local_log_weights(self.outputs(said), labels, batch)
 
     def _local(
         self,
@@ -179,7 +183,7 @@ class MessagePassingGuide(ConjugateGuide):
         if sites is None or not sites.in_batch(batch):
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
             if learn:
-                self._add_consistency(heard, batch, weights, theta, labels)
+                self._add_consistency(conditionals, heard, labels, batch)
             return heard
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
@@ -195,7 +199,7 @@ class MessagePassingGuide(ConjugateGuide):
             said = sites.coupling(fixed, batch, dtype, weighted=True)
             relational = self.recognition_term.loss_of(alone.assignments, said)
             add_loss_term("recognition", relational)
-        self._add_consistency(heard, batch, weights, theta, labels)
+        self._add_consistency(conditionals, heard, labels, batch)
         return heard
 
     def _together(self, labels: dict[str, Tensor]) -> Tensor | None:
@@ -204,20 +208,23 @@ class MessagePassingGuide(ConjugateGuide):
 
     def _add_consistency(
         self,
+        conditionals: Conditionals,
         heard: LocalPosterior,
-        batch: Batch,
-        weights: Tensor,
-        theta: Tensor,
         labels: dict[str, Tensor],
+        batch: Batch,
     ) -> None:
         if self.consistency_term is None or self.recognition is None:
             return
-        views = replace(batch, features=self.consistency_term.views(batch))
-        viewed = self._conditionals(views, weights, theta, labels)
-        _, seen = self.solver.solve(viewed.with_fixed_globals())
+        views = self.consistency_term.views(batch)
+        seen = self._said(views, labels, batch)
+        if seen is None:
+            assert isinstance(conditionals, LocalConditionals)  # of the recognition network
+            potential = self.recognition(views)
+            viewed = replace(conditionals.with_fixed_globals(), potential=potential)
+            seen = self.solver.solve(viewed)[1].logits
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
-            heard.assignments, seen.logits, item_weight, batch.answered
+            heard.assignments, seen, item_weight, batch.answered
         )
         add_loss_term("consistency", consistency)
 
@@ -266,20 +273,17 @@ class MessagePassingGuide(ConjugateGuide):
         theta = self.model.components.latent_statistics(theta)
         log_weights = self.model.weights.log_weights(weights)
 
-        def logits(features: Tensor) -> Tensor:
+        def from_latents(features: Tensor) -> Tensor:
             conditionals = self._of_latents(features, log_weights, theta).with_fixed_globals()
             return self.solver.solve(conditionals)[1].logits
 
-        taught = recognition.classifier or recognition
-        dtype = next(recognition.parameters()).dtype
-        learn_partition(
-            logits if taught is recognition else taught,
-            list(taught.parameters()),
-            features.to(dtype),
-            responsibilities,
-            generator,
-            steps,
+        classifier = recognition.classifier
+        logits, taught = (
+            (from_latents, recognition) if classifier is None else (classifier, classifier)
         )
+        features = features.to(next(recognition.parameters()).dtype)
+        parameters = list(taught.parameters())
+        learn_partition(logits, parameters, features, responsibilities, generator, steps)
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""

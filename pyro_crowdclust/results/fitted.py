@@ -261,9 +261,7 @@ class Fitted:
     @cached_property
     def has_assignments(self) -> bool:
         """Whether there is a q(z) of the items: the guide infers it, or the model enumerates z."""
-        if "_training_items" in self.__dict__:
-            return True
-        return self._drawn is None and can_infer(self)
+        return "_training_items" in self.__dict__ or can_infer(self)
 
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:

@@ -17,7 +17,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, item_batches
-from pyro_crowdclust.protocols import FittedModel, SupportsInfer
+from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
@@ -46,6 +46,8 @@ def can_infer(result: FittedModel) -> bool:
     """Whether the guide infers q(z), or the model enumerates z, as a batch of it shows."""
     if isinstance(result.guide, SupportsInfer):
         return True
+    if isinstance(result.guide, SupportsPartition):  # which draws partitions in place of q(z)
+        return False
     batch = next(item_batches(result.data, min(2, result.data.num_items), class_labels=True))
     if batch.features is None and result.feature_shape is not None:
         return False  # loaded, without the features that the model runs on
