@@ -37,7 +37,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import TwoWayGuide
 from pyro_crowdclust.metrics import normalized_mutual_information
 from pyro_crowdclust.models import TwoWayMixture
-from pyro_crowdclust.restarts import fit_restarts
+from pyro_crowdclust.restarts import average_probabilities, fit_restarts
 from pyro_crowdclust.simulation import simulate_pairs
 
 POSES, COMPONENTS, ASKED = 4, 20, 100
@@ -64,11 +64,11 @@ def ask(poses: np.ndarray, part: str, answers: int, seed: int) -> pd.DataFrame:
 
 def cluster(
     features: np.ndarray, pairs: pd.DataFrame, styles: int, starts: int, epochs: int, seed: int
-) -> Fitted:
-    """The two-way mixture; of several starts that with the highest ELBO."""
+) -> list[Fitted]:
+    """The two-way mixture from several starts, the highest ELBO first."""
     data = CrowdData(features, pairs)
     model = TwoWayMixture(POSES, styles, COMPONENTS, TwoCoin(data.num_workers))
-    results = fit_restarts(
+    return fit_restarts(
         model,
         TwoWayGuide(model),
         data,
@@ -78,7 +78,6 @@ def cluster(
         epochs=epochs,
         progress=False,
     )
-    return results[0]
 
 
 def spectral_votes(features: np.ndarray, pairs: pd.DataFrame, seed: int) -> np.ndarray:
@@ -148,7 +147,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--answers", type=int, nargs="+", default=[200, 500, 1000, 2000])
     parser.add_argument("--styles", type=int, default=16)
-    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--starts", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--export", type=Path, help="write the data for other peers, and stop")
     parser.add_argument("--peers", type=Path, help="scores of other peers, by faces_peers.py")
@@ -175,11 +174,12 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         results = []
         for seed in seeds:
             key = f"{part} {answers} {seed}"
-            result = cluster(
+            fits = cluster(
                 features, asked[key], options.styles, options.starts, options.epochs, seed
             )
-            results.append(result)
-            found = {"ours": result.assignments, **peers(features, asked[key], seed)}
+            results.append(fits[0])
+            ours = average_probabilities(fits).argmax(1)
+            found = {"ours": ours, **peers(features, asked[key], seed)}
             nmi = {name: normalized_mutual_information(poses, got) for name, got in found.items()}
             for name, score in (nmi | others.get(key, {})).items():
                 scores.setdefault(name, []).append(float(score))

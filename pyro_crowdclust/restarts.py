@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
@@ -97,6 +101,40 @@ def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
     if interrupted and not is_interrupted(best):
         best = replace(best, stop_reason=INTERRUPTED)
     return [best, *others]
+
+
+def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item cluster"]:
+    """``q(z_i) = mean_r q_r(z_i)``, the clusters of every fit in the order of those before it.
+
+    Each fit is a mode of the posterior that takes itself for the whole. Their ELBOs differ by far
+    more than what they say of an item does, so that all of them count alike; items on which they
+    differ become unsure. Clusters are matched by ``diagnostics.aligned_order``.
+
+    Parameters
+    ----------
+    results
+        Fits of the same data with the same number of clusters, the best first.
+
+    Raises
+    ------
+    ValueError
+        If there is no fit, or fits are not of the same number of items and clusters.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(probabilities=np.array([[0.9, 0.1], [0.2, 0.8]]))
+    >>> other = SimpleNamespace(probabilities=np.array([[0.3, 0.7], [0.4, 0.6]]))
+    >>> average_probabilities([one, other])
+    array([[0.8, 0.2],
+           [0.4, 0.6]])
+    """
+    if not results:
+        raise ValueError("there is no fit to average: pass what fit_restarts returns")
+    total = np.zeros_like(results[0].probabilities)
+    for result in results:
+        total = total + result.probabilities[:, aligned_order(total, result.probabilities)]
+    return total / len(results)
 
 
 def is_interrupted(result: Fitted) -> bool:

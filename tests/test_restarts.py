@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.diagnostics import aligned_order, to_arviz
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz
-from pyro_crowdclust.restarts import INTERRUPTED, fit_restarts
+from pyro_crowdclust.restarts import INTERRUPTED, average_probabilities, fit_restarts
 
 from .control_c import press_control_c, press_in_start
 from .crowds import crowd, message_passing_pair, plain_pair, quiet_fit
@@ -45,6 +47,21 @@ def test_clear_clusters_are_found_from_every_start():
     assert tree["posterior"].attrs["seed"] == [result.seed for result in results]
     rhat = arviz().rhat(tree, var_names=["weights", "component_mean", "sensitivity"])
     assert all(float(values.max()) < 1.1 for values in rhat.data_vars.values())
+
+
+def test_an_average_counts_all_fits_alike_and_knows_no_names_of_clusters():
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.05), 50)
+    found = [0.8 * truth + 0.2 * rng.dirichlet(np.ones(3), 50) for _ in range(4)]
+    fits = [SimpleNamespace(probabilities=q[:, rng.permutation(3)]) for q in found]
+    order = aligned_order(fits[0].probabilities, found[0])
+    average = average_probabilities(fits)
+    np.testing.assert_allclose(average, np.mean(found, axis=0)[:, order], rtol=1e-12)
+
+
+def test_no_fit_to_average():
+    with pytest.raises(ValueError, match="pass what fit_restarts returns"):
+        average_probabilities([])
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1]])
