@@ -33,6 +33,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     elbo_error,
     error_of,
     is_clear,
+    log_orders,
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import full_batch
@@ -228,9 +229,7 @@ class Search:
         trial = Trial(
             form,
             num_components,
-            result.elbo / self.data.num_items + self.place_of(form)[1]
-            if form.of_features
-            else np.nan,
+            self.elbo_of(form, result),
             None if one is None else self.at_weights(form, one, result),
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,
@@ -242,6 +241,13 @@ class Search:
             raise KeyboardInterrupt
         self.bar.update()
         return trial
+
+    def elbo_of(self, form: Form, result: Fitted) -> float:
+        """What compares a candidate with those of other forms and numbers of components."""
+        if not form.of_features:
+            return np.nan
+        elbo = result.elbo + log_orders(result.component_probabilities)
+        return elbo / self.data.num_items + self.place_of(form)[1]
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """A candidate, fitted from one start and in short."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import norm
+from torch import Tensor
 
 from pyro_crowdclust.interface.candidates.forms import Form
 
@@ -26,7 +28,8 @@ class Trial:
     form, num_components
         The candidate.
     elbo
-        Nats an item, as ``Form.to_compare`` has it; NaN of a form without a density of features.
+        Nats an item, of all orders of the components (``log_orders``), as ``Form.to_compare`` has
+        it; NaN of a form without a density of features.
     by_weight
         Log-probability of every held-out answer, a row for every weight of the features that the
         form can have (``WEIGHTS``); None without answers.
@@ -70,6 +73,28 @@ class Trial:
     def score(self) -> float:
         """What the search climbs: held-out answers, or the ELBO where there are none."""
         return self.elbo if self.held_out is None else float(self.held_out.mean())
+
+
+def log_orders(assignments: Float[Tensor, "item component"]) -> float:
+    """``log K! / (K - U)!``: what an ELBO gains from all orders of K components, U of them in use.
+
+    With G orders pi of the components that are as likely a priori, q and every ``q_pi`` have the
+    same ELBO, and their average ``q' = 1/G sum_pi q_pi`` has
+
+        ELBO(q') = ELBO(q) + E_q[log q - log q'] <= ELBO(q) + log G,
+
+    with equality where no two of them overlap, as when each component has items of its own (Bishop
+    2006, 10.2.4). Orders of components without items are one and the same q. So an ELBO of one
+    order is too low, by more the more components there are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> round(log_orders(torch.eye(3)[[0, 0, 1]]), 3)  # log 6
+    1.792
+    """
+    number, used = assignments.shape[1], len(assignments.argmax(1).unique())
+    return math.lgamma(number + 1) - math.lgamma(number - used + 1)
 
 
 def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, " answer"]) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
+import torch
 
-from pyro_crowdclust.interface.choosing.trials import dyadic_error, error_of, is_clear
+from pyro_crowdclust.interface.choosing.trials import dyadic_error, error_of, is_clear, log_orders
 
 
 def answers_about_few(rng: np.random.Generator, number: int, items: int) -> np.ndarray:
@@ -45,3 +49,10 @@ def test_the_luckiest_of_many_that_guess_is_seldom_clear():
         clear += is_clear(best, ends, 20)
     assert clear <= 10
     assert is_clear(best - best.mean() + 1.5, ends, 20)
+
+
+@pytest.mark.parametrize("used", [1, 2, 3, 4])
+def test_an_elbo_gains_from_every_order_that_is_another_posterior(used):
+    q = torch.eye(4)[torch.arange(8) % used]
+    orders = {tuple(q[:, order].flatten().tolist()) for order in itertools.permutations(range(4))}
+    assert log_orders(q) == pytest.approx(math.log(len(orders)))
