@@ -43,7 +43,7 @@ from pyro_crowdclust.data.pair_answers import (
 )
 from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import count, read_table, show, to_index, unknown
+from pyro_crowdclust.data.tables import count, in_pandas, read_table, show, to_index, unknown
 
 # Columns that the tables of answers must have, and may have.
 COLUMNS = {
@@ -83,9 +83,10 @@ class CrowdData:
     ----------
     features
         Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
-        a list of rows, a data frame (its index becomes the item ids), a map-style
-        `torch.utils.data.Dataset`, or other `StoredFeatures`. None where there are no features;
-        `item_ids`, `pairs` or `labels` then define the items.
+        a list of rows, a data frame of pandas (its index becomes the item ids) or of what has
+        `to_pandas`, such as polars, a map-style `torch.utils.data.Dataset`, or other
+        `StoredFeatures`. None where there are no features; `item_ids`, `pairs` or `labels` then
+        define the items.
     pairs
         Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
         `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
@@ -217,6 +218,7 @@ class CrowdData:
         )
         pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
         placements, labels = _table("placements", placements), _table("labels", labels)
+        features = in_pandas(features)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         columns, num_missing = None, 0

@@ -122,8 +122,8 @@ def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
     else:
         raise ValueError(
             f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
-            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series, `.to_pandas()` "
-            "of other tables, `pandas.read_csv` of a file)"
+            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series, "
+            "`pandas.read_csv` of a file)"
         )
     if not is_numeric:
         raise ValueError(

@@ -28,6 +28,11 @@ _ROW_PER_ANSWER = (
 )
 
 
+def in_pandas(table: Any) -> Any:
+    """A table of a library that knows the way to pandas (polars, pyarrow), all else as it is."""
+    return table.to_pandas() if hasattr(table, "to_pandas") else table
+
+
 def read_table(
     table: Any,
     name: str,
@@ -40,7 +45,7 @@ def read_table(
     Parameters
     ----------
     table
-        A data frame, or whatever ``pandas.DataFrame`` accepts.
+        A data frame, of pandas or with ``to_pandas``, or whatever ``pandas.DataFrame`` accepts.
     name
         What the user calls the table.
     required, optional
@@ -69,7 +74,7 @@ def read_table(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
-            frame = pd.DataFrame(table)
+            frame = pd.DataFrame(in_pandas(table))
     except Exception as error:  # whatever pandas finds wrong in what somebody passed
         raise ValueError(
             f"{name} are not a table ({error}); pass a data frame (pandas.read_csv of a file)"

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
@@ -119,6 +119,7 @@ def classify(
             "labels are in one row, but must be a table of who said what: pass {'item': ids, "
             "'worker': 'me', 'label': labels} of the items that have one"
         )
+    features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)

@@ -27,6 +27,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.tables import in_pandas
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import full_batch
@@ -284,6 +285,7 @@ class CrowdClusterer(
 
     def _read(self, X: ArrayLike, reset: bool) -> Float[np.ndarray, "item feature"] | pd.DataFrame:
         """Numbers, or a data frame as it is, after scikit-learn's checks."""
+        X = in_pandas(X)
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) < 2 and reset:

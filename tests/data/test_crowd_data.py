@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import torch
 
@@ -77,6 +78,17 @@ def test_ids_of_a_data_frame_are_its_index():
     assert torch.equal(
         data.rows(data.item_positions(["dog", "ant"])), torch.tensor([[6.0, 7], [0, 1]]).double()
     )
+
+
+def test_tables_of_other_libraries():
+    """As those of pandas, without an index; polars has ``to_pandas`` as well."""
+    columns = pyarrow.table({"size": [0.0, 1.5, 2.5, 4.0], "kind": ["a", "b", "b", "a"]})
+    answers = pyarrow.table({"left": [0], "right": [2], "worker": ["wu"], "label": [1]})
+    data = CrowdData(columns, answers)
+    assert data.item_ids.tolist() == [0, 1, 2, 3]
+    assert data.num_pairs == 1
+    assert data.columns is not None
+    assert data.columns.table().index.tolist() == ["size", "kind"]
 
 
 def test_given_ids_go_before_those_of_a_data_frame():
