@@ -23,10 +23,9 @@ vote, and so end at the reading that is next to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,6 +44,10 @@ _RIGHT, _WRONG = 4.0, 2.0
 # Two workers with fewer common items say nothing of each other.
 _LEAST_COMMON = 30
 _MOST_ERRORS = 2.5
+# So many pairs of answers tell copies from chance; of more, items are drawn at random.
+_MOST_PAIRS = 2_000_000
+# Numbers in a table that stays in the processor's cache.
+_AT_ONCE = 2**18
 _DISCOUNTS, _STEPS = 4, 20
 
 
@@ -54,8 +57,8 @@ class DiscountedClasses:
 
     Attributes
     ----------
-    data
-        The items and their labels.
+    answers
+        The labels, and which workers have enough common items to be compared.
     probabilities
         q(y_i = k).
     rows
@@ -64,10 +67,15 @@ class DiscountedClasses:
         w, as how many independent workers each counts.
     """
 
-    data: CrowdData
+    answers: _Answers
     probabilities: Float[np.ndarray, "item class"]
     rows: Float[np.ndarray, "worker class label"]
     worth: Float[np.ndarray, " worker"]
+
+    @property
+    def data(self) -> CrowdData:
+        """The items and their labels."""
+        return self.answers.data
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
@@ -95,13 +103,13 @@ class DiscountedClasses:
     @cached_property
     def unexplained(self) -> float:
         """D, by how many standard errors pairs of workers agree beyond what classes explain."""
-        return _Answers(self.data).unexplained(self.probabilities, self.rows, self.worth)
+        return self.answers.unexplained(self.probabilities, self.rows, self.worth)
 
 
 def discount_copies(data: CrowdData) -> DiscountedClasses:
     """Classes from the majority vote on, with answers of workers who copy each other discounted.
 
-    Time is linear in the number of pairs of answers about one item.
+    Time is linear in the number of pairs of answers about one item, up to two million of these.
 
     Parameters
     ----------
@@ -126,15 +134,7 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     for _ in range(_DISCOUNTS):
         worth = answers.worth(q, rows, worth)
         q, rows = answers.classes(q, worth)
-    return DiscountedClasses(data, q, rows, worth)
-
-
-def independent_classes(
-    data: CrowdData, probabilities: Float[np.ndarray, "item class"]
-) -> DiscountedClasses:
-    """Classes near ``probabilities`` for workers of whom each is a voice of its own."""
-    worth = np.ones(data.num_workers)
-    return DiscountedClasses(data, *_Answers(data).classes(probabilities, worth), worth)
+    return DiscountedClasses(answers, q, rows, worth)
 
 
 def weight_of_copies(
@@ -149,13 +149,12 @@ def weight_of_copies(
     independent workers near ``probabilities`` or that of a fit with ``ItemTrait``, whichever
     explains more: workers who err about the same hard items are no copies.
     """
-    unexplained = independent_classes(discounted.data, probabilities).unexplained
+    answers, alone = discounted.answers, np.ones(len(discounted.worth))
+    readings = [answers.classes(probabilities, alone)]
     if trait is not None:
-        answers = _Answers(discounted.data)
         log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
-        points = answers.states(log_shares, np.log(rows.clip(1e-300)))
-        worth = np.ones(len(rows))
-        unexplained = min(unexplained, answers.unexplained(points, rows, worth))
+        readings.append((answers.states(log_shares, np.log(rows.clip(1e-300))), rows))
+    unexplained = min(answers.unexplained(q, rows, alone) for q, rows in readings)
     return max(0.0, math.tanh(unexplained - discounted.unexplained))
 
 
@@ -171,11 +170,33 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()
 
 
+class _Together(NamedTuple):
+    """Pairs of answers about one item, of workers who have enough of these.
+
+    Attributes
+    ----------
+    answers
+        The two answers.
+    pair
+        Number of the two workers.
+    workers
+        Who they are.
+    common
+        How many pairs of answers they have.
+    """
+
+    answers: Int[np.ndarray, "2 both"]
+    pair: Int[np.ndarray, " both"]
+    workers: Int[np.ndarray, "2 pair"]
+    common: Int[np.ndarray, " pair"]
+
+
 class _Answers:
-    """The answers, and what classes and workers follow from each other."""
+    """The answers, what classes and workers follow from each other, and who answered with whom."""
 
     def __init__(self, data: CrowdData) -> None:
         assert data.class_labels is not None  # as the callers have seen
+        self.data = data
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
         self.item, self.worker, self.label = (
             part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
@@ -183,6 +204,33 @@ class _Answers:
         self.matrix: Any = self.labels.matrix
         self.shape = data.num_workers, data.num_classes, data.num_classes
         self.prior = diagonal_concentration(data.num_classes, _RIGHT, _WRONG).numpy()
+
+    @cached_property
+    def together(self) -> _Together:
+        """Answers of two workers about one item, of workers who have enough of these."""
+        size = np.asarray(self.labels.counts)
+        order = np.random.default_rng(0).permutation(len(size))
+        enough = (size * (size - 1) // 2)[order].cumsum() <= _MOST_PAIRS
+        first = np.flatnonzero(np.isin(self.item, order[enough]))
+        parts = []
+        step = 0
+        while len(first):
+            step += 1
+            first = first[first + step < len(self.item)]
+            first = first[self.item[first + step] == self.item[first]]
+            parts.append(np.stack([first, first + step]))
+        answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
+        # Whoever answered twice about an item is nobody's copy for it.
+        answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
+        low, high = np.sort(self.worker[answers], axis=0)
+        named, pair, common = np.unique(
+            low * self.shape[0] + high, return_inverse=True, return_counts=True
+        )
+        kept = common >= _LEAST_COMMON
+        number = np.cumsum(kept) - 1
+        workers = np.stack(np.divmod(named[kept], self.shape[0]))
+        is_kept = kept[pair]
+        return _Together(answers[:, is_kept], number[pair[is_kept]], workers, common[kept])
 
     def majority(self) -> Float[np.ndarray, "item class"]:
         """q where all workers are equally good and all classes equally frequent."""
@@ -225,39 +273,35 @@ class _Answers:
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
-    ) -> Iterator[tuple[int, Float[np.ndarray, "5 worker"]]]:
-        """What every worker with enough answers has in common with each later one.
+    ) -> Float[np.ndarray, "4 pair"]:
+        """How much more often than expected the workers of every pair agree.
 
-        Rows: common items, agreements beyond those expected, the variance of their number, and the
-        variances of the own answers and of the other's, summed over the common items.
+        Rows: agreements beyond those expected, the variance of their number, and the variances of
+        the answers of one and of the other worker, summed over the common items.
         """
-        named = worth[self.worker, None] * np.log(rows[self.worker, :, self.label])
-        log_q = np.log(q.clip(1e-300))
-        spread = 1 - np.square(rows).sum(-1)
-        starts = self.matrix.indptr
-        counts = np.bincount(self.worker, minlength=self.shape[0])
-        of_worker = np.split(np.argsort(self.worker, kind="stable"), np.cumsum(counts)[:-1])
-        for worker in np.flatnonzero(counts >= _LEAST_COMMON):
-            own = of_worker[worker]
-            # All answers about the items of this worker, beside the worker's own to the item.
-            sizes = np.diff(starts)[self.item[own]]
-            mine = np.repeat(own, sizes)
-            first = starts[self.item[own]] - (np.cumsum(sizes) - sizes)
-            other = np.repeat(first, sizes) + np.arange(len(mine))
-            is_later = self.worker[other] > worker
-            mine, other = mine[is_later], other[is_later]
-            whom = self.worker[other]
-            without = softmax(log_q[self.item[mine]] - named[mine] - named[other], axis=1)
-            both = (rows[worker] * rows).sum(-1)
-            expected = (without * both[whom]).sum(1)
+        answers, pair, workers, common = self.together
+        # States first, since sums over a long last axis are the fast ones.
+        named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
+        log_q = np.log(q.clip(1e-300)).T[:, self.item]
+        spread = (1 - np.square(rows).sum(-1)).T[:, self.worker]
+        both = (rows[workers[0]] * rows[workers[1]]).sum(-1).T
+        sums = np.zeros((4, len(common)))
+        # A part at a time, which stays in the processor's cache.
+        size = max(1, _AT_ONCE // q.shape[1])
+        for start in range(0, len(pair), size):
+            (one, other), of_pair = answers[:, start : start + size], pair[start : start + size]
+            without = log_q[:, one] - named[:, one] - named[:, other]
+            without = np.exp(without - without.max(0))
+            without /= without.sum(0)
+            expected = (without * both[:, of_pair]).sum(0)
             of_answer = (
-                np.ones(len(mine)),
-                (self.label[mine] == self.label[other]) - expected,
+                (self.label[one] == self.label[other]) - expected,
                 expected * (1 - expected),
-                without @ spread[worker],
-                (without * spread[whom]).sum(1),
+                (without * spread[:, one]).sum(0),
+                (without * spread[:, other]).sum(0),
             )
-            yield int(worker), np.stack([np.bincount(whom, x, self.shape[0]) for x in of_answer])
+            sums += np.stack([np.bincount(of_pair, x, len(common)) for x in of_answer])
+        return sums
 
     def worth(
         self,
@@ -266,15 +310,13 @@ class _Answers:
         worth: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
         """w of every worker, from the one before."""
-        shared = np.zeros(len(worth))
+        beyond, _, own, others = self._agreement(q, rows, worth)
+        rho = beyond / np.sqrt(own * others).clip(1e-12)
         chance = 2 * math.log(max(len(worth) - 1, 1))
-        for worker, (common, beyond, _, own, others) in self._agreement(q, rows, worth):
-            rho = beyond / np.sqrt(own * others).clip(1e-12)
-            noise = chance / np.maximum(np.square(rho) * common, 1e-12)
-            shrunk = np.where(common >= _LEAST_COMMON, rho * (1 - noise).clip(0), 0).clip(0, 1)
-            shared[worker] += shrunk.sum()
-            shared += shrunk
-        return 1 / (1 + shared)
+        noise = chance / np.maximum(np.square(rho) * self.together.common, 1e-12)
+        shrunk = (rho * (1 - noise).clip(0)).clip(0, 1)
+        of_worker = [np.bincount(worker, shrunk, len(worth)) for worker in self.together.workers]
+        return 1 / (1 + np.sum(of_worker, axis=0))
 
     def unexplained(
         self,
@@ -283,8 +325,5 @@ class _Answers:
         worth: Float[np.ndarray, " worker"],
     ) -> float:
         """D."""
-        total = 0.0
-        for _, (common, beyond, variance, *_) in self._agreement(q, rows, worth):
-            z = (beyond / np.sqrt(variance).clip(1e-12))[common >= _LEAST_COMMON]
-            total += z.clip(0, _MOST_ERRORS).sum()
-        return total
+        beyond, variance, *_ = self._agreement(q, rows, worth)
+        return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MOST_ERRORS).sum())

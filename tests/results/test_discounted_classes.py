@@ -17,7 +17,7 @@ from pyro_crowdclust.results import (
     discounted_class_probabilities,
     weight_of_copies,
 )
-from pyro_crowdclust.results.discounted_classes import _Answers, independent_classes
+from pyro_crowdclust.results.discounted_classes import _Answers
 
 
 def table(says: np.ndarray) -> pd.DataFrame:
@@ -45,6 +45,12 @@ def accuracy(frame: pd.DataFrame, truth: np.ndarray) -> float:
 def majority(data: CrowdData, truth: np.ndarray) -> float:
     votes = _Answers(data).labels.votes().numpy()
     return float((votes.argmax(1) == truth).mean())
+
+
+def unexplained_alone(answers: _Answers, probabilities: np.ndarray) -> float:
+    """D of classes near these, where every worker is a voice of its own."""
+    alone = np.ones(answers.shape[0])
+    return answers.unexplained(*answers.classes(probabilities, alone), alone)
 
 
 def sparse_answers() -> CrowdData:
@@ -155,7 +161,7 @@ def test_workers_who_err_about_the_same_hard_items_are_no_copies():
     classes = points @ trait.model.annotators.sides(values).numpy()
     np.testing.assert_allclose(classes, trait.probabilities, atol=0.05)
     discounted = discount_copies(data)
-    independent = independent_classes(data, trait.probabilities).unexplained
+    independent = unexplained_alone(answers, trait.probabilities)
     assert answers.unexplained(points, rows, np.ones(5)) < independent - 1
     vars(discounted)["unexplained"] = independent - 1
     assert weight_of_copies(discounted, trait.probabilities) == pytest.approx(np.tanh(1))
@@ -170,8 +176,9 @@ def test_three_good_workers_beside_three_who_always_say_the_same_are_no_copies()
     says[:, :3] = rng.random((500, 3)) < 0.1
     data = CrowdData(None, labels=table(says))
     truth_table = np.stack([~truth, truth], 1) * 0.8 + 0.1
-    assert weight_of_copies(discount_copies(data), truth_table) == 0
-    assert independent_classes(data, truth_table).unexplained < 8
+    discounted = discount_copies(data)
+    assert weight_of_copies(discounted, truth_table) == 0
+    assert unexplained_alone(discounted.answers, truth_table) < 8
 
 
 def test_the_average_of_models_discounts_copies(monkeypatch):
