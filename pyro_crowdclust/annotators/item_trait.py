@@ -12,13 +12,16 @@ its grid, exactly, and its distribution rho is free.
 The class is not what explains the answers best, which with many dependent annotators becomes
 "hard or not" (every free parameter of a class is used to explain the dependence), but the side of
 the trait that an item is on. The cut is where the workers together tell items apart best, which is
-where most of their own thresholds are, and where the share of class 1 is about what is expected:
+where most of their own thresholds are, where the share of class 1 is about what is expected, and
+where items part, so that few of them lie near it:
 
-    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n
+    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
     I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))          s(c) = sum_t rho_t sigma(kappa (t - c))
+    R(c) = 1 - sum_t rho_t H(sigma(kappa (t - c))) / H(s(c))
 
-with the Fisher information I of all answers about t, and the expected share r, which counts as n
-items. A few workers hardly move the cut from its prior; many outweigh the share, too.
+with the Fisher information I of all answers about t, the expected share r, which counts as n
+items, and the share R of what is unknown of a class that its trait tells, H being the entropy and
+m = min(3 M, 30). A few workers hardly move the cut from its prior; many outweigh the share, too.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ _CENTRE, _SPREAD = 2.5, 1.5
 _CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
 # How much of the prior's say about the cut a worker takes over.
 _PER_WORKER = 0.2
+# m grows by so much a worker, up to this: few answers to an item hardly show where items part.
+_PARTED_PER_WORKER, _MOST_PARTED = 3.0, 30.0
 # Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 29.
 _NODES = 15
 
@@ -174,10 +179,14 @@ class ItemTrait(nn.Module):
         cuts = _CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        above = values["trait"].softmax(-1) @ self._above()
-        of_share = self.share * above.log() + (1 - self.share) * (1 - above).log()
+        rho, above = values["trait"].softmax(-1), self._above()
+        share = rho @ above
+        of_share = self.share * share.log() + (1 - self.share) * (1 - share).log()
+        # The trait of all items may be one and the same, which tells nothing.
+        told = (1 - rho @ _entropy(above) / _entropy(share)).clamp_min(1e-6)
+        parted = min(_PARTED_PER_WORKER * self.num_workers, _MOST_PARTED)
         log_weight = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
-        return (log_weight + self.cut_strength * of_share).softmax(0)
+        return (log_weight + self.cut_strength * of_share + parted * told.log()).softmax(0)
 
     @torch.no_grad()
     def sides(self, values: Mapping[str, Tensor]) -> Float[Tensor, "point class"]:
@@ -285,3 +294,7 @@ class ItemTrait(nn.Module):
         size = np.clip(means * (1 - means) / variances - 1, 1e-6, None)
         beta = beta_summary(means * size, (1 - means) * size, interval)
         return PosteriorSummary(means, np.sqrt(variances), beta.lower, beta.upper)
+
+
+def _entropy(probability: Tensor) -> Tensor:
+    return torch.special.entr(probability) + torch.special.entr(1 - probability)

@@ -11,12 +11,14 @@ Curves are pooled, in units of the deviation of a judge's own log odds: (b_j, h_
 around v_0, all learned from the judges, with the weight of a few judges more that are alike.
 
 EM: q(t_i) is exact; curves, noise and what is common to them are at their modes. The cut c lies
-where judges' odds are even, h_j / b_j, each judge counting by how much its answers tell, and the
-share is about what is expected:
+where judges' odds are even, h_j / b_j, each judge counting by how much its answers tell, where the
+share is about what is expected, and where the trait tells most of the class, R(c), as for answers
+of two kinds:
 
-    w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n
+    w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
+                  [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
 
-with u_j = M b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1 and n = 30.
+with u_j = M b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 30 and m = min(3 M, 30).
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
-from scipy.special import expit, logit
+from scipy.special import entr, expit, logit
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import show, to_index
@@ -42,6 +44,7 @@ _CENTRE, _SPREAD, _SHARPNESS = 2.5, 1.5, 2.0
 _CUTS = np.linspace(-3.0, 3.0, 61)
 _ABOVE = expit(_SHARPNESS * (_POINTS[:, None] - _CUTS))
 _PER_JUDGE, _SHARE_ITEMS = 0.2, 30.0
+_PARTED_PER_JUDGE, _MOST_PARTED = 3.0, 30.0
 # Judges may be surer than a computer can say.
 _LARGEST = 12.0
 # What curves have in common is expected to be like this, in units of the deviation of a judge's own
@@ -276,6 +279,13 @@ def _cut(
     of_judges = -(tells * (_CUTS[:, None] - even) ** 2).sum(1) / 2
     above = rho @ _ABOVE
     of_share = share * np.log(above) + (1 - share) * np.log1p(-above)
+    parted = min(_PARTED_PER_JUDGE * len(slope), _MOST_PARTED)
+    told = 1 - rho @ _entropy(_ABOVE) / _entropy(above)
     log_weight = _PER_JUDGE * of_judges - _CUTS**2 / 2 + _SHARE_ITEMS * of_share
+    log_weight = log_weight + parted * np.log(told.clip(1e-6))
     weight = np.exp(log_weight - log_weight.max())
     return weight / weight.sum()
+
+
+def _entropy(probability: Float[np.ndarray, "*point cut"]) -> Float[np.ndarray, "*point cut"]:
+    return np.asarray(entr(probability) + entr(1 - probability))

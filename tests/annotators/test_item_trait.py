@@ -8,7 +8,7 @@ import pytest
 import torch
 from pyro.infer import Trace_ELBO
 from scipy.special import expit
-from scipy.stats import beta, norm
+from scipy.stats import bernoulli, beta, norm
 from torch.distributions import Dirichlet, MultivariateNormal, kl_divergence
 
 from pyro_crowdclust import CrowdData, fit
@@ -72,9 +72,11 @@ def looped(guide: ClassLabelGuide, data: CrowdData) -> tuple[np.ndarray, np.ndar
     information = (slope**2 * right * (1 - right)).sum(1) / (slope**2).sum()
     points = guide.model.annotators.points.numpy()
     above = expit(2 * (points[:, None] - cuts))
-    share = (np.exp(log_rho) / np.exp(log_rho).sum()) @ above
+    rho = np.exp(log_rho) / np.exp(log_rho).sum()
+    share = rho @ above
     weight = information ** (0.2 * WORKERS) * np.exp(-(cuts**2) / 2)
     weight *= (share**0.3 * (1 - share) ** 0.7) ** 30
+    weight *= (1 - rho @ bernoulli.entropy(above) / bernoulli.entropy(share)) ** (3 * WORKERS)
     upper = above @ (weight / weight.sum())
     return logits, upper
 
