@@ -2,14 +2,16 @@
 
     q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z, h),      z and h drawn
 
-Every step of training is a sweep of Gibbs sampling: rates and looks given the chain's last
-partition and what its pairs look like, the partition given the rates, item by item, which items are
-hard, if there are such, and the looks of pairs given all. Chains take turns; a prior says where
-each begins, and so how many there are. The last partitions are kept, and what the rates are given
-each: clusters, their probabilities and intervals of the rates are read from them, so that these
-leave open what the partition leaves open. The natural step then moves q towards the draw; with
-steps below one that is stochastic variational inference with local draws (Mimno, Hoffman and Blei
-2012). Predictions and the ELBO are those of q.
+Every step of training is a sweep of Gibbs sampling, or several where answers are few: rates and
+looks given the last partition and what its pairs look like, the partition given the rates, item by
+item, which items are hard, if there are such, and the looks of pairs given all. Under priors that
+say so this is done by several replicas, for all but the last of which the answers count less, and
+which exchange their partitions (``guides.replicas``): where answers are few, a single chain is sure
+of what others deny. The last partitions are kept, and what the rates are given each: clusters,
+their probabilities and intervals of the rates are read from them, so that these leave open what the
+partition leaves open. The natural step then moves q towards the draw; with steps below one that is
+stochastic variational inference with local draws (Mimno, Hoffman and Blei 2012). Predictions and
+the ELBO are those of q.
 """
 
 from __future__ import annotations
@@ -30,16 +32,17 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
+from pyro_crowdclust.guides.replicas import Replica, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
-from pyro_crowdclust.partitions import AskedPairs, Start, num_hard_ends, sweep, sweep_hard
+from pyro_crowdclust.partitions import AskedPairs, Start
 
 # The prior of the workers is learned as if so many stood for the prior that was given.
-_PSEUDO_WORKERS = 8.0
+_PSEUDO_WORKERS = 30.0
 # Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
 _LEARN_EVERY = 5
-# No drawn rate is 0 to rounding.
-_LEAST = -100.0
+# Sweeps of replicas in every step: as many as hear so many answers, but not more than these.
+_ANSWERS, _MOST_SWEEPS = 1500, 4
 
 
 @described
@@ -59,7 +62,8 @@ class PartitionGuide(nn.Module):
     draws: Tensor
     hard_draws: Tensor
     steps: Tensor
-    chains: Tensor
+    replica_labels: Tensor
+    replica_hard: Tensor
 
     def __init__(self, model: AnsweredPartition, num_items: int, num_draws: int = 100) -> None:
         super().__init__()
@@ -71,10 +75,13 @@ class PartitionGuide(nn.Module):
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(0))
-        self.register_buffer("chains", torch.tensor(1))
+        number = len(model.prior.powers)
+        self.register_buffer("replica_labels", torch.arange(num_items).repeat(number, 1))
+        self.register_buffer("replica_hard", torch.zeros(number, num_items, dtype=torch.int64))
         for name, prior in priors.items():
             eta = prior.natural_parameters
-            self.register_buffer(f"given_{name}", eta.repeat(num_draws, *[1] * eta.ndim))
+            for part, count in (("given", num_draws), ("replica", number)):
+                self.register_buffer(f"{part}_{name}", eta.repeat(count, *[1] * eta.ndim))
         self._first_means = {
             name: prior.family.expected_statistics(prior.natural_parameters)
             for name, prior in model.annotators.priors().items()
@@ -85,11 +92,6 @@ class PartitionGuide(nn.Module):
     def _last(self) -> int:
         """The place of the last draw."""
         return (int(self.steps) - 1) % len(self.draws)
-
-    @property
-    def _before(self) -> int:
-        """The place of the last draw of the chain whose turn it is."""
-        return (int(self.steps) - int(self.chains)) % len(self.draws)
 
     @property
     def labels(self) -> Int[Tensor, " item"]:
@@ -112,59 +114,66 @@ class PartitionGuide(nn.Module):
         self._begin(self.model.prior.start(workers, workers.pairs, generator))
 
     def _begin(self, starts: Sequence[Start]) -> None:
-        """Where chains begin, the best last; an update brings new ones."""
-        number = len(self.draws)
-        starts = starts[-number:]
+        """Where replicas begin, the best last; an update brings new ones."""
         for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
-        self.draws = starts[-1].labels.repeat(number, 1)
-        self.hard_draws = torch.zeros_like(self.draws)
-        for name, posterior in self.posteriors.items():
-            eta = posterior.natural_parameters.detach()
-            setattr(self, f"given_{name}", eta.repeat(number, *[1] * eta.ndim))
-        for place, start in enumerate(starts):
-            self.draws[place] = start.labels
-            for name, natural_parameters in start.workers.items():
-                self._given(name)[place] = natural_parameters
-        self.chains.fill_(len(starts))
-        self.steps.fill_(len(starts))
+        number = len(self.replica_labels)
+        first = {name: one.natural_parameters.detach() for name, one in self.posteriors.items()}
+        # The best has all answers; where there are fewer starts than replicas they repeat.
+        of_replica = [starts[-1 - place % len(starts)] for place in reversed(range(number))]
+        self._set_replicas(
+            [
+                Replica(start.labels, torch.zeros_like(start.labels), {**first, **start.workers})
+                for start in of_replica
+            ]
+        )
+        self.draws, self.hard_draws = (
+            of_last.repeat(len(self.draws), 1)
+            for of_last in (self.replica_labels[-1], self.replica_hard[-1])
+        )
+        for name, eta in first.items():
+            setattr(self, f"given_{name}", eta.repeat(len(self.draws), *[1] * eta.ndim))
+        self.steps.fill_(1)
+
+    def _replicas(self) -> list[Replica]:
+        """All replicas, the last with all that the answers say."""
+        given = {name: self.get_buffer(f"replica_{name}") for name in self.posteriors}
+        return [
+            Replica(labels, hard, {name: eta[place] for name, eta in given.items()})
+            for place, (labels, hard) in enumerate(
+                zip(self.replica_labels, self.replica_hard, strict=True)
+            )
+        ]
+
+    def _set_replicas(self, replicas: Sequence[Replica]) -> None:
+        self.replica_labels = torch.stack([replica.labels for replica in replicas])
+        self.replica_hard = torch.stack([replica.hard for replica in replicas])
+        for name in self.posteriors:
+            given = torch.stack([replica.given[name] for replica in replicas])
+            setattr(self, f"replica_{name}", given)
 
     def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:
         """Natural parameters of a site given each draw of the partition and of the looks."""
-        return getattr(self, f"given_{name}")
+        return self.get_buffer(f"given_{name}")
 
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
-        """One Gibbs sweep of a chain: rates, items, looks of pairs, what rates are given these."""
+        """Sweeps of all replicas; the last one's partition is the draw."""
         heard = PairEvidence(self.model, self.posteriors, batch)
-        pairs, last = heard.pairs, self._before
-        hard = self.hard_draws[last]
-        rates = {}
-        for name, posterior in self.posteriors.items():
-            drawn = posterior.family.sample(self._given(name)[last])
-            rates[name] = posterior.family.sufficient_statistics(drawn).clamp_min(_LEAST)
-        rows = rates.pop("looks")
-        said = heard.said(rates)
-        # Of every pair by how many of it are hard, and whether it is the same.
-        said_if = torch.stack([torch.logsumexp(said + row, 1) for row in rows], 1)
-        said_if, every = said_if.unflatten(1, (-1, 2)), torch.arange(pairs.num_pairs)
-        weights = said_if[every, num_hard_ends(hard, pairs)].diff(dim=1).squeeze(1)
-        labels, choices = sweep(self.draws[last], pairs, weights, self.model.prior)
-        if self.model.hard_items:
-            hard = sweep_hard(hard, pairs, said_if[every, :, pairs.together(labels).long()])
-        relation = self.model.relations(labels, hard, pairs)
-        look = torch.distributions.Categorical(logits=said + rows[relation]).sample()
-        looks = nn.functional.one_hot(look, self.model.num_looks).double()
-        counts = heard.counts(looks, rates)
-        weighed = looks * pair_weights(batch, pairs).unsqueeze(1)
-        counts["looks"] = torch.zeros_like(rows).index_add(0, relation, weighed)
-        place = int(self.steps) % len(self.draws)
-        for name, prior in self.model.priors().items():
-            self._given(name)[place] = prior.natural_parameters + counts[name]
-        self.draws[place], self.hard_draws[place] = labels, hard
+        replicas, powers = self._replicas(), self.model.prior.powers
+        few = min(max(_ANSWERS // max(batch.num_pairs, 1), 1), _MOST_SWEEPS)
+        sweeps = few if len(powers) > 1 else 1
+        for turn in range(sweeps):
+            first = (int(self.steps) * sweeps + turn) % 2
+            replicas, choices = run_replicas(replicas, powers, heard, first)
+        self._set_replicas(replicas)
+        place, last = int(self.steps) % len(self.draws), replicas[-1]
+        for name, eta in last.given.items():
+            self._given(name)[place] = eta
+        self.draws[place], self.hard_draws[place] = last.labels, last.hard
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(pairs.sizes(labels), choices)
+            self.model.prior.learn(heard.pairs.sizes(last.labels), choices)
             self._learn_workers()
 
     def _learn_workers(self) -> None:

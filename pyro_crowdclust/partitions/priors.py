@@ -25,6 +25,8 @@ from pyro_crowdclust.partitions.starts import spectral_partitions
 _NEWTON_STEPS = 30
 # So many more clusters than items are thought of.
 _MORE = 1000
+# Replicas among few clusters: where answers count half, chains go from mode to mode.
+_POWERS = (1 / 2, 2 / 3, 5 / 6, 1.0)
 
 
 @described
@@ -53,6 +55,7 @@ class PitmanYor(nn.Module):
     """
 
     closure, joins_strangers = 0.0, True
+    powers: tuple[float, ...] = (1.0,)
     discount: Tensor
     concentration: Tensor
 
@@ -155,6 +158,7 @@ class FewClusters(nn.Module):
     """
 
     closure, joins_strangers = 0.0, True
+    powers: tuple[float, ...] = _POWERS
 
     def __init__(self, concentration: float = 1.0) -> None:
         super().__init__()
@@ -213,6 +217,7 @@ class ManySmall(nn.Module):
     """
 
     joins_strangers = False
+    powers: tuple[float, ...] = (1.0,)
     log_odds: Tensor
     _RANGES = 24
 

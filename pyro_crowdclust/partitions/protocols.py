@@ -68,10 +68,14 @@ class PartitionPrior(Protocol):
         What a pair in a cluster adds that nobody was asked about.
     joins_strangers
         Whether an item may join a cluster in which it was compared with nobody.
+    powers
+        How much answers count for each of the replicas that draw partitions side by side, 1 for
+        the last.
     """
 
     closure: float
     joins_strangers: bool
+    powers: tuple[float, ...]
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator

@@ -57,7 +57,8 @@ def sweep(
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
     neighbors, evidence, part = pairs.neighbors, pairs.by_item(weights - closure), pairs.part
     asked = pairs.asked.tolist()
-    parts: dict[int, _Clusters] = defaultdict(lambda: _Clusters(log_join))
+    join = [0.0, *map(math.exp, log_join[1:])]
+    parts: dict[int, _Clusters] = defaultdict(lambda: _Clusters(log_join, join))
     of_item = {i: parts[p] for i, p in zip(asked, part[pairs.asked].tolist(), strict=True)}
     num_clusters = sum(of_item[i].change(z[i], 1) for i in asked)
     chance = torch.rand(2, pairs.num_items, generator=generator, dtype=torch.float64).tolist()
@@ -95,13 +96,13 @@ class _Clusters:
 
     Parameters
     ----------
-    log_join
-        Log weight of joining a cluster of 0, 1, ... others.
+    log_join, weights
+        Log weight of joining a cluster of 0, 1, ... others, and the weight, 0 of none.
     """
 
-    def __init__(self, log_join: list[float]) -> None:
+    def __init__(self, log_join: list[float], weights: list[float]) -> None:
         self.sizes: dict[int, int] = {}
-        self._log_join, self._total = log_join, 0.0
+        self._log_join, self._weights, self._total = log_join, weights, 0.0
 
     def change(self, cluster: int, by: int) -> int:
         """One item more or less; returns how many clusters more there are."""
@@ -109,17 +110,14 @@ class _Clusters:
         after = before + by
         if after:
             self.sizes[cluster] = after
-        self._total += self._weight(after) - self._weight(before)
+        self._total += self._weights[after] - self._weights[before]
         return (after > 0) - (before > 0)
-
-    def _weight(self, size: int) -> float:
-        return math.exp(self._log_join[size]) if size else 0.0
 
     def log_others(self, known: Collection[int]) -> float:
         """Log of the sum over all clusters but these."""
         if len(known) == len(self.sizes):
             return -math.inf
-        others = self._total - sum(self._weight(self.sizes[cluster]) for cluster in known)
+        others = self._total - sum([self._weights[self.sizes[cluster]] for cluster in known])
         return math.log(max(others, 1e-300))
 
     def draw_other(self, known: Collection[int], chance: float) -> int:

@@ -13,6 +13,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides.replicas import run_replicas
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
@@ -148,30 +149,34 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
                 assert learned == (steps % 3 == 0)
 
 
-def test_chains_take_turns(monkeypatch):
-    """Each goes on from its own last partition."""
-    swept = []
+def test_replicas_go_on_from_their_own_partitions_and_the_last_is_the_draw(monkeypatch):
+    """The best of three starts has all answers; of four replicas the first begins there, too."""
+    went = []
 
-    def watch(labels, pairs, weights, prior):
-        swept.append(labels.clone())
-        return sweep(labels, pairs, weights, prior)
+    def watch(replicas, powers, heard, first):
+        went.append((replicas, first))
+        return run_replicas(replicas, powers, heard, first)
 
-    monkeypatch.setattr("pyro_crowdclust.guides.partition.sweep", watch)
+    monkeypatch.setattr("pyro_crowdclust.guides.partition.run_replicas", watch)
     batch = full_batch(crowd_of(LARGE[:12], 50))
     model = AnsweredPartition(TwoCoin(4), FewClusters())
     guide, names = PartitionGuide(model, 12, num_draws=5), [*model.annotators.priors()]
     states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
     first = [torch.arange(12) % k for k in (2, 3, 4)]
     guide._begin([Start(*start) for start in zip(first, states, strict=True)])
-    for name in names:
-        given = guide.get_buffer(f"given_{name}")
-        torch.testing.assert_close(given[:3], torch.stack([one[name] for one in states]))
-    draws = list(first)
-    for step in range(9):
+    assert torch.equal(guide.labels, first[-1])
+    assert len(guide.partition_draws()) == 1
+    for _ in range(3):
         guide(batch)
-        assert torch.equal(swept[step], draws[step])
-        draws.append(guide.labels.clone())
-    assert len(guide.partition_draws()) == 5
+        assert torch.equal(guide.labels, guide.replica_labels[-1])
+    begun = went[0][0]
+    for place, replica in zip([2, 0, 1, 2], begun, strict=True):
+        assert torch.equal(replica.labels, first[place])
+        assert all(torch.equal(replica.given[name], states[place][name]) for name in names)
+    # About 200 answers, four sweeps a step.
+    assert len(went) == 3 * 4
+    assert [turn for _, turn in went[:4]] == [0, 1, 0, 1]
+    assert len(guide.partition_draws()) == 4
 
 
 @pytest.mark.parametrize("hard_items", [False, True])
@@ -183,16 +188,16 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
         heard.append(weights)
         return sweep(labels, pairs, weights, prior)
 
-    monkeypatch.setattr("pyro_crowdclust.guides.partition.sweep", listen)
+    monkeypatch.setattr("pyro_crowdclust.guides.replicas.sweep", listen)
     batch = full_batch(crowd_of(LARGE[:9], 20))
     model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items)
     guide, rates = PartitionGuide(model, 9, num_draws=1), {}
     for name, posterior in guide.posteriors.items():
         # So many counts that what is drawn is known.
         counts = 1e12 * (0.2 + torch.rand_like(posterior.natural_parameters))
-        guide.get_buffer(f"given_{name}")[0] = counts
+        guide.get_buffer(f"replica_{name}")[0] = counts
         rates[name] = counts / counts.sum(-1, keepdim=True)
-    hard = guide.hard_draws[0] = (torch.arange(9) % 3 == 0).long() * hard_items
+    hard = guide.replica_hard[0] = (torch.arange(9) % 3 == 0).long() * hard_items
     guide(batch)
     likely: dict[tuple[int, int], torch.Tensor] = {}
     for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):
@@ -209,14 +214,14 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
 
 
 def test_the_workers_prior_is_learned_from_all_of_them():
-    """The mean of what is known of each and of eight that are as the prior was."""
+    """The mean of what is known of each and of thirty that are as the prior was."""
     model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (4.0, 2.0)), FewClusters())
     guide, expected, away = PartitionGuide(model, 5), {}, {}
     for name, prior in model.annotators.priors().items():
         posterior = guide.posteriors[name]
         posterior.set_natural_parameters(random_natural(posterior.family, 3) + 2)
         first = prior.family.expected_statistics(prior.natural_parameters[0])
-        expected[name] = (posterior.mean().sum(0) + 8 * first) / 11
+        expected[name] = (posterior.mean().sum(0) + 30 * first) / 33
         away[name] = posterior.natural_parameters - prior.natural_parameters
     guide._learn_workers()
     for name, prior in model.annotators.priors().items():
@@ -257,6 +262,7 @@ def test_rates_of_workers_are_those_of_draws(request, hard_items):
 def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch):
     """Simulation-based calibration: rates, looks, partitions and answers are all the model's."""
     monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 10**9)
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
     inside = []
     for seed in range(12):
         torch.manual_seed(seed)

@@ -27,6 +27,7 @@ RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 def _short_trials(monkeypatch):
     """The priors of these crowds are told apart by few sweeps, and few numbers of clusters do."""
     monkeypatch.setattr("pyro_crowdclust.partitions.settling._NUMBERS", [2, 3, 4, 6])
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
 
