@@ -41,8 +41,9 @@ from pyro_crowdclust.partitions import AskedPairs, Start
 _PSEUDO_WORKERS = 30.0
 # Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
 _LEARN_EVERY = 5
-# Sweeps of replicas in every step: as many as hear so many answers, but not more than these.
-_ANSWERS, _MOST_SWEEPS = 1500, 4
+# Sweeps of replicas in every step: as many as hear so many answers, and not more than one for so
+# many items, of which few soon have been everywhere.
+_ANSWERS, _ITEMS, _MOST_SWEEPS = 1500, 15, 4
 
 
 @described
@@ -161,8 +162,9 @@ class PartitionGuide(nn.Module):
         """Sweeps of all replicas; the last one's partition is the draw."""
         heard = PairEvidence(self.model, self.posteriors, batch)
         replicas, powers = self._replicas(), self.model.prior.powers
-        few = min(max(_ANSWERS // max(batch.num_pairs, 1), 1), _MOST_SWEEPS)
-        sweeps = few if len(powers) > 1 else 1
+        most = _MOST_SWEEPS if len(powers) > 1 else 1
+        asked = _ANSWERS // max(batch.num_pairs, 1)
+        sweeps = max(min(asked, len(self.labels) // _ITEMS, most), 1)
         for turn in range(sweeps):
             first = (int(self.steps) * sweeps + turn) % 2
             replicas, choices = run_replicas(replicas, powers, heard, first)

@@ -123,7 +123,9 @@ def _replica(state: _State, power: float, heard: PairEvidence) -> Replica:
     """What pairs look like, and the sites given that."""
     model, pairs = heard.model, heard.pairs
     relation = model.relations(state.labels, state.hard, pairs)
-    look = torch.distributions.Categorical(logits=_log_looks(state, power, heard)).sample()
+    log_looks = _log_looks(state, power, heard)
+    # A Gumbel race: the largest is a draw with log odds these.
+    look = (log_looks - torch.empty_like(log_looks).exponential_().log()).argmax(1)
     looks = nn.functional.one_hot(look, model.num_looks).double()
     counts = {name: power * count for name, count in heard.counts(looks, state.rates).items()}
     weighed = looks * pair_weights(heard.batch, pairs).unsqueeze(1)

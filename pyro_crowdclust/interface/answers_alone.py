@@ -40,6 +40,14 @@ _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
+_GUESSES = (
+    "there are too few answers to tell which items are the same, more are needed, and the "
+    "clusters, few clusters, are guesses"
+)
+_ONE_CLUSTER = (
+    "either all items are one cluster, as is found, or there are too few answers to tell them "
+    "apart, and more are needed"
+)
 _STOPPED = "when the search was interrupted"
 
 
@@ -147,8 +155,7 @@ class AnswersAlone:
             chosen = tried[0]
             reason = (
                 "under no prior are answers held out clearly likelier than by the shares of the "
-                "labels: there are too few answers to tell which items are the same, more are "
-                f"needed, and the clusters, {chosen.name}, are guesses"
+                f"labels: {_GUESSES if chosen.clusters > 1 else _ONE_CLUSTER}"
             )
         return chosen, reason, float(chance.mean())
 

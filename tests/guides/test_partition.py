@@ -158,11 +158,11 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_is_the_draw(monke
         return run_replicas(replicas, powers, heard, first)
 
     monkeypatch.setattr("pyro_crowdclust.guides.partition.run_replicas", watch)
-    batch = full_batch(crowd_of(LARGE[:12], 50))
+    batch = full_batch(crowd_of(LARGE, 50))
     model = AnsweredPartition(TwoCoin(4), FewClusters())
-    guide, names = PartitionGuide(model, 12, num_draws=5), [*model.annotators.priors()]
+    guide, names = PartitionGuide(model, 60, num_draws=5), [*model.annotators.priors()]
     states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
-    first = [torch.arange(12) % k for k in (2, 3, 4)]
+    first = [torch.arange(60) % k for k in (2, 3, 4)]
     guide._begin([Start(*start) for start in zip(first, states, strict=True)])
     assert torch.equal(guide.labels, first[-1])
     assert len(guide.partition_draws()) == 1
@@ -173,7 +173,7 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_is_the_draw(monke
     for place, replica in zip([2, 0, 1, 2], begun, strict=True):
         assert torch.equal(replica.labels, first[place])
         assert all(torch.equal(replica.given[name], states[place][name]) for name in names)
-    # About 200 answers, four sweeps a step.
+    # 200 answers about 60 items, four sweeps a step.
     assert len(went) == 3 * 4
     assert [turn for _, turn in went[:4]] == [0, 1, 0, 1]
     assert len(guide.partition_draws()) == 4
@@ -262,7 +262,7 @@ def test_rates_of_workers_are_those_of_draws(request, hard_items):
 def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch):
     """Simulation-based calibration: rates, looks, partitions and answers are all the model's."""
     monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 10**9)
-    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
+    monkeypatch.setattr(FewClusters, "powers", (0.5, 1.0))
     inside = []
     for seed in range(12):
         torch.manual_seed(seed)

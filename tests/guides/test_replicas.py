@@ -20,7 +20,7 @@ from ..partitions.partitions import complete_pairs, every_partition
 # What two workers said of each pair; their rates and those of the looks are known.
 SAID = {(0, 1): [1, 1], (0, 2): [1], (0, 3): [0, 0], (1, 2): [0], (1, 3): [0, 0], (2, 3): [1, 1]}
 SENSITIVITY, SPECIFICITY, CLEAR, SURE = 0.9, 0.8, 0.95, 1e7
-POWERS, ROUNDS = (0.2, 1.0), 700
+POWERS, ROUNDS = (0.2, 1.0), 500
 
 
 def evidence() -> PairEvidence:
@@ -62,4 +62,4 @@ def test_every_replica_has_the_distribution_of_its_power():
         found += [heard.pairs.together(replica.labels).numpy() / ROUNDS for replica in replicas]
     expected = np.stack([together_by_sums(power) for power in POWERS])
     assert np.abs(expected[0] - expected[1]).max() > 0.2
-    np.testing.assert_allclose(found, expected, atol=0.06)
+    np.testing.assert_allclose(found, expected, atol=0.07)

@@ -69,6 +69,13 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     assert (together > 0.95).mean() < 0.02
 
 
+def test_items_that_are_all_one_cluster_are_not_called_guesses():
+    same = simulate_pairs(np.zeros(12, int), [0.97] * 2, [0.9] * 2, pairs_per_worker=40, seed=0)
+    result = cluster(None, pairs=same, epochs=10, progress=False)
+    assert len(result.clusters) == 1
+    assert "either all items are one cluster, as is found, or" in result.chosen.reason
+
+
 def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
