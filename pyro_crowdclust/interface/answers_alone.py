@@ -114,7 +114,17 @@ class AnswersAlone:
             Of the answers that are held out, and of the fits.
         epochs
             Sweeps of the fit to come: those that are compared have no more.
+
+        Raises
+        ------
+        ValueError
+            If every answer is "can't tell".
         """
+        if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
+            raise ValueError(
+                'every answer is "can\'t tell", which says of no two items whether they are the '
+                "same: pass answers with labels, or features"
+            )
         tried: list[_Trial] = []
         chance: float | None
         try:

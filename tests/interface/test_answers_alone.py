@@ -207,6 +207,12 @@ def test_what_needs_features_is_refused(arguments, message):
         cluster(None, pairs=answers(), progress=False, **arguments)
 
 
+def test_answers_none_of_which_tells_are_refused():
+    unsure = answers().assign(label=np.nan)
+    with pytest.raises(ValueError, match='every answer is "can\'t tell"'):
+        cluster(None, pairs=unsure, grades=range(4), progress=False)
+
+
 def test_a_handful_of_answers_is_enough_to_run():
     few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
     result = cluster(None, pairs=few, epochs=10, progress=False)
