@@ -17,8 +17,8 @@ from pyro_crowdclust.partitions.sweeps import sweep
 _SETTLING = 4
 # Numbers of clusters that chains are annealed with, and chains of each.
 _NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
-# So many of them go on, if their bounds, which annealing estimates to some nats, are as good.
-_STARTS, _AS_GOOD = 4, 5.0
+# Replicas beside the best chain begin at chains of so many clusters or more.
+_MANY, _REPLICAS = 8, 3
 
 
 def settled(
@@ -59,12 +59,13 @@ def annealed(
     pairs: AskedPairs,
     generator: torch.Generator,
 ) -> list[Start]:
-    """The best of annealed chains, where draws begin.
+    """Where draws begin: the best of annealed chains, and the best of those of many clusters.
 
     Chains of every number of clusters are annealed by each kind of evidence, and then again by that
     of the workers to whom this led. The best have the largest bounds, those with ``q(z) propto p(z)
     exp E[log p(L | z)]``, whose normalizer annealing estimates, times p(K). Where answers are few,
-    chains that differ are about as good, and what one of them is sure of another denies.
+    chains that differ are about as good. Moves of single items join clusters that are one sooner
+    than they divide a cluster, so that other replicas begin with many.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def annealed(
 
     Returns
     -------
-    Always as many; the same again where few are as good. The best comes last.
+    Always as many; the best comes last.
     """
     numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
     evidence = workers.evidence()
@@ -92,7 +93,7 @@ def annealed(
     found = anneal(evidence, pairs, chains, concentration, generator)
     log_prior = -(chains * (chains + 1.0)).log()
     bounds = bounds + found.log_evidence + log_prior
-    best = bounds.argsort(descending=True)[:_STARTS]
-    as_good = best[bounds[best] > bounds.max() - _AS_GOOD].tolist()
-    starts = [Start(pairs.split(found.labels[chain]), heard[chain].state) for chain in as_good]
-    return [starts[place % len(starts)] for place in reversed(range(_STARTS))]
+    order = bounds.argsort(descending=True).tolist()
+    many = [chain for chain in order if chains[chain] >= _MANY] or order
+    chosen = [*(many * _REPLICAS)[:_REPLICAS], order[0]]
+    return [Start(pairs.split(found.labels[chain]), heard[chain].state) for chain in chosen]
