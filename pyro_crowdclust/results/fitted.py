@@ -325,7 +325,7 @@ class Fitted:
 
         None where there are no features, or they are not there, as in a loaded fit.
         """
-        return infer_by_features(self, self.component_probabilities)
+        return infer_by_features(self)
 
     @cached_property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:

@@ -81,21 +81,11 @@ def infer_training_items(
     return assignments[place], None if latents is None else latents[place]
 
 
-def infer_by_features(
-    result: FittedModel, heard: Float[Tensor, "item component"]
-) -> Float[Tensor, "item component"] | None:
+def infer_by_features(result: FittedModel) -> Float[Tensor, "item component"] | None:
     """q(z) of the training items as if nobody had been asked about them.
 
-    Parameters
-    ----------
-    result
-        The fit.
-    heard
-        q(z) with all answers heard, which is that of the items that nobody was asked about.
-
-    Returns
-    -------
-    None where there are no features, or they are not there, as in a loaded fit.
+    That of the items that nobody was asked about is what it is with all answers heard. None where
+    there are no features, or they are not there, as in a loaded fit.
     """
     data = result.data
     if data.features is None or not isinstance(result.guide, SupportsInfer):
@@ -104,8 +94,8 @@ def infer_by_features(
     if data.class_labels is not None:
         return infer(result, item_batches(data, PREDICTION_ROWS))[0]
     if answered is None:
-        return heard
-    alone = heard.clone()
+        return result.component_probabilities
+    alone = result.component_probabilities.clone()
     items = answered.items.sort().values
     alone[items] = infer(result, item_batches(data, PREDICTION_ROWS, items))[0]
     return alone

@@ -21,8 +21,10 @@ from pyro_crowdclust.asking import (
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface.answers_alone import recipe_of
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
 CRITERIA = [InformationGain(), WorkerInformation(), Margin(), Random()]
@@ -111,6 +113,13 @@ def test_who_compared_all_items_may_still_sort_and_label_them():
     result = fitted(CrowdData(problem()[0].features, ring | {"label": [0, 1] * 40}))
     assert len(suggest(result, Pages(6), count=3)) == 3
     assert len(suggest(result, Labels(), count=3)) == 3
+
+
+@pytest.mark.parametrize("kind", [Pages(4), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+def test_partitions_of_answers_alone_can_be_asked_about(kind):
+    said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
+    result = recipe_of(CrowdData(None, said), PitmanYor()).fit(epochs=3, seed=0, progress=False)
+    assert len(suggest(result, kind, count=3)) == 3
 
 
 def test_pages_have_numbers_that_an_update_takes(by_pages):
