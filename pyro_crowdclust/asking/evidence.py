@@ -21,11 +21,12 @@ def component_gain(
         sum_ij w e_ik e_jl log [b p(L | same) + (1 - b) p(L)] / [b p(L | different) + (1 - b) p(L)]
 
     with L the answer about i and j, and ``b = b_i b_j`` that both items are in the clusters of
-    their components. On a page an item is put with all of a group by one decision, and apart from
-    all of another one by one, too: with g the size of the larger of their groups, w is
-    ``1 / (g - 1)`` for two items of one group and ``1 / g`` for others. An item with many answers
-    is wrong in all of them if it is not in its component's cluster: k and l are compared as often
-    as the fewer of the two have items in answers about them, and the sum is taken down to that.
+    their components. Where pages were sorted, an item is put with all of a group by one decision,
+    and apart from all of another one by one, too: with g the size of the larger of their groups, w
+    is ``1 / (g - 1)`` for two items of one group and ``1 / g`` for others; elsewhere it is 1. An
+    item with many answers is wrong in all of them if it is not in its component's cluster: k and l
+    are compared as often as the fewer of the two have items in answers about them, and the sum is
+    taken down to that.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ def component_gain(
     anyhow = np.bincount(label, minlength=channels.shape[2])[label, None] / len(label)
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
     ratio = np.log(said[:, 1] / said[:, 0])
-    weight = _weights(answers, ratio > 0)[:, None]
+    weight = _decisions(answers, ratio > 0) if data.is_sorted else np.ones(len(ratio))
+    weight = weight[:, None]
     of_left, of_right = components[left], components[right]
     gain = of_left.T @ (weight * ratio[:, None] * of_right)
     count = of_left.T @ (weight * of_right)
@@ -67,12 +69,11 @@ def component_gain(
     return gain * np.minimum(1.0, np.minimum(items, items.T) / np.maximum(count, 1e-12))
 
 
-def _weights(
+def _decisions(
     answers: Answers, is_same: Bool[np.ndarray, " answer"]
 ) -> Float[np.ndarray, " answer"]:
     """One over how many answers about an item its page has from one decision."""
-    if answers.page is None:
-        return np.ones(len(is_same))
+    assert answers.page is not None  # as they were sorted
     page, ends = answers.page.numpy(), torch.stack([answers.left, answers.right]).numpy()
     _, place = np.unique(page * (ends.max() + 1) + ends, return_inverse=True)
     place = place.reshape(ends.shape)

@@ -127,10 +127,13 @@ def test_an_item_on_a_page_is_put_somewhere_once():
     assert gain[0, group == 1].sum() == pytest.approx(-same * 2 / 3)
     assert gain[3, group == 0].sum() == pytest.approx(-same)
     assert gain[5, group == 0].sum() == pytest.approx(-same)
-    del said["page"]  # answers about pairs are one decision each
-    data = CrowdData(None, said | {"label": (group[left] == group[right]).astype(int)})
-    gain = component_gain(data, np.eye(number), np.ones(number), COINS)
-    assert gain[0, group == 0].sum() == pytest.approx(2 * same)
+    # Answers about pairs are one decision each, also where they name the page that showed them.
+    odd = said | {"label": (group[left] == group[right]) | (left == 0)}
+    for table in (odd, {name: column for name, column in said.items() if name != "page"}):
+        label = table.get("label", group[left] == group[right])
+        data = CrowdData(None, table | {"label": label.astype(int)})
+        gain = component_gain(data, np.eye(number), np.ones(number), COINS)
+        assert gain[0, group == 0].sum() == pytest.approx(2 * same)
 
 
 def test_items_that_left_their_component_loosen_the_others():
