@@ -19,6 +19,8 @@ from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWo
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
 _STRANGER = (3.0, 1.0)
+# Draws of the rates, for what is said of a worker's reliability.
+_SAMPLES = 256
 # Workers with fewer answers are still to be measured.
 _FEW_ANSWERS = 10
 
@@ -181,6 +183,28 @@ class Crowd:
             sensitivity = sensitivity**2 + slip**2 / others
         rows = [[specificity, 1 - specificity], [1 - sensitivity, sensitivity]]
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+    def table(self, asked: pd.Series, num_clusters: int, seed: int) -> pd.DataFrame:
+        """``Suggestions.workers``, if these are the workers who are asked."""
+        generator = np.random.default_rng(seed)
+        drawn = generator.beta(
+            self.counts[..., 0], self.counts[..., 1], (_SAMPLES, *self.rates.shape)
+        )
+        reliability = self.reliability(drawn, num_clusters)
+        mean, deviation = reliability.mean(0), reliability.std(0)
+        if self.confusion is not None:
+            mean, deviation = self.label_reliability(), np.full(len(self.ids), np.nan)
+        found = pd.DataFrame(
+            {
+                "asked": asked.value_counts().reindex(self.ids, fill_value=0).to_numpy(),
+                "answers": self.num_answers,
+                "reliability": mean,
+                "deviation": deviation,
+                "price": self.prices,
+            },
+            index=self.ids.rename("worker"),
+        )
+        return found.sort_values(["asked", "reliability"], ascending=False, kind="stable")
 
     def label_channels(self, num_clusters: int) -> Float[np.ndarray, "worker class label"]:
         """Confusion matrices; of workers without one by their rate."""

@@ -39,10 +39,16 @@ class Suggestions:
         that were answered, so that ``Fitted.update`` takes them.
     price
         Of all of them together.
+    workers
+        Who could be asked, a row each: how many of the questions are theirs (``asked``), how many
+        ``answers`` they gave before, how often their answer is no matter of chance
+        (``reliability``, with its ``deviation``, which is missing where workers have confusion
+        matrices), and the ``price`` of a question.
     """
 
     frame: pd.DataFrame
     price: float
+    workers: pd.DataFrame
 
     def __len__(self) -> int:
         """Number of questions: of pages, pairs or items to label."""
@@ -59,12 +65,14 @@ class Suggestions:
             f"Suggestions({counted(len(self), kind)} to ask about, price {self.price:g})",
             f"expected gain {self.expected_gain:.1f} nats",
         ]
-        first = "page" if kind == "page" else self.frame.columns[0]
-        questions = self.frame.drop_duplicates(first) if kind == "page" else self.frame
-        shares = questions["worker"].value_counts()
-        if len(shares):
-            asked = ", ".join(f"{worker!r} {number}" for worker, number in shares.head(5).items())
-            lines.append(f"workers: {asked}{', ...' if len(shares) > 5 else ''}")
+        asked = self.workers[self.workers["asked"] > 0]
+        if len(asked):
+            shown = ", ".join(
+                f"{row.Index!r} {row.asked} (reliability {row.reliability:.2f}"
+                f"{'' if row.answers else ', new'})"
+                for row in asked.head(5).itertuples()
+            )
+            lines.append(f"workers: {shown}{', ...' if len(asked) > 5 else ''}")
         return "\n".join(lines)
 
 
@@ -164,9 +172,10 @@ def suggest(
     if "page" in frame:
         frame["page"] += _first_new_page(data.page_ids)
     questions = frame.drop_duplicates("page") if "page" in frame else frame
-    price_of = dict(zip(crowd.ids, crowd.prices, strict=True))
-    price = sum(price_of.get(worker, 1.0) for worker in questions["worker"])
-    return Suggestions(frame, float(price))
+    table = crowd.table(questions["worker"], num_clusters, seed)
+    # Where there is nobody to ask a question costs 1.
+    price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
+    return Suggestions(frame, float(price), table)
 
 
 def _first_new_page(page_ids: pd.Index) -> int:

@@ -93,6 +93,24 @@ def test_every_criterion_suggests_every_kind(source, criterion, request):
         assert len(repr(suggestions).splitlines()) == 3
 
 
+@pytest.mark.parametrize("kind", [Pages(6), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+def test_who_is_asked_and_what_is_known_of_them(by_pages, kind):
+    options = {"workers": [0, 1, "new"], "prices": {0: 2.0}, "exploration": 0.0}
+    suggestions = suggest(by_pages, kind, count=4, **options)
+    table, questions = suggestions.workers, suggestions.frame
+    if isinstance(kind, Pages):
+        questions = questions.drop_duplicates("page")
+    for worker, row in table.iterrows():
+        assert row["asked"] == (questions["worker"] == worker).sum()
+    assert table["answers"].loc[[0, 1, "new"]].tolist() == [24, 24, 0]
+    assert suggestions.price == pytest.approx(4 + table.loc[0, "asked"])
+    # Accuracies .95 and .4 among the clusters; of a stranger all is open.
+    assert table.loc[0, "reliability"] > table.loc["new", "reliability"]
+    assert table.loc[0, "reliability"] > table.loc[1, "reliability"] + 0.2
+    assert table.loc["new", "deviation"] > 2 * table.loc[0, "deviation"]
+    assert "(reliability" in repr(suggestions)
+
+
 def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
     asked = by_pairs.data.pairs
     before = {(frozenset(row[:2]), row[2]) for row in asked.itertuples(index=False)}

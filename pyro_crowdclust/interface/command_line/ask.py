@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
+from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
@@ -35,7 +35,8 @@ def ask(options: Namespace) -> int:
     """Choose what to ask next, and write it as files of a tool that people answer in."""
     result, settings = read_result(options.folder, with_features=True)
     with new_folder(options.out, options.force):
-        questions = _questions(options, result)
+        found = _suggestions(options, result)
+        questions = _with_names(found.frame)
         name = options.format or ("html" if "page" in questions else "csv")
         if len(result.data.grade_ids) and name != "csv":
             raise ValueError(
@@ -48,11 +49,11 @@ def ask(options: Namespace) -> int:
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
         paths = write_tasks(options.out, form, questions, shown)
     if not options.quiet:
-        print(f"{options.out}: {', '.join(path.name for path in paths)}")
+        print(f"{options.out}: {', '.join(path.name for path in paths)}\n{found}")
     return 0
 
 
-def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
+def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     kind: Pairs | Labels | Pages = Pages(options.size)
     count = options.pages
     if options.pairs is not None:
@@ -65,13 +66,16 @@ def _questions(options: Namespace, result: Fitted) -> pd.DataFrame:
     found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
     if not len(found):
         raise ValueError("there is nothing left to ask these workers: name others by --workers")
-    frame = found.frame
-    if "page" in frame:
-        # Pages of another round must not have the same ids.
-        content = frame[["page", "item"]].to_csv(index=False).encode()
-        stem = hashlib.sha256(content).hexdigest()[:6]
-        frame = frame.assign(page=[f"{stem}-{page}" for page in frame["page"]])
-    return frame
+    return found
+
+
+def _with_names(questions: pd.DataFrame) -> pd.DataFrame:
+    """Questions whose pages have other ids than those of every other round."""
+    if "page" not in questions:
+        return questions
+    content = questions[["page", "item"]].to_csv(index=False).encode()
+    stem = hashlib.sha256(content).hexdigest()[:6]
+    return questions.assign(page=[f"{stem}-{page}" for page in questions["page"]])
 
 
 def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:

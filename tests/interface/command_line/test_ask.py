@@ -47,7 +47,10 @@ def test_the_parser_knows_the_formats():
 def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path, capsys):
     words = ["ask", str(fitted), "--pages", "4", "--size", "5", "--html"]
     assert main([*words, "--workers", "ann", "ben", "--out", str(tmp_path / "tasks")]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'tasks'}: sort-")
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"{tmp_path / 'tasks'}: sort-")
+    assert said[1].startswith("Suggestions(4 pages to ask about")
+    assert "reliability" in said[3]
     saved = []
     for path in sorted((tmp_path / "tasks").iterdir()):
         page = path.read_text(encoding="utf-8")
