@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, Prospects
-from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.crowd import Crowd
 
 # Questions are made of at most so many items, whatever the number of all.
 _MOST_ITEMS = 4000

@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
-from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.tables import count as counted

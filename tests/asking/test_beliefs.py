@@ -12,8 +12,9 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
+from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.crowd import Asked, Crowd
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.evidence import component_gain
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
