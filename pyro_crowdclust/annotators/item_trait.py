@@ -34,6 +34,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
+from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.errors import check_share
@@ -48,8 +49,6 @@ _CENTRE, _SPREAD = 2.5, 1.5
 _CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
 # How much of the prior's say about the cut a worker takes over.
 _PER_WORKER = 0.2
-# m grows by so much a worker, up to this: few answers to an item hardly show where items part.
-_PARTED_PER_WORKER, _MOST_PARTED = 3.0, 30.0
 # Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 29.
 _NODES = 15
 
@@ -179,14 +178,15 @@ class ItemTrait(nn.Module):
         cuts = _CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        rho, above = values["trait"].softmax(-1), self._above()
-        share = rho @ above
-        of_share = self.share * share.log() + (1 - self.share) * (1 - share).log()
-        # The trait of all items may be one and the same, which tells nothing.
-        told = (1 - rho @ _entropy(above) / _entropy(share)).clamp_min(1e-6)
-        parted = min(_PARTED_PER_WORKER * self.num_workers, _MOST_PARTED)
-        log_weight = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
-        return (log_weight + self.cut_strength * of_share + parted * told.log()).softmax(0)
+        of_workers = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
+        of_items = log_weight_of_items(
+            values["trait"].softmax(-1),
+            self._above(),
+            self.share,
+            self.cut_strength,
+            self.num_workers,
+        )
+        return (of_workers + of_items).softmax(0)
 
     @torch.no_grad()
     def sides(self, values: Mapping[str, Tensor]) -> Float[Tensor, "point class"]:
@@ -294,7 +294,3 @@ class ItemTrait(nn.Module):
         size = np.clip(means * (1 - means) / variances - 1, 1e-6, None)
         beta = beta_summary(means * size, (1 - means) * size, interval)
         return PosteriorSummary(means, np.sqrt(variances), beta.lower, beta.upper)
-
-
-def _entropy(probability: Tensor) -> Tensor:
-    return torch.special.entr(probability) + torch.special.entr(1 - probability)

@@ -29,11 +29,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
-from scipy.special import entr, expit, logit
+from scipy.special import expit, logit
 from torch import Tensor
 
+from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import check_share
 
@@ -44,7 +46,6 @@ _CENTRE, _SPREAD, _SHARPNESS = 2.5, 1.5, 2.0
 _CUTS = np.linspace(-3.0, 3.0, 61)
 _ABOVE = expit(_SHARPNESS * (_POINTS[:, None] - _CUTS))
 _PER_JUDGE, _SHARE_ITEMS = 0.2, 30.0
-_PARTED_PER_JUDGE, _MOST_PARTED = 3.0, 30.0
 # Judges may be surer than a computer can say.
 _LARGEST = 12.0
 # What curves have in common is expected to be like this, in units of the deviation of a judge's own
@@ -277,15 +278,9 @@ def _cut(
     tells = len(tells) * tells / tells.sum()
     even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
     of_judges = -(tells * (_CUTS[:, None] - even) ** 2).sum(1) / 2
-    above = rho @ _ABOVE
-    of_share = share * np.log(above) + (1 - share) * np.log1p(-above)
-    parted = min(_PARTED_PER_JUDGE * len(slope), _MOST_PARTED)
-    told = 1 - rho @ _entropy(_ABOVE) / _entropy(above)
-    log_weight = _PER_JUDGE * of_judges - _CUTS**2 / 2 + _SHARE_ITEMS * of_share
-    log_weight = log_weight + parted * np.log(told.clip(1e-6))
+    of_items = log_weight_of_items(
+        torch.from_numpy(rho), torch.from_numpy(_ABOVE), share, _SHARE_ITEMS, len(slope)
+    ).numpy()
+    log_weight = _PER_JUDGE * of_judges - _CUTS**2 / 2 + of_items
     weight = np.exp(log_weight - log_weight.max())
     return weight / weight.sum()
-
-
-def _entropy(probability: Float[np.ndarray, "*point cut"]) -> Float[np.ndarray, "*point cut"]:
-    return np.asarray(entr(probability) + entr(1 - probability))
