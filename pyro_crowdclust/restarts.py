@@ -131,8 +131,8 @@ def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item 
     """
     if not results:
         raise ValueError("there is no fit to average: pass what fit_restarts returns")
-    total = np.zeros_like(results[0].probabilities)
-    for result in results:
+    total = results[0].probabilities
+    for result in results[1:]:
         total = total + result.probabilities[:, aligned_order(total, result.probabilities)]
     return total / len(results)
 

@@ -56,11 +56,10 @@ def component_gain(
     anyhow = np.bincount(label, minlength=channels.shape[2])[label, None] / len(label)
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
     ratio = np.log(said[:, 1] / said[:, 0])
-    weight = _decisions(answers, ratio > 0) if data.is_sorted else np.ones(len(ratio))
-    weight = weight[:, None]
+    weight = _decisions(answers, ratio > 0) if data.is_sorted else np.ones_like(ratio)
     of_left, of_right = components[left], components[right]
-    gain = of_left.T @ (weight * ratio[:, None] * of_right)
-    count = of_left.T @ (weight * of_right)
+    gain = of_left.T @ ((weight * ratio)[:, None] * of_right)
+    count = of_left.T @ (weight[:, None] * of_right)
     compared = np.zeros_like(components)
     np.add.at(compared, left, of_right)
     np.add.at(compared, right, of_left)

@@ -80,7 +80,7 @@ def annealed(
 
     Returns
     -------
-    Always as many; the best comes last.
+    The best comes last.
     """
     numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
     evidence = workers.evidence()
@@ -95,5 +95,5 @@ def annealed(
     bounds = bounds + found.log_evidence + log_prior
     order = bounds.argsort(descending=True).tolist()
     many = [chain for chain in order if chains[chain] >= _MANY] or order
-    chosen = [*(many * _REPLICAS)[:_REPLICAS], order[0]]
+    chosen = [*many[:_REPLICAS], order[0]]
     return [Start(pairs.split(found.labels[chain]), heard[chain].state) for chain in chosen]
