@@ -7,8 +7,10 @@ from jaxtyping import Float, Int
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-# So many groups, or fewer, may be clusters: no candidate of a choice has more components.
+# So many groups, or fewer, may be clusters, ...
 MOST_CLUSTERS = 40
+# ... and so may larger groups than this.
+_MOST_COPIES = 10
 # Others are near-copies if they hold at least so many of the rows, ...
 _LEAST_SHARE = 0.5
 # ... and the next rows are so many times as far away, ...
@@ -29,10 +31,10 @@ def near_alike(
 
     and the groups of n_g >= 2 rows that are left at 3 h hold half of the rows and are more than
     ``most_clusters``, counted as ``(sum_g n_g)^2 / sum_g n_g^2`` (Simpson 1949), which is their
-    number where they are of one size. Clusters are fewer. And rows of a smooth density have no such
-    gap: in D dimensions the nearest neighbour of a row, at a distance r, has ``r^D`` exponential,
-    so that with half of the rows below h a share of ``1 / 2 - 2^{-3^D}`` is in the gap, three
-    eighths at least.
+    number where they are of one size, and ten rows each or less, ``sum_g n_g^2 / sum_g n_g <= 10``.
+    Clusters are fewer, or larger. And rows of a smooth density have no such gap: in D dimensions
+    the nearest neighbour of a row, at a distance r, has ``r^D`` exponential, so that with half of
+    the rows below h a share of ``1 / 2 - 2^{-3^D}`` is in the gap, three eighths at least.
 
     Parameters
     ----------
@@ -64,6 +66,7 @@ def near_alike(
     below, end = (np.searchsorted(length, h, "right") for h in (length, _GAP * length))
     rows, squares = rows[end - 1], squares[end - 1]
     are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > most_clusters * squares)
+    are_groups &= squares <= _MOST_COPIES * rows
     is_gap = (length > 0) & (end - below <= _WITHIN_GAP * len(length))
     are_copies = are_groups & is_gap
     if not are_copies.any():

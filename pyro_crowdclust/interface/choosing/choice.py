@@ -21,6 +21,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
+from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
 from pyro_crowdclust.interface.choosing.search import Search
@@ -36,7 +37,7 @@ from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
-SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40)
+SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,9 @@ class Choice:
         Of so many forms other numbers of components are tried.
     part_items
         The chosen candidate is fitted to so many items first where all of them need minibatches.
-    near_copies_once
-        Whether of rows that are nearly the same one counts, unless that leaves one cluster.
+    most_groups
+        Of rows that are nearly the same one counts, unless their groups are no more than this and
+        may be clusters, or that leaves one cluster. None: all count.
     alone
         The choice without the answers, which counts where these tell nothing about other items;
         None where there are none, or more is said of the items.
@@ -81,7 +83,7 @@ class Choice:
     max_items: int = MOST_ITEMS
     best_forms: int = 2
     part_items: int = 5000
-    near_copies_once: bool = True
+    most_groups: int | None = MOST_CLUSTERS
     alone: Choice | None = None
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
@@ -178,7 +180,7 @@ class Choice:
     def _with_near_copies(self) -> Choice:
         """The choice for which every row counts."""
         alone = None if self.alone is None else self.alone._with_near_copies()
-        return replace(self, near_copies_once=False, alone=alone)
+        return replace(self, most_groups=None, alone=alone)
 
     def _source(self, best: Trial) -> Choice:
         """The choice that the candidate is of: this one, or that without the answers."""
@@ -280,8 +282,10 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     else:
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
+    choice = Choice(data, forms, sizes, first_size)
+    if num_clusters is not None and num_clusters > MOST_CLUSTERS:
+        choice = replace(choice, most_groups=num_clusters)
     if data.answers is None or is_supervised(data):
-        return Choice(data, forms, sizes, first_size)
+        return choice
     silent = data.with_parts(answers=None, _pairs_index=None)
-    alone = choice_for(silent, num_clusters=num_clusters)
-    return Choice(data, forms, sizes, first_size, alone=alone)
+    return replace(choice, alone=choice_for(silent, num_clusters=num_clusters))

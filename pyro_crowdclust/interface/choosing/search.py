@@ -16,7 +16,6 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
@@ -66,7 +65,7 @@ class Plan(Protocol):
     @property
     def best_forms(self) -> int: ...
     @property
-    def near_copies_once(self) -> bool: ...
+    def most_groups(self) -> int | None: ...
     @property
     def alone(self) -> Plan | None: ...
 
@@ -84,8 +83,8 @@ class Search:
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
         num_items = data.num_items
-        if choice.near_copies_once and not is_supervised(data):
-            data = unlike_items(data, max(MOST_CLUSTERS, *choice.sizes))
+        if choice.most_groups is not None and not is_supervised(data):
+            data = unlike_items(data, choice.most_groups)
         self.num_near_copies = num_items - data.num_items
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]
@@ -197,10 +196,10 @@ class Search:
         ]
 
     def climb(self, trial: Trial, direction: int, to_end: bool = False) -> None:
-        """Try ever more, or fewer, components until it has not paid twice in a row, or clearly not.
+        """Try ever more, or fewer, components until it has not paid twice in a row.
 
-        Fewer that do as well are no loss. Or try them ``to_end``, as ELBOs of single starts go up
-        and down where columns are many.
+        Fewer that do as well are no loss, and fewer that are clearly worse are the last. Or try
+        them ``to_end``, as ELBOs of single starts go up and down where columns are many.
         """
         sizes = list(self.choice.sizes)
         place, best, losses = sizes.index(trial.num_components), trial, 0
@@ -214,7 +213,7 @@ class Search:
                 best, losses = found, 0
                 continue
             loss, error = best.elbo - found.elbo, elbo_error(best, found)
-            if loss > 2 * error > 0 and not to_end:
+            if direction < 0 and loss > 2 * error > 0 and not to_end:
                 return
             losses = 0 if direction < 0 and loss <= error else losses + 1
 

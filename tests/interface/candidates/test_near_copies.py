@@ -33,6 +33,7 @@ ORDINARY = {
     "far from normal": lambda: np.random.default_rng(0).standard_cauchy((600, 3)),
     "log-normal": lambda: np.exp(2 * rows(600, 4)),
     "forty tight clusters": lambda: clusters_of(40, 8, 0.001),
+    "sixty tight clusters of many rows": lambda: clusters_of(60, 12, 0.001),
     "many clusters": lambda: clusters_of(60, 10, 0.2),
     "one tight cluster": lambda: np.concatenate([rows(300, 3), 0.001 * rows(300, 3, 1)]),
     "few rows": lambda: clusters_of(20, 4, 0.001),

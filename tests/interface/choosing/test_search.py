@@ -65,8 +65,14 @@ def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
     best, reason = search.best()
     assert best.num_components == 3
     assert reason.startswith("fewest components within a standard error of the largest ELBO of")
-    # More components are clearly worse at once; fewer end with the last.
-    assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10}
+    # More components end where they are worse twice; fewer end with the last.
+    assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10, 13}
+
+
+def test_one_bad_start_does_not_end_the_way_to_many_components(monkeypatch):
+    found = {8: -3.0, 10: -2.5, 13: -2.9, 16: -2.2, 20: -2.4, 25: -2.1, 32: -1.5, 40: -1.6}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0))
+    assert search.best()[0].num_components == 32
 
 
 def test_fewer_components_of_the_best_kind_are_all_tried(monkeypatch):

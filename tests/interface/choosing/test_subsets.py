@@ -10,8 +10,6 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for, cluster
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.choice import SIZES
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
@@ -108,7 +106,6 @@ def test_near_copies_are_clusters_where_there_are_no_others():
 
 
 def test_groups_that_may_be_clusters_are_no_near_copies():
-    assert max(SIZES) == MOST_CLUSTERS
     data = CrowdData(near_copies(np.random.default_rng(3).normal(size=(60, 3)), 4))
     assert Search(choice_for(data), 0, progress=False).num_near_copies == 180
     assert Search(choice_for(data, num_clusters=60), 0, progress=False).num_near_copies == 0
