@@ -76,9 +76,10 @@ class SemiCrowdsourcedMixture(nn.Module):
         component of an item, and answers say which components are one cluster. None: every
         component is a cluster.
     feature_weight
-        tau in (0, 1]: observed features enter by ``p(x | z)^tau``, a power likelihood (Miller and
-        Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not what the
-        components say, as is the rule, are trusted less. ELBOs of different tau cannot be compared.
+        tau in (0, 1]: observed features enter by ``(pi_z p(x | z))^tau``, a power likelihood
+        (Miller and Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not
+        what the components say, as is the rule, are trusted less, and an item that nothing else is
+        said of stays in its cluster. ELBOs of different tau cannot be compared.
 
     Raises
     ------
@@ -188,6 +189,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         log_weights, theta, labels = sample_mixture(self)
         # What a simulation draws is of the components as they are.
         weight = 1.0 if batch.features is None else self.feature_weight
+        log_weights = weight * log_weights
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
                 sample_summed_out(self, log_weights, weight * theta, labels, batch)

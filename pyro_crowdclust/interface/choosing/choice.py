@@ -23,7 +23,7 @@ from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, some_items
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -157,7 +157,7 @@ class Choice:
             fitted = source._read(best, fitted)
             shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
             if not best.hears:
-                fitted = with_workers_heard(fitted, self.data)
+                fitted = with_answers_heard(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
         if not shows_one or is_interrupted(fitted):
             return fitted
@@ -199,7 +199,9 @@ class Choice:
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
         """The fit with the weight of the features, and the clusters, that the search has found."""
-        fitted = replace(weighted(fitted, best.feature_weight), data=self.data)
+        # Which components overlap is read at their full weight, before answers are heard.
+        fitted = weighted(fitted, best.feature_weight if best.hears else 1.0)
+        fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)
         is_silent = self.data.answers is None and not is_supervised(self.data)

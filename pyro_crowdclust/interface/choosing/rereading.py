@@ -10,16 +10,20 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import annotators_for
+from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
 
 # Joined clusters are sure: log q(c_k) of the owner less that of any other.
 _SURE = 50.0
+# Rounds of items and workers in turn.
+_ROUNDS = 20
 
 
 def weighted(result: Fitted, feature_weight: float) -> Fitted:
@@ -51,16 +55,16 @@ def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 
 
 @torch.no_grad()
-def with_workers_heard(result: Fitted, data: CrowdData) -> Fitted:
-    """The result of a mixture without answers, with workers who are judged by its clusters.
+def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 1.0) -> Fitted:
+    """The result of a mixture without answers, in which they move their items and judge workers.
 
-    Answers are expected under the clusters of the features alone, ``s_ij = q(z_i = z_j)``, and
-    teach the workers' rates, but not the clusters: of worker m
+    Components stay those of the features alone. Workers, who begin as trusted, and the items that
+    were asked about are updated in turn: with ``s_ij = q(z_i = z_j)``, answers heard, of worker m
 
         alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
 
     over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``. (A cut, as of
-    Plummer 2015.)
+    Plummer 2015: no answer has a part in the components, so that no other item moves.)
 
     Parameters
     ----------
@@ -68,23 +72,31 @@ def with_workers_heard(result: Fitted, data: CrowdData) -> Fitted:
         A fit to features.
     data
         Items of the same features, and answers.
+    feature_weight
+        Of the features beside the answers.
     """
-    answers = data.answers
-    assert answers is not None  # that are heard
-    silent = replace(result, data=data.with_parts(answers=None, _pairs_index=None))
-    ids = data.item_ids
-    left, right = (ids[end.numpy()].tolist() for end in (answers.left, answers.right))
-    same = torch.as_tensor(silent.same_cluster_probability(left, right)).double().clamp(0, 1)
+    heard = answered_batch(data)
+    assert heard is not None  # there are answers
+    assert heard.label is not None
+    batch = heard.to(None, torch.float64)
     annotators = annotators_for(data)
-    counts = expected_counts(annotators, same, answers.worker, answers.label.double())
     number = result.model.num_clusters
     if result.model.ownership is None and number > 1:
         result = _owning(result, torch.arange(number))
-    model = result.model
-    read = _read_by(result, model.ownership, model.feature_weight, annotators)
-    for name, prior in annotators.priors().items():
-        learned = prior.natural_parameters + counts[name]
-        read.guide.posteriors[name].set_natural_parameters(learned)
+    read = _read_by(result, result.model.ownership, feature_weight, annotators)
+    together = torch.eye(number, dtype=torch.float64)
+    if read.model.ownership is not None:
+        owners = read.guide.posteriors["owners"].mean()
+        together = read.model.ownership.together(owners).double()
+    for name, trusted in annotators.with_trust(TRUSTED).priors().items():
+        read.guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
+    for _ in range(_ROUNDS):
+        q = read.guide.infer(batch).assignments
+        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
+        counts = expected_counts(annotators, same, batch.worker, heard.label.double())
+        for name, prior in annotators.priors().items():
+            learned = prior.natural_parameters + counts[name]
+            read.guide.posteriors[name].set_natural_parameters(learned)
     # With more answers, by ``update``, these say which components are one cluster.
     hearing, moves = result.train_on, [OwnershipMoves()] if read.model.ownership else []
     if isinstance(hearing, TrainingOptions):

@@ -18,7 +18,7 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_heard
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
@@ -162,21 +162,34 @@ class Search:
         return torch.cat([one.block for one in self.splits]).numpy()
 
     def without_answers(self, plan: Plan) -> Trial:
-        """The winner of the search without answers, whose clusters judge the workers."""
+        """The winner of the search without answers, in whose components answers have no part."""
         search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
         alone = replace(best, by_item=None, hears=False)
         if self.splits and not search.interrupted:
             fitted = with_overlaps_joined(search.whole_fit_of(best, search.data))
-            judged = (
-                one.log_probability(with_workers_heard(fitted, one.data)) for one in self.splits
-            )
-            alone = replace(alone, by_weight=np.concatenate([*judged])[None])
+            alone = replace(alone, by_weight=self.heard_beside(fitted))
         self.trials += [
             alone if one is best else replace(one, hears=False) for one in search.trials
         ]
         return alone
+
+    def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
+        """Log-probability of the held-out answers where answers have no part in the components."""
+        splits = [one for one in self.splits if isinstance(one, Split)]
+        weights = WEIGHTS[:1] if self.data.has_gaps else WEIGHTS
+        return np.stack(
+            [
+                np.concatenate(
+                    [
+                        one.log_probability(with_answers_heard(fitted, one.data, weight))
+                        for one in splits
+                    ]
+                )
+                for weight in weights
+            ]
+        )
 
     def first_trials(self) -> list[Trial]:
         """Every form with as many components, heavy tails of the kind that does best without."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.choosing.rereading import with_workers_heard
+from pyro_crowdclust.interface.choosing.rereading import with_answers_heard
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -21,28 +21,48 @@ def silent():
     return small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
 
 
-def test_rates_are_counts_under_the_clusters(silent):
+@pytest.mark.parametrize("weight", [1.0, 0.1])
+def test_rates_are_counts_under_the_clusters(silent, weight):
     said = simulate_pairs(
         KINDS, [0.9, 0.5], [0.8, 0.5], pairs_per_worker=90, items=range(40), seed=0
     )
-    heard = with_workers_heard(silent, CrowdData(FEATURES, said))
-    q = silent.probabilities
+    heard = with_answers_heard(silent, CrowdData(FEATURES, said), weight)
+    q = heard.probabilities
     same = (q[said["left"]] * q[said["right"]]).sum(1)
     label, worker = said["label"].to_numpy(), said["worker"].to_numpy()
     for one in range(2):
         s, yes = same[worker == one], label[worker == one]
         right, wrong = 2 + (s * yes).sum(), 1 + (s * (1 - yes)).sum()
-        assert heard.workers["sensitivity"][one] == pytest.approx(right / (right + wrong))
+        found = heard.workers["sensitivity"][one]
+        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
         right, wrong = 2 + ((1 - s) * (1 - yes)).sum(), 1 + ((1 - s) * yes).sum()
-        assert heard.workers["specificity"][one] == pytest.approx(right / (right + wrong))
-    # Nobody was asked about the others.
-    np.testing.assert_allclose(np.sort(heard.probabilities[40:]), np.sort(q[40:]))
+        found = heard.workers["specificity"][one]
+        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
+    # Nobody was asked about the others: they stay where they are, and are as sure as features are.
+    of_features = silent.probabilities[40:] ** weight
+    expected = np.sort(of_features / of_features.sum(1, keepdims=True))
+    np.testing.assert_allclose(np.sort(q[40:]), expected, atol=1e-9)
+
+
+def test_items_follow_answers_that_agree_where_features_say_something_else():
+    """Six workers of .95 part the first forty items otherwise than the features do."""
+    features = FEATURES + 3.0 * KINDS[:, None]
+    silent = small(CrowdData(features), 2, forms=1).fit(num_starts=1, progress=False)
+    other = np.arange(80) // 2 % 2
+    rates = [0.95] * 6
+    said = simulate_pairs(other, rates, rates, pairs_per_worker=60, items=range(40), seed=0)
+    data = CrowdData(features, said)
+    sure, open_ = (with_answers_heard(silent, data, weight) for weight in (1.0, 0.05))
+    assert clustering_accuracy(other[:40], sure.assignments[:40]) < 0.7
+    assert clustering_accuracy(other[:40], open_.assignments[:40]) > 0.9
+    assert open_.workers["sensitivity"].min() > sure.workers["sensitivity"].max()
+    assert clustering_accuracy(KINDS[40:], open_.assignments[40:]) == 1
 
 
 def test_graded_answers_judge_workers_too(silent):
     said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=90, seed=0)
     said["label"] *= 3
-    heard = with_workers_heard(silent, CrowdData(FEATURES, said, grades=[0, 1, 2, 3]))
+    heard = with_answers_heard(silent, CrowdData(FEATURES, said, grades=[0, 1, 2, 3]))
     assert np.isfinite(heard.workers.to_numpy(dtype=float)).all()
     assert (heard.assignments == silent.assignments).mean() > 0.9
 
@@ -51,7 +71,7 @@ def test_more_answers_may_move_the_clusters():
     """Two components of one kind become one cluster when the answers say so."""
     four = small(CrowdData(FEATURES), 4, forms=1).fit(num_starts=1, progress=False)
     said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=5, seed=0)
-    heard = with_workers_heard(four, CrowdData(FEATURES, said))
+    heard = with_answers_heard(four, CrowdData(FEATURES, said))
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=1)
     updated = heard.update(more)
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
