@@ -36,7 +36,7 @@ def recognized(
     """
     label, dtype, present = show(name), column.dtype, column.dropna()
     if not len(present) and len(column):
-        raise ValueError(f"feature column {label} is empty: drop it")
+        return "real", None
     if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
         raise ValueError(_of_dates(label))
     if isinstance(dtype, pd.CategoricalDtype):

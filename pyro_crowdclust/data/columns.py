@@ -63,8 +63,13 @@ class Columns:
         ------
         ValueError
             For a name that occurs twice, or none at all; for a kind that there is not, or that the
-            values do not have; for dates, texts that are names rather than categories, empty
-            columns and what is no number and no text.
+            values do not have; for dates, texts that are names rather than categories, and what is
+            no number and no text.
+
+        Warns
+        -----
+        UserWarning
+            Where columns are empty. Those with names are left out, and others are missing features.
         """
         names, kinds = _names(frame), dict(kinds or {})
         labels = frame.columns.tolist()
@@ -79,9 +84,20 @@ class Columns:
                     f"kinds say that column {show(name)} holds {show(kind)}, but must say one of "
                     f"{', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
                 )
+        if names is not None:
+            full = np.flatnonzero(np.asarray(frame.notna()).any(0))
+            if 0 < len(full) < len(names):
+                empty = names.delete(full)
+                warnings.warn(
+                    f"{count(len(empty), 'feature column')} left out, as all cells are empty: "
+                    f"{', '.join(map(show, empty[:5]))}{', ...' * (len(empty) > 5)}",
+                    UserWarning,
+                    stacklevel=4,
+                )
+                names, frame = names[full], frame.iloc[:, full]
         read = [
             recognized(name, frame.iloc[:, place], kinds.get(name))
-            for place, name in enumerate(labels)
+            for place, name in enumerate(frame.columns)
         ]
         return cls(names, tuple(kind for kind, _ in read), tuple(levels for _, levels in read))
 

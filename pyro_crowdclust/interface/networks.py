@@ -10,11 +10,14 @@ import numpy as np
 import torch
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 # Features are looked at in this many rows, spread over the data.
 _SAMPLE_ROWS = 2000
+# Networks compute in single precision, in which squares of larger numbers are infinite.
+_LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,21 @@ class DeepNormal(Networks):
 
     def in_units(self, location: torch.Tensor, scale: torch.Tensor) -> DeepNormal:
         return dataclasses.replace(self, location=location, scale=scale)
+
+    def check(self, data: CrowdData) -> None:
+        """Refuse features whose squares are beyond the single precision of networks."""
+        if self.location is None or self.scale is None:
+            return
+        largest = torch.maximum(self.location.abs(), self.scale)
+        odd = (self.scale < 1 / _LARGEST) | (largest > _LARGEST)
+        if odd.any():
+            place = int(odd.int().argmax())
+            name = place if data.columns is None else data.columns.labels()[place]
+            raise ValueError(
+                f"feature column {show(name)} has a mean of {float(self.location[place]):.3g} and "
+                f"a deviation of {float(self.scale[place]):.3g}, but networks take numbers between "
+                f"{1 / _LARGEST:g} and {_LARGEST:g}: pass it in another unit"
+            )
 
 
 @dataclass(frozen=True)

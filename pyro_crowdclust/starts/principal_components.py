@@ -30,8 +30,8 @@ class MixtureStart:
     Attributes
     ----------
     latent
-        Values of the site ``x`` without spread, as ``Components.observe`` returns them; with gaps,
-        rows of which some entries are NaN.
+        Values of the site ``x`` without spread, as ``Components.observe`` returns them; of data
+        with gaps the rows, of which some entries may be NaN.
     responsibilities
         Soft or hard assignments, ``[item, K]``.
     multiplicity
@@ -57,7 +57,9 @@ class MixtureStart:
 
     def _of_components(self, components: Any) -> Float[Tensor, "cluster size"]:
         """``sum_n r_nk E[u(x_n)]``; of gaps under the components that what was seen gives."""
-        if not self.latent.isnan().any():
+        # Of data with gaps these are rows of features, also where these rows have none.
+        are_rows = self.latent.shape[1] != components.family.observation_size
+        if not (are_rows or self.latent.isnan().any()):
             observed = components.family.observation_statistics(self.latent)
             return self.responsibilities.mT @ observed
         prior = components.prior.natural_parameters

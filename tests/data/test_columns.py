@@ -98,7 +98,6 @@ def test_what_a_column_holds_can_be_said():
         (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: make it numbers"),
         (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: make it"),
         (["$1,200", "$300"], {}, "numbers written as texts"),
-        ([None, None], {}, "column 'x' is empty: drop it"),
         ([1 + 2j, 1.0], {}, "column 'x' holds complex"),
         ([1.0, np.inf], {}, "column 'x' holds infinite numbers"),
         ([1, 2], {"y": "real"}, "kinds name the column 'y', which the features have not"),
@@ -113,6 +112,21 @@ def test_what_a_column_holds_can_be_said():
 def test_what_cannot_be_read(values, kinds, message):
     with pytest.raises(ValueError, match=message):
         Columns.of(pd.DataFrame({"x": values}), kinds)
+
+
+def test_empty_columns_are_left_out():
+    frame = pd.DataFrame({"x": [1.5, 2.5], "none": [None, None], "nan": np.nan, "town": ["a", "b"]})
+    with pytest.warns(UserWarning, match="2 feature columns left out, .* empty: 'none', 'nan'"):
+        data = CrowdData(frame, kinds={"none": "category"})
+    assert data.feature_names.tolist() == ["x", "town"]
+    assert data.num_missing == 0
+    # A table of new items may have them, empty or not, or lack them.
+    for new in (frame, frame.assign(none="b"), frame[["town", "x"]]):
+        np.testing.assert_array_equal(data.columns.encode(new), [[1.5, 0], [2.5, 1]])
+    # Columns that are told by their position stay.
+    assert CrowdData(pd.DataFrame([[1.5, None], [2.5, None]])).num_missing == 2
+    with pytest.raises(ValueError, match="all features are missing .NaN.: pass features, or None"):
+        CrowdData(frame[["none", "nan"]])
 
 
 def test_new_tables():

@@ -320,6 +320,10 @@ def test_bad_input_is_refused():
         cluster(two_groups(), num_clusters=0)
     with refuses(r"DeepNormal takes one row of numbers per item, but .*\[2, 2\]: .*\[item, 4\]"):
         mixture_for(CrowdData(np.ones((3, 2, 2))), networks=DeepNormal())
+    with refuses(
+        "column 0 has a mean of .* deviation of .*e-40, but networks take numbers between"
+    ):
+        mixture_for(CrowdData(1e-40 * two_groups()), networks=DeepNormal())
     with refuses("scale 0 is not above zero: give features that are constant a scale of 1"):
         Standardized(torch.zeros(2), torch.tensor([1.0, 0.0]))
 

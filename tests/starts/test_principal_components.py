@@ -191,6 +191,19 @@ def test_a_start_adds_the_statistics_of_its_partition():
     torch.testing.assert_close(location, sums / kappa.unsqueeze(-1))
 
 
+def test_rows_without_gaps_of_data_with_some_start_as_others_do():
+    """As where a sample of the items, or the columns that are not left out, have none."""
+    features, responsibilities = torch.randn(9, NUM_FEATURES), torch.eye(NUM_CLUSTERS)
+    responsibilities = responsibilities[torch.arange(9) % NUM_CLUSTERS]
+    found = []
+    for has_gaps in (False, True):
+        model, guide = plain_pair()
+        observed = model.components.observe(features, has_gaps)
+        guide.start_at(MixtureStart(observed, responsibilities, 2.0))
+        found.append(guide.posteriors["components"].natural_parameters)
+    torch.testing.assert_close(*found)
+
+
 def test_a_start_of_point_estimates_is_near_the_posterior_mode():
     model, guide = amortized_pair()
     latent = torch.randn(40, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ from pyro_crowdclust.transforms import OneHot, PowerTransformed, Projected, Sele
 _SAMPLE = 5000
 # Scales of features are measured on this many rows at a time.
 _ROWS = 4096
+# Nothing is to be said about a feature that is missing everywhere.
+_quiet_about_missing = partial(warnings.catch_warnings, action="ignore", category=RuntimeWarning)
 # A dimension that is left out has at least this variance, where the first direction has 1.
 _SMALLEST_RESIDUAL = 1e-6
 
@@ -51,8 +54,7 @@ def telling(
     are taken first: parts of which many are zero have a shape of their own, and totals have none.
     """
     sample, real = sample_of(data).numpy(), is_real(data).numpy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
+    with _quiet_about_missing():
         spread = np.nanmax(sample, axis=0) - np.nanmin(sample, axis=0)
     varies = real & (spread > 0)
     rows = sample if whole is None else sample_of(whole).numpy()
@@ -92,8 +94,9 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
     sample, real = sample_of(data), is_real(data)
     # The transform bends at one unit from the origin. It is to bend most of the numbers, and not to
     # depend on where the feature has its zero.
-    origin, median = torch.from_numpy(np.nanquantile(sample.numpy(), [0.05, 0.5], axis=0))
-    spread = torch.from_numpy(np.nanstd(sample.numpy(), axis=0))
+    with _quiet_about_missing():
+        origin, median = torch.from_numpy(np.nanquantile(sample.numpy(), [0.05, 0.5], axis=0))
+        spread = torch.from_numpy(deviations(sample.numpy()))
     zero, one = torch.zeros_like(spread), torch.ones_like(spread)
     unit = torch.where(median > origin, median - origin, spread) / 5
     bends = real & (spread > 0)
@@ -109,7 +112,8 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
         if np.isfinite(power) and abs(power) < 10:
             powers[column] = power
     bent = PowerTransformed(powers, zero, one, origin, unit).latent(sample)
-    scale = torch.from_numpy(np.nanstd(bent.numpy(), axis=0))
+    with _quiet_about_missing():
+        scale = torch.from_numpy(np.nanstd(bent.numpy(), axis=0))
     scale = torch.where(real & (scale > 1e-12), scale, one)
     return PowerTransformed(powers, torch.where(real, bent.nanmean(0), zero), scale, origin, unit)
 
@@ -171,6 +175,20 @@ def sample_of(data: CrowdData) -> Float[Tensor, "item feature"]:
     return data.rows(rows).flatten(1).double()
 
 
+def deviations(rows: Float[np.ndarray, "item feature"]) -> Float[np.ndarray, " feature"]:
+    """Standard deviations, also of numbers so small that their squares are zero.
+
+    Examples
+    --------
+    >>> deviations(np.array([[0.0, 1e-200], [2.0, 3e-200]])).tolist()
+    [1.0, 1e-200]
+    """
+    away = rows - np.nanmean(rows, axis=0)
+    farthest = np.nanmax(np.abs(away), axis=0)
+    farthest[~(farthest > 0)] = 1.0
+    return farthest * np.nanstd(away / farthest, axis=0)
+
+
 def location_and_scale(
     data: CrowdData, is_continuous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -183,13 +201,13 @@ def location_and_scale(
     """
     parts = [(part.nansum(0), (~part.isnan()).sum(0)) for part in _parts(data)]
     sums, counts = (torch.stack(column).sum(0) for column in zip(*parts, strict=True))
-    location = sums / counts
+    location = sums / counts.clamp_min(1)  # of a feature that is missing everywhere 0
     farthest = torch.zeros_like(location)
     for part in _parts(data):
         farthest = farthest.maximum((part - location).abs().nan_to_num().amax(0))
     unit = torch.where(farthest > 0, farthest, 1.0)  # squares of tiny numbers would be zero
     away = [((part - location) / unit).square().nansum(0) for part in _parts(data)]
-    scale = unit * (torch.stack(away).sum(0) / counts).sqrt()
+    scale = unit * (torch.stack(away).sum(0) / counts.clamp_min(1)).sqrt()
     # What is left of a constant feature by rounding is no spread.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
     return (

@@ -9,6 +9,7 @@ tell or there are none, the ELBO, in the units of the features for all candidate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,8 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
@@ -27,13 +30,20 @@ from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, some_items
 from pyro_crowdclust.interface.choosing.trials import Trial
-from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone, seeds_of
+from pyro_crowdclust.interface.recipe import (
+    Recipe,
+    feature_shape,
+    is_supervised,
+    labels_alone,
+    seeds_of,
+)
 from pyro_crowdclust.restarts import best_first, is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
+from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
@@ -120,6 +130,7 @@ class Choice:
             reason += f"; {search.num_near_copies} near-copies of items had no part in it"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
+        reason += _about_left_out(recipe.model.emission, self.data)
         return best, recipe, Chosen(table, reason, chance)
 
     @warnings_once()
@@ -215,6 +226,17 @@ class Choice:
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
         return _best_of_starts(of_part, seeds, options)
+
+
+def _about_left_out(emission: Identity, data: CrowdData) -> str:
+    """The columns that the coordinates are not of, as the end of a sentence; else nothing."""
+    number = math.prod(feature_shape(data))
+    names = range(number) if data.columns is None else data.columns.labels()
+    inner = emission.inner if isinstance(emission, Projected) else emission
+    own = {*inner.own_features(number)}
+    others = [show(name) for place, name in enumerate(names) if place not in own]
+    shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+    return f"; left out for telling nothing that others do not: {shown}" if others else ""
 
 
 def _because(why: str, chosen: Chosen | None) -> Chosen:

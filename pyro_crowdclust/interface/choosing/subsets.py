@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import StoredFeatures
+from pyro_crowdclust.interface.candidates.coordinates import deviations
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
 from pyro_crowdclust.interface.candidates.rounding import (
     are_fine,
@@ -85,7 +86,7 @@ def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdDa
     if not fine.any():
         return data
     points = rows[:, fine]
-    group = near_alike((points - points.mean(0)) / points.std(0), most_clusters)
+    group = near_alike((points - points.mean(0)) / deviations(points), most_clusters)
     return _one_of_each(data, first_alike(np.column_stack([group, rows[:, ~fine]])))
 
 

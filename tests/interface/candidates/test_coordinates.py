@@ -107,6 +107,22 @@ def test_real_columns_that_never_vary_are_left_out(table):
     assert telling(standardized, constant).latent_size(2) == 2
 
 
+@pytest.mark.parametrize("make", [standardized, power_transformed])
+def test_a_feature_that_is_missing_everywhere_is_left_out(table, make):
+    rows = np.column_stack([table["skewed"], np.full(60, np.nan)])
+    data = CrowdData(rows)
+    latent = telling(make, data).latent(torch.from_numpy(rows))
+    expected = make(CrowdData(rows[:, :1])).latent(torch.from_numpy(rows[:, :1]))
+    torch.testing.assert_close(latent, expected)
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-200, 1e99])
+def test_powers_do_not_depend_on_the_unit(table, factor):
+    rows = torch.tensor(table[["skewed"]].to_numpy())
+    found = [power_transformed(CrowdData(of)).latent(of) for of in (rows, factor * rows)]
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("factor", [1e-310, 1e-200, 1.0, 1e99])
 def test_units_of_any_size_are_taken_out(factor):
     rows = np.random.default_rng(0).normal(size=(50, 2)) * factor

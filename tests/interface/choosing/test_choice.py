@@ -45,6 +45,18 @@ def test_data_in_no_container(call, data):
         call(data)
 
 
+def test_gaps_in_columns_that_are_left_out_are_no_matter():
+    """A constant and a copy, both with gaps, beside two columns without."""
+    kinds = np.arange(30) % 2
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["x", "y"])
+    table["x"] += 8 * kinds
+    odd = kinds == 1
+    table = table.assign(constant=np.where(odd, 1.0, np.nan), again=table["x"].where(odd))
+    result = small(CrowdData(table), 2, forms=1).fit(num_starts=1, progress=False)
+    assert clustering_accuracy(kinds, result.assignments) == 1.0
+    assert result.chosen.reason.endswith("nothing that others do not: 'constant', 'again'")
+
+
 def test_answers_choose_the_components_that_clusters_own(rings):
     result, ring = rings
     table = result.chosen.table
