@@ -62,7 +62,7 @@ def extended(
                 "pairs with grades"
             )
     elif data.placements is not None and pairs is not None:
-        placements, pairs = CrowdData(None, pairs).as_placements().pages, None
+        placements, pairs = _pages_of(pairs), None
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
@@ -92,6 +92,18 @@ def extended(
         links=data.links,
         num_contradictions=data.num_contradictions,
     )
+
+
+def _pages_of(pairs: Any) -> pd.DataFrame | None:
+    """The pages that people sorted, of answers about all their pairs."""
+    answers = CrowdData(None, pairs)
+    try:
+        return answers.as_placements().pages
+    except ValueError as error:
+        raise ValueError(
+            f"the fit was of sorted pages, but {error}; ask for pages, or fit anew to all answers "
+            "as pairs (data.as_pairs().pairs are those of the fit)"
+        ) from error
 
 
 def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:

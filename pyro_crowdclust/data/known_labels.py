@@ -18,6 +18,7 @@ from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     count,
+    in_pandas,
     item_positions,
     numbers_of,
     read_table,
@@ -126,6 +127,8 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
     """
     if isinstance(known, Tensor):
         known = numbers_of(known, "known")
+    if hasattr(known, "to_pandas"):  # a column of polars or pyarrow, which has no index
+        known = in_pandas(known).to_numpy()
     if isinstance(known, Mapping):
         known = pd.Series(known, dtype=object)
     column = _aligned(known, item_ids) if isinstance(known, pd.Series) else _series(known)

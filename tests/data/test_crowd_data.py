@@ -86,6 +86,8 @@ def test_tables_of_other_libraries():
     answers = pyarrow.table({"left": [0], "right": [2], "worker": ["wu"], "label": [1]})
     data = CrowdData(columns, answers)
     assert data.item_ids.tolist() == [0, 1, 2, 3]
+    known = CrowdData(columns, known=columns["kind"], item_ids=IDS).known
+    assert known.tolist() == [0, 1, 1, 0]
     assert data.num_pairs == 1
     assert data.columns is not None
     assert data.columns.table().index.tolist() == ["size", "kind"]

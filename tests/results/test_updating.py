@@ -252,6 +252,9 @@ def test_pairs_and_pages_become_what_the_fit_has():
     assert (as_pages.answers, as_pages.placements.num_pages) == (None, 4)
     as_pairs = extended(CrowdData(FEATURES, pairs), placements=pages)
     assert (as_pairs.placements, as_pairs.num_pairs) == (None, 4 * 36)
+    message = "the fit was of sorted pages, but .* no column 'page'; ask for pages, or fit anew"
+    with pytest.raises(ValueError, match=message):
+        extended(CrowdData(FEATURES, placements=pages), pairs=pairs.drop(columns="page"))
 
 
 def test_an_update_hears_what_the_fit_heard_alone():
