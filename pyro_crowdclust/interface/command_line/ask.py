@@ -78,6 +78,14 @@ def _with_names(questions: pd.DataFrame) -> pd.DataFrame:
     return questions.assign(page=[f"{stem}-{page}" for page in questions["page"]])
 
 
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with real numbers to a hundredth of their deviation, which tells items apart."""
+    reals = table.select_dtypes(["float32", "float64"]).astype(np.float64)
+    spread = reals.std()
+    decimals = (2 - np.floor(np.log10(spread[spread > 0]))).clip(0, 300).astype(int)
+    return table.astype(reals.dtypes.to_dict()).round(decimals)
+
+
 def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
     """What people see of the items: a file's rows or pictures, or else those of the features."""
     if path is not None:
@@ -90,7 +98,7 @@ def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
     if table.values.ndim > 2:
         return picture_frame(np.asarray(table.values), table.ids)
     if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MOST_COLUMNS:
-        return table.values
+        return _readable(table.values)
     warnings.warn(
         f"people see nothing but ids of the items: {settings['features']} has "
         f"{table.values.shape[1]} columns, which nobody reads; name what to show by --items FILE",

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.data import Columns
 from pyro_crowdclust.exchange import FORMATS
 from pyro_crowdclust.exchange import read_answers as read_exports
 from pyro_crowdclust.files.writing import check_room
@@ -55,7 +56,7 @@ def new_folder(path: Path, force: bool) -> Iterator[None]:
 def read_data(
     files: Mapping[str, Any],
     table: FeatureTable | None,
-    kinds: Mapping[Hashable, str],
+    kinds: Mapping[Hashable, str] | Columns | None,
     grades: Sequence[str] | None = None,
 ) -> CrowdData:
     """The data in a table of features and the files beside it, each under its option's name.
@@ -145,10 +146,6 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
         files |= {name: settings.get(name) for name in ("answers", "answers_format")}
         id_column, ignore = settings["id_column"], settings["ignore"]
         grades = settings.get("grades")
-        kinds = {
-            int(name) if settings["columns"] is None else name: kind
-            for name, kind in settings.get("kinds", {}).items()
-        }
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
@@ -158,7 +155,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
     if with_features and files["features"] is not None and has_clusters(result):
         try:
             table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
-            data = read_data(files, table, kinds, grades)
+            data = read_data(files, table, result.data.columns, grades)
             result = load(folder / RESULT, data=data)
         except ValueError as error:
             warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)

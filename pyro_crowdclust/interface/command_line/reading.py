@@ -95,7 +95,7 @@ def read_features(
                 f"{path} has no column of features beside '{id_column}', which holds ids: see "
                 "whether its columns are separated by commas, and begin in its first line"
             )
-        table.index = ids
+    table.index = ids
     return FeatureTable(table, ids, [str(name) for name in table.columns])
 
 

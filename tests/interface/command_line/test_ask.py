@@ -93,6 +93,23 @@ def test_a_first_round_before_anybody_answered(crowd, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_numbers_are_shown_as_people_read_them(tmp_path, capsys):
+    """And a column that was found empty is not spoken of again."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kg": rng.normal(70, 9, 20), "euro": rng.normal(3e4, 5e3, 20)})
+    table.assign(none="").to_csv(tmp_path / "people.csv", index=False)
+    fit = ["fit", "--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "fit")]
+    assert main([*fit, *QUICK]) == 0
+    assert only_error(capsys).endswith("left out, as all cells are empty: 'none'")
+    words = ["ask", str(tmp_path / "fit"), "--pairs", "1", "--workers", "ann", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
+    assert capsys.readouterr().err == ""
+    question = pd.read_csv(tmp_path / "tasks" / "questions-ann.csv").iloc[0]
+    weight, money = question["text_left"].splitlines()[:2]
+    assert re.fullmatch(r"kg: \d\d\.\d\d?", weight)
+    assert re.fullmatch(r"euro: \d{5}\.0", money)
+
+
 def test_many_numbers_are_nothing_to_see(tmp_path, capsys):
     features = np.random.default_rng(0).normal(size=(20, 21))
     np.save(tmp_path / "x.npy", features)
