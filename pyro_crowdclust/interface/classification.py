@@ -114,7 +114,7 @@ def classify(
     check_whole("seed", seed)
     if folds is not None:
         check_whole("folds", folds)
-    if isinstance(labels, pd.Series) or (isinstance(labels, list) and not _are_rows(labels)):
+    if getattr(labels, "ndim", 2) == 1 or (isinstance(labels, list) and not _are_rows(labels)):
         raise ValueError(
             "labels are in one row, but must be a table of who said what: pass {'item': ids, "
             "'worker': 'me', 'label': labels} of the items that have one"

@@ -24,8 +24,10 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
 _EVEN_ANSWERS = 1000.0
@@ -119,7 +121,7 @@ class InferredClasses(Protocol):
         """p(label | class) of answers that were not learned from."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AveragedClasses:
     """The weighted average of several fits to the same class labels.
 
@@ -134,6 +136,10 @@ class AveragedClasses:
     members: Sequence[InferredClasses]
     temperatures: Sequence[float]
     weights: Float[np.ndarray, " member"]
+
+    def __repr__(self) -> str:
+        found = sizes_of_classes(self.class_probabilities)
+        return f"AveragedClasses({count(len(self.members), 'member')}, {found})"
 
     @cached_property
     def class_probabilities(self) -> pd.DataFrame:

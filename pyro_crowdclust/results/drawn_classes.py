@@ -29,9 +29,10 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.text import sizes_of_classes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DrawnClasses:
     """What ``draw_classes`` found.
 
@@ -49,6 +50,9 @@ class DrawnClasses:
     fitted: Fitted
     states: Float[np.ndarray, "item class state"]
     rows: Float[np.ndarray, "worker class state label"]
+
+    def __repr__(self) -> str:
+        return f"DrawnClasses({self.data}, {sizes_of_classes(self.class_probabilities)})"
 
     @property
     def probabilities(self) -> Float[np.ndarray, "item class"]:

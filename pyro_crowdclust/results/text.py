@@ -72,9 +72,19 @@ def _found(result: ShownResult) -> str:
     if isinstance(result.guide, SupportsPartition):
         return _sizes("cluster", result.clusters["assigned_items"])
     if result.data.class_labels is not None and isinstance(result.guide, SupportsInfer):
-        classes = result.class_probabilities
-        return _sizes("class", classes.idxmax(axis=1).value_counts())
+        return sizes_of_classes(result.class_probabilities)
     return f"{_name(result.model)}, {_name(result.guide)}"
+
+
+def sizes_of_classes(probabilities: pd.DataFrame) -> str:
+    """How many items are most probably of each class, largest first.
+
+    Examples
+    --------
+    >>> sizes_of_classes(pd.DataFrame({"bee": [0.9, 0.2, 0.8], "wasp": [0.1, 0.8, 0.2]}))
+    '2 classes with 2, 1 items'
+    """
+    return _sizes("class", probabilities.idxmax(axis=1).value_counts())
 
 
 def _sizes(kind: str, sizes: pd.Series) -> str:

@@ -245,7 +245,7 @@ def test_what_is_refused_says_what_to_do(iris):
         classify(features, labels, folds="3", progress=False)
     with pytest.raises(ValueError, match="seed is None, but must be a whole number"):
         classify(features, labels, seed=None, **QUICK)
-    for said in (["a", "b"] * 75, pd.Series(["a", "b"] * 75)):
+    for said in (["a", "b"] * 75, pd.Series(["a", "b"] * 75), np.array(["a", "b"] * 75)):
         with pytest.raises(ValueError, match="labels are in one row, but must be a table of who"):
             classify(features, said, **QUICK)
 

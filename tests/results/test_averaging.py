@@ -87,6 +87,7 @@ def correlated() -> pd.DataFrame:
 def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
     data = CrowdData(None, labels=labels)
     average = average_classes(data, fit_each, share=0.3, seed=4)
+    assert repr(average).startswith("AveragedClasses(2 members, ")
     rest, held = hold_out_answers(data, 0.3, seed=4)
     likelihoods = []
     for number, member in enumerate(fit_each(rest)):

@@ -80,6 +80,7 @@ def test_means_are_those_of_the_exact_posterior():
     told = drawn.answer_probabilities(np.array([0]), np.array([1]), np.array([0]))
     assert told.tolist() == [drawn.confusion.loc[[(1, 0, 0), (1, 1, 0)], "mean"].tolist()]
     assert drawn.confusion.index.equals(result.confusion.index)
+    assert repr(drawn).startswith(f"DrawnClasses({drawn.data}, 2 classes with ")
     assert drawn.class_probabilities.index.equals(result.class_probabilities.index)
 
 
