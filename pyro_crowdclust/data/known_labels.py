@@ -228,7 +228,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
     for name, table in (("must_link", must_link), ("cannot_link", cannot_link)):
         if table is None:
             continue
-        frame = read_table(_of_pairs(table), name, ["left", "right"])
+        frame = read_table(table_of_pairs(table), name, ["left", "right"])
         left, right = (item_positions(name, frame[end], item_ids) for end in ("left", "right"))
         reject(name, frame["left"], left == right, "an item linked with itself; drop the row")
         repeated = pd.DataFrame(torch.stack([left, right], 1).sort(1).values.numpy())
@@ -245,7 +245,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
     return Links(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
-def _of_pairs(table: Any) -> Any:
+def table_of_pairs(table: Any) -> Any:
     """A list of pairs, or an array of two columns, as a table; any other as it is."""
     rows = table.tolist() if isinstance(table, (np.ndarray, Tensor)) else table
     if not isinstance(rows, (list, tuple)):

@@ -27,6 +27,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import in_pandas
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import Networks
@@ -187,6 +188,8 @@ class CrowdClusterer(
             pairs, must_link, cannot_link = (
                 _among(table, ids) for table in (pairs, must_link, cannot_link)
             )
+            if isinstance(known, Mapping):
+                known = pd.Series(known, dtype=object)
             if isinstance(known, pd.Series) and not isinstance(known.index, pd.RangeIndex):
                 known = known[known.index.isin(ids)]
         recipe = recipe_for(
@@ -325,7 +328,7 @@ def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     """The rows of a table of pairs that are about two of these items; None if there are none."""
     if table is None:
         return None
-    frame = pd.DataFrame(table)
+    frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
     if {"left", "right"} <= {*frame.columns}:  # else ``CrowdData`` says what is missing
         frame = frame[frame["left"].isin(ids) & frame["right"].isin(ids)]
     return frame if len(frame) else None

@@ -186,8 +186,11 @@ def test_a_table_that_is_cut_with_the_items_is_told():
 def test_without_an_answer_among_the_items_there_are_no_workers():
     features, pairs, _ = flowers()
     pairs = pairs[(pairs["left"] == "flower 0") | (pairs["right"] == "flower 0")]
-    fitted = clusterer(ignore_other_items=True).fit(features.tail(50), pairs=pairs)
+    sure = {"known": {"flower 0": "a", "flower 20": "b"}, "must_link": [("flower 0", "flower 3")]}
+    fitted = clusterer(ignore_other_items=True).fit(features.tail(50), pairs=pairs, **sure)
     assert fitted.workers_ is None
+    data = fitted.result_.data
+    assert (data.known_ids.tolist(), data.links) == (["b"], None)
 
 
 def test_clone_keeps_parameters_and_nothing_else():
