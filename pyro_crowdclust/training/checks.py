@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyro
 import torch
 from pyro import poutine
+from pyro.distributions import Unit
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
 from pyro.poutine.subsample_messenger import _Subsample
@@ -51,6 +52,11 @@ def check_callable(model: object, guide: object) -> None:
             raise ValueError(
                 f"{name} is a {type(part).__name__}, but must be callable: a Pyro function of a "
                 "Batch or an nn.Module with a forward(batch)"
+            )
+        if isinstance(part, type):
+            raise ValueError(
+                f"{name} is the class {part.__name__}, but must be an object of it: call "
+                f"{part.__name__}(...) as it is made, a guide of its model say"
             )
 
 
@@ -145,6 +151,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     _check_weights(model_trace, guide_trace, batch)
     _warn_of_unweighted_items(model, model_trace, guide_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
+    _check_observes_nothing(guide_trace)
     missing = [
         name
         for name, site in in_model.items()
@@ -169,6 +176,16 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     sites = [*in_model.values(), *in_guide.values()]
     enumerates = any(site["infer"].get("enumerate") for site in sites)
     return Sites(enumerates, plate_nesting(model_trace, guide_trace))
+
+
+def _check_observes_nothing(guide_trace: Trace) -> None:
+    """Raise a ``ValueError`` for a guide with data in it, as a model has; factors are none."""
+    for name, site in _sample_sites(guide_trace).items():
+        if site["is_observed"] and not isinstance(site["fn"], Unit):
+            raise ValueError(
+                f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
+                "data) in this order, and leave obs= out of the guide"
+            )
 
 
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
@@ -248,7 +265,7 @@ def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | Non
     """
     try:
         return _bad_site(model, guide, batch) or _bad_parameter(model, guide)
-    except ValueError:  # the model or the guide does not run any more
+    except (ValueError, RuntimeError):  # they do not run any more, or a value has another shape
         return _bad_parameter(model, guide)
 
 

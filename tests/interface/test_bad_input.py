@@ -9,6 +9,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
@@ -163,6 +164,24 @@ def test_a_guide_that_misses_a_site():
 def test_a_guide_with_a_site_too_many():
     with refuses("the guide samples 'sacle', which the model has not: rename the site"):
         quiet_fit(two_sites, guide_of("mean", "scale", "sacle"), crowd())
+
+
+def test_a_model_in_place_of_a_guide():
+    with refuses("the guide observes 'o', which is for the model: call fit.model, guide, data."):
+        quiet_fit(guide_of("mean", "scale"), two_sites, crowd())
+
+
+def test_a_class_in_place_of_a_guide():
+    with refuses("guide is the class AutoNormal, but must be an object of it: call AutoNormal"):
+        quiet_fit(two_sites, AutoNormal, crowd())
+
+
+def test_data_of_another_size_than_the_model_says():
+    def model(batch):
+        pyro.sample("o", dist.Normal(0.0, 1.0).expand([7]), obs=batch.features[:, 0])
+
+    with refuses("log_prob at site 'o'"):
+        quiet_fit(model, guide_of(), crowd())
 
 
 def test_a_guide_of_the_library_that_misses_a_site():

@@ -23,12 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Words of the command line; default those of the process.
     """
     options = parser().parse_args(arguments)
-    from pyro_crowdclust.interface.command_line import commands
-
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
         try:
+            # Loading takes seconds, in which one may press Ctrl-C.
+            from pyro_crowdclust.interface.command_line import commands
+
             return getattr(commands, options.command)(options)
         except KeyboardInterrupt:
             _say("error", "interrupted before there was anything to save")

@@ -449,6 +449,20 @@ def test_interruption_keeps_what_was_learned(crowd, tmp_path, monkeypatch):
     assert settings["stop_reason"].startswith("interrupted by the user")
 
 
+def test_interruption_while_a_command_is_loaded(crowd, tmp_path, monkeypatch, capsys):
+    class Interrupting:
+        def find_spec(self, name, *_):
+            if name.endswith(".command_line.commands"):
+                raise KeyboardInterrupt
+
+    loaded = importlib.import_module("pyro_crowdclust.interface.command_line.commands")
+    monkeypatch.delitem(sys.modules, loaded.__name__)
+    monkeypatch.delattr(f"{loaded.__package__}.commands")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert main(fit_words(crowd, tmp_path / "out")) == 130
+    assert "interrupted before there was anything to save" in capsys.readouterr().err
+
+
 def test_entry_point_and_module_are_the_same_command(crowd):
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, name = declared["project"]["scripts"]["pyro-crowdclust"].partition(":")
