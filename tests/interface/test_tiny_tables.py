@@ -8,6 +8,8 @@ import pytest
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.interface import choice_for, classify, cluster
+from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -35,12 +37,12 @@ def quick(features: np.ndarray, answers: pd.DataFrame, *sizes: int, forms: int =
     return choice.fit(num_starts=1, progress=False)
 
 
-def halves_of_a_cloud() -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
-    """Thirty items without clusters, and eighteen answers about which half they are in."""
+def halves_of_a_cloud(number: int = 18) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """Thirty items without clusters, and answers about which half they are in."""
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(30, 2))
     halves = (cloud[:, 0] > 0).astype(int)
-    asked = rng.permutation([(left, right) for left in range(30) for right in range(left)])[:18]
+    asked = rng.permutation([(left, right) for left in range(30) for right in range(left)])[:number]
     return cloud, said(*map(tuple, asked.tolist()), kinds=halves), halves
 
 
@@ -49,6 +51,21 @@ def test_few_answers_part_the_one_cluster_that_features_show():
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) == 1.0
     assert result.chosen.hears
+    assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
+
+
+def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
+    """Which one start on some of the items may show, and the fit to all does not."""
+    cloud, answers, halves = halves_of_a_cloud(number=300)
+    search = Search.search
+
+    def without_answers(self: Search) -> tuple[Trial, str]:
+        plan = self.choice.alone
+        return search(self) if plan is None else (self.without_answers(plan), "nothing is heard")
+
+    monkeypatch.setattr(Search, "search", without_answers)
+    result = quick(cloud, answers, 2)
+    assert clustering_accuracy(halves, result.assignments) > 0.9
     assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
 
 

@@ -174,8 +174,8 @@ class Choice:
             return fitted
         if search.num_near_copies:
             instead, why = self._with_near_copies(), "near-copies are the only clusters"
-        elif not (best.hears or search.splits):
-            # One cluster is parted by answers alone, few as these are.
+        elif not best.hears:
+            # One cluster is parted by answers alone, and no answer can spoil it.
             instead = replace(self, alone=None)
             why = "the features alone show one cluster, so that answers are heard"
         else:
