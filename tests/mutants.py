@@ -71,6 +71,9 @@ CORE = {
         *(_BOUNDS, "tests/annotators", "tests/models/test_dawid_skene.py"),
         "tests/results/test_drawn_classes.py",
     ],
+    "pyro_crowdclust/annotators/cuts.py": [
+        *("tests/annotators/test_item_trait.py", "tests/results/test_soft_answers.py"),
+    ],
     "pyro_crowdclust/annotators/item_trait.py": ["tests/annotators/test_item_trait.py"],
     "pyro_crowdclust/annotators/learned_rows.py": [
         *("tests/models/test_dawid_skene.py", "tests/results/test_drawn_classes.py"),
@@ -103,6 +106,14 @@ CORE = {
     "pyro_crowdclust/interface/choosing/page_attention.py": [
         "tests/interface/choosing/test_page_attention.py"
     ],
+    "pyro_crowdclust/asking": [
+        *("tests/asking/test_beliefs.py", "tests/asking/test_crowd.py"),
+        *("tests/asking/test_information.py", "tests/asking/test_page_teaching.py"),
+        *("tests/asking/test_partitions.py", "tests/asking/test_suggesting.py"),
+        "tests/asking/test_teaching.py",
+    ],
+    "pyro_crowdclust/asking/campaign.py": ["tests/asking/test_campaign.py"],
+    "pyro_crowdclust/asking/crowds.py": ["tests/asking/test_campaign.py"],
     "guides/message_passing.py": [
         *(_BOUNDS, "tests/guides/test_message_passing.py", "tests/inference"),
         *("tests/mixture/test_ownership.py", "tests/starts/test_principal_components.py"),
@@ -128,6 +139,7 @@ CORE = {
         "tests/models/test_logresp.py",
     ],
     "guides/partition.py": ["tests/guides/test_partition.py"],
+    "guides/replicas.py": ["tests/guides/test_replicas.py"],
     "models/answered_partition.py": ["tests/guides/test_partition.py"],
     "models/dawid_skene.py": ["tests/models/test_dawid_skene.py"],
     "models/deep_latent_mixture.py": [
@@ -150,7 +162,23 @@ CORE = {
     "pyro_crowdclust/minibatches/sampler.py": [
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],
+    "pyro_crowdclust/restarts.py": ["tests/test_restarts.py"],
+    "pyro_crowdclust/interface/choosing/trials.py": ["tests/interface/choosing/test_trials.py"],
+    "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
+    "pyro_crowdclust/interface/candidates/near_copies.py": [
+        "tests/interface/candidates/test_near_copies.py"
+    ],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
+    "pyro_crowdclust/results/calibration.py": ["tests/interface/test_class_labels.py"],
+    "pyro_crowdclust/results/cluster_classes.py": [
+        *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),
+    ],
+    "pyro_crowdclust/results/decisions.py": ["tests/results/test_decisions.py"],
+    "pyro_crowdclust/results/discounted_classes.py": ["tests/results/test_discounted_classes.py"],
+    "pyro_crowdclust/results/drawn_classes.py": ["tests/results/test_drawn_classes.py"],
+    "pyro_crowdclust/results/drawn_partition.py": ["tests/partitions/test_memberships.py"],
+    "pyro_crowdclust/results/matches.py": ["tests/results/test_matches.py"],
+    "pyro_crowdclust/results/soft_answers.py": ["tests/results/test_soft_answers.py"],
     "pyro_crowdclust/mixture": [
         *("tests/mixture/test_components.py", "tests/callbacks/test_learned_prior.py"),
         "tests/mixture/test_tails.py",
