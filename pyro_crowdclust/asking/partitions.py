@@ -84,7 +84,6 @@ class _Chains:
             mates = np.flatnonzero(start[:one] == start[one])
             if len(mates):
                 links[one] = mates[near[one, mates].argmax()]
-        gain = gain - np.diag(gain.diagonal())
         linked, far = (np.full(draws, counts[0] / sum(counts)) for counts in (_LINKED, _FAR))
         return cls(gain, near, np.tile(links, (draws, 1)), linked, far)
 

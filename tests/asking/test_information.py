@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import digamma, xlogy
 
 from pyro_crowdclust.asking.information import (
     channel_information,
     entropy,
+    mutual_information,
     placement_information,
     rate_information,
 )
 from pyro_crowdclust.asking.pages import _Table
 
 
-def mutual_information(joint):
+def information_of(joint):
     """I of the first axis and the second, from their joint probabilities."""
     independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     return float((xlogy(joint, joint) - xlogy(joint, np.where(joint > 0, independent, 1.0))).sum())
@@ -34,14 +37,14 @@ def test_a_pair_tells_what_the_sum_over_both_clusters_and_the_answer_says(coins)
     same = left @ right
     channel = np.array([[specificity, 1 - specificity], [1 - sensitivity, sensitivity]])
     found = channel_information(np.array([[1 - same, same]]), channel)
-    assert found[0] == pytest.approx(mutual_information(joint), abs=1e-12)
+    assert found[0] == pytest.approx(information_of(joint), abs=1e-12)
 
 
 def test_a_label_tells_what_the_sum_over_classes_says():
     rng = np.random.default_rng(1)
     q, confusion = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4)
     found = channel_information(q[None], confusion)
-    assert found[0] == pytest.approx(mutual_information(q[:, None] * confusion), abs=1e-12)
+    assert found[0] == pytest.approx(information_of(q[:, None] * confusion), abs=1e-12)
 
 
 @pytest.mark.parametrize("reliability", [0.0, 0.3, 0.9, 1.0])
@@ -51,7 +54,7 @@ def test_a_placement_tells_what_the_sum_over_groups_says(reliability):
         reliability * np.eye(5) + (1 - reliability) * np.broadcast_to(outcomes, (5, 5))
     )
     found = placement_information(outcomes[None], reliability)
-    assert found[0] == pytest.approx(mutual_information(joint), abs=1e-12)
+    assert found[0] == pytest.approx(information_of(joint), abs=1e-12)
 
 
 @pytest.mark.parametrize("counts", [(2.0, 1.0), (9.0, 2.0), (1.0, 1.0)])
@@ -65,6 +68,26 @@ def test_a_known_answer_tells_of_a_rate_what_digammas_say(counts):
     closed = entropy(np.array([mean, 1 - mean])) + expected
     assert rate_information(np.ones(1), right, wrong)[0] == pytest.approx(closed, abs=1e-6)
     assert rate_information(np.full(1, 0.5), right, wrong)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_what_draws_tell_of_each_other_is_three_entropies_with_millers_correction():
+    rng = np.random.default_rng(4)
+    draws = rng.integers(3, size=(40, 4))
+    draws[:, 1] = np.where(rng.random(40) < 0.8, draws[:, 0], draws[:, 1])
+    draws[:, 2] = np.where(rng.random(40) < 0.6, draws[:, 0], draws[:, 2])
+
+    def corrected(*columns):
+        counts = np.array([*Counter(zip(*columns, strict=True)).values()])
+        return stats.entropy(counts / 40) + (len(counts) - 1) / 80
+
+    expected = np.array(
+        [
+            [corrected(one) + corrected(other) - corrected(one, other) for other in draws.T]
+            for one in draws.T
+        ]
+    )
+    assert (expected[:3, :3] > 0.05).all()
+    np.testing.assert_allclose(mutual_information(draws), expected.clip(0), atol=1e-12)
 
 
 def page_of(q, components=None, bound=None):

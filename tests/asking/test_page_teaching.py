@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.special import xlogy
+from scipy.stats import bernoulli
 
 from pyro_crowdclust.asking.information import mutual_information
 from pyro_crowdclust.asking.page_teaching import (
@@ -43,16 +44,19 @@ def information(left, right):
     return float((xlogy(joint, joint) - xlogy(joint, apart)).sum())
 
 
-def seen(page, one):
-    """p(what is seen of an item | draw): the first other one of its cluster, or none."""
+def goes_with(page, one):
+    """With whom an item goes in every draw: the first other one of its cluster, or none."""
     others = [other for other in page if other != one]
-    truly = np.array(
-        [
-            next((place for place, k in enumerate(others) if draw[k] == draw[one]), len(others))
-            for draw in DRAWS
-        ]
-    )
-    found = np.eye(len(page))[truly]
+    truly = [
+        next((place for place, k in enumerate(others) if draw[k] == draw[one]), len(others))
+        for draw in DRAWS
+    ]
+    return np.eye(len(page))[truly]
+
+
+def seen(page, one):
+    """p(what is seen of an item | draw)."""
+    found = goes_with(page, one)
     return STRENGTHS[one] * found + (1 - STRENGTHS[one]) * found.mean(0)
 
 
@@ -101,6 +105,30 @@ def test_all_of_a_page_tells_at_least_as_much_and_of_two_items_the_same(page):
     assert found.told @ UNASKED > 0.4 * (exact @ UNASKED)
 
 
+@pytest.mark.parametrize("page", [[1], [3, 1], [4, 0, 2], [2, 0, 1, 3]])
+def test_of_few_draws_what_chance_tells_is_taken_off(page):
+    """``s^2 (outcomes - 1) (clusters - 1) / 2 R``, of all that was on the page at any time."""
+    expected = NOTHING
+    for size in range(1, len(page) + 1):
+        for one in page[:size]:
+            said = seen(page[:size], one)
+            outcomes = goes_with(page[:size], one).any(0).sum()
+            chance = STRENGTHS[one] ** 2 * (outcomes - 1) / (2 * 2 * len(DRAWS))
+            found = [
+                information(clusters, said) - chance * (len(set(clusters)) - 1)
+                for clusters in DRAWS.T
+            ]
+            expected = np.maximum(expected, found)
+    order = [3, 1, 4, 0, 2]
+    draws = np.repeat(DRAWS[:, order], 2, axis=0)
+    few = PageTeaching(draws, np.zeros((5, 5)), UNASKED, NOTHING)
+    for component in page:
+        few.place(order.index(component), STRENGTHS[component])
+    np.testing.assert_allclose(few.told, expected[order], atol=1e-12)
+    if len(page) > 1:
+        assert (expected > 0).sum() > 2
+
+
 def test_few_draws_of_what_is_unrelated_tell_nothing():
     values = []
     for _ in range(20):
@@ -132,7 +160,6 @@ def test_the_core_speaks_for_a_component_and_not_what_was_heard():
     of_items = ItemsTeaching(beliefs(), np.arange(12), 1.0, told := np.zeros(3))
     of_items.place(1)
     values = of_items.values(np.ones(12, dtype=bool))
-    assert values[5] > values[6] > values[7] > 0.02 * values[5]
     assert values[4] < 0.02 * values[5]
     of_items.place(5)
     assert told[1] == pytest.approx(0.8 * np.log(2), rel=0.1)
@@ -145,6 +172,29 @@ def test_the_core_speaks_for_a_component_and_not_what_was_heard():
     again.place(3)
     again.place(11)
     assert told[2] == pytest.approx(0.0, abs=0.01)
+
+
+def test_an_item_has_the_square_of_its_share_in_what_its_best_one_tells():
+    of = beliefs()
+    of.components = 0.85 * of.components + 0.05
+    of_items = ItemsTeaching(of, np.arange(12), 0.8, np.zeros(3))
+    page = PageTeaching(of.roots, of.information, of.unasked, np.zeros(3))
+    strength = 0.8 * (1 - of.heard) * of.bound * 0.9
+    share = np.array([0.1, 0.95, 0.8, 0.3]) / 0.95
+    for place in (None, 1, 6):
+        if place is not None:
+            of_items.place(place)
+            page.place(place // 4, strength[place])
+        best = page.values(np.full(3, strength[1]))
+        values = of_items.values(np.ones(12, dtype=bool))
+        np.testing.assert_allclose(values, np.outer(best, share**2).ravel())
+        assert values.max() > 1
+
+
+def test_before_there_is_a_page_an_item_tells_of_its_cluster_as_far_as_that_is_seen():
+    found = teaching([], np.full(5, 0.1))
+    told = np.outer(STRENGTHS**2, np.ones(5)) * mutual_information(np.repeat(DRAWS, 3000, axis=0))
+    np.testing.assert_allclose(found.values(STRENGTHS), (told - 0.1).clip(0) @ UNASKED)
 
 
 def test_a_page_is_about_components_of_which_there_is_something_to_tell():
@@ -163,7 +213,24 @@ def test_a_page_is_about_components_of_which_there_is_something_to_tell():
     assert len(set(range(1, 15)) & set(chosen)) <= 3
 
 
+def test_components_are_chosen_by_what_is_left_to_tell_of_them_and_of_those_in_doubt():
+    many = beliefs(60, draws=200)
+    many.unasked, told = RNG.uniform(0, 20, 60), RNG.uniform(0, 1.5, 60)
+    left = [
+        count * max(1 - heard / max(own, 1e-9), 0)
+        for count, heard, own in zip(many.unasked, told, many.information.diagonal(), strict=True)
+    ]
+    doubt = bernoulli.entropy(many.together)
+    score = [
+        sum(doubt[one, other] * (left[one] + left[other]) for other in range(60))
+        for one in range(60)
+    ]
+    assert set(_promising(many, told)) == set(np.argsort(score)[20:])
+
+
 def test_every_component_has_somebody_to_speak_for_it():
     found = representatives(beliefs(), 1)
     assert found.tolist() == [1, 5, 9]
+    # What was heard speaks last.
+    assert representatives(beliefs(), 3).tolist() == [1, 2, 3, 5, 6, 7, 9, 10, 11]
     assert len(representatives(beliefs(), 100)) == 12

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import xlogy
 
+from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.pairs import _between_components
-from pyro_crowdclust.asking.teaching import PairTeaching
+from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching
 
 RNG = np.random.default_rng(0)
 # Partitions of four components, named after their first ones, of which some are likelier.
@@ -108,6 +110,62 @@ def test_few_draws_of_what_is_unrelated_tell_nothing():
         perfect,
     )
     assert np.mean([one.values()[0] for one in [*of_others, mixed]]) < 1.5 * 2 / (2 * 64)
+
+
+def test_what_is_said_of_a_pair_depends_on_its_components_as_far_as_both_items_are_bound():
+    """By enumeration: both are bound or not, and their components are one or not."""
+    channel = np.array([[0.7, 0.2, 0.1], [0.15, 0.25, 0.6]])
+    components = np.array([[0.9, 0.1, 0.0], [0.0, 0.2, 0.8], [0.3, 0.7, 0.0]])
+    bound, together = np.array([0.95, 0.6, 0.8]), np.array([[1, 0.3, 0.4], [0.3, 1, 0.2]])
+    beliefs = SimpleNamespace(
+        components=components,
+        bound=bound,
+        together=np.vstack([together, [0.4, 0.2, 1]]),
+        roots=PARTITIONS[:, :3],
+        unasked=np.ones(3),
+    )
+    items, loose = np.array([[0, 1], [2, 0]]), np.array([0.35, 0.15])  # same if not both are bound
+    both = np.array([0.95 * 0.9 * 0.6 * 0.8, 0.8 * 0.7 * 0.95 * 0.9])
+    same = both * [0.4, 0.3] + (1 - both) * loose
+    found = PairTeaching.of(beliefs, items, same, channel)
+    assert found.components.tolist() == [[0, 2], [1, 0]]
+    for question, one in itertools.product(range(2), range(2)):
+        elsewhere = loose[question] * channel[1] + (1 - loose[question]) * channel[0]
+        said = both[question] * channel[one] + (1 - both[question]) * elsewhere
+        np.testing.assert_allclose(found.channels[question, one], said)
+    # What the items themselves are believed to be may say more, or less, than can be.
+    never = PairTeaching.of(beliefs, items, np.zeros(2), channel).channels
+    np.testing.assert_allclose(never[:, 0], np.tile(channel[0], (2, 1)))
+    always = PairTeaching.of(beliefs, items, np.ones(2), channel).channels
+    np.testing.assert_allclose(always[:, 1], np.tile(channel[1], (2, 1)))
+
+
+def test_items_one_by_one_teach_a_share_of_what_knowing_them_tells():
+    components, bound = RNG.dirichlet(np.ones(3), 4), np.array([0.9, 0.5, 0.7, 1.0])
+    information = np.array([[0.5, 0.1, 0.0], [0.1, 0.6, 0.2], [0.0, 0.2, 0.3]])
+    untold, share = np.array([9.0, 4.0, 6.0]), np.array([0.3, 1.4])
+    items = np.array([[0, 1], [3, 2]])
+    nothing = np.zeros(4)
+    beliefs = Beliefs(
+        *(np.ones((4, 1)), nothing, nothing, nothing, components, bound, np.eye(3)),
+        *(information, np.arange(3)[None], untold, untold),
+    )
+    found = ItemTeaching(beliefs, items, share)
+
+    def values(left):
+        return [
+            part * sum(bound[i] * (components[i] ** 2 @ information @ left) for i in own)
+            for part, own in zip(share, items, strict=True)
+        ]
+
+    np.testing.assert_allclose(found.values(), values(untold))
+    left = untold.copy()
+    for question in (0, 1):
+        found.expect(question)
+        for i, m in itertools.product(items[question], range(3)):
+            told = bound[i] * components[i] @ information[:, m] / information[m, m]
+            left[m] *= 1 - min(share[question], 1) * told
+        np.testing.assert_allclose(found.values(), values(left))
 
 
 def test_every_component_is_compared_with_every_other_one():
