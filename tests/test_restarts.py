@@ -31,6 +31,7 @@ def test_best_comes_first_and_each_is_the_fit_of_its_seed():
     assert elbos == sorted(elbos, reverse=True)
     assert sorted(result.seed for result in results) == [1, 2, 5]
     assert len(set(elbos)) == 3
+    assert {result.stop_reason for result in results} == {"budget: 2 steps in 2 epochs"}
 
 
 def test_a_seed_gives_what_fit_gives():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
+import pytest
 import torch
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides import replicas as of_replicas
 from pyro_crowdclust.guides.pair_evidence import PairEvidence
 from pyro_crowdclust.guides.replicas import Replica, run_replicas
 from pyro_crowdclust.minibatches import full_batch
@@ -63,3 +68,79 @@ def test_every_replica_has_the_distribution_of_its_power():
     expected = np.stack([together_by_sums(power) for power in POWERS])
     assert np.abs(expected[0] - expected[1]).max() > 0.2
     np.testing.assert_allclose(found, expected, atol=0.07)
+
+
+LABELS = ([0, 0, 1, 1], [0, 1, 2, 2], [0, 0, 0, 1])
+
+
+def state_of(labels: list[int], rate: float, heard: PairEvidence) -> of_replicas._State:
+    """A replica whose workers and looks are all right so often."""
+    found, log = torch.tensor(labels), torch.tensor([rate, 1 - rate], dtype=torch.float64).log()
+    rates = {name: log.expand(2, 2) for name in ("sensitivity", "specificity")}
+    rows = torch.stack([log, log.flip(0)])
+    return of_replicas._State(found, 0 * found, rates, rows, heard.said(rates), None)
+
+
+def of_pair(state: of_replicas._State, pair: int, power: float) -> list[float]:
+    """``s_y p(answers | y)^b`` of both looks, if workers and looks are right so often."""
+    ends, said = list(SAID.items())[pair]
+    yes, no = sum(said), len(said) - sum(said)
+    rate = float(state.rows[0, 0].exp())
+    shares = [1 - rate, rate] if len({*state.labels[[*ends]].tolist()}) == 1 else [rate, 1 - rate]
+    likely = [(1 - rate) ** yes * rate**no, rate**yes * (1 - rate) ** no]
+    return [share * one**power for share, one in zip(shares, likely, strict=True)]
+
+
+def log_answers(state: of_replicas._State, power: float) -> float:
+    return sum(np.log(sum(of_pair(state, pair, power))) for pair in range(len(SAID)))
+
+
+@pytest.mark.parametrize(("first", "place"), [(0, 0), (1, 1)])
+@pytest.mark.parametrize("better", [False, True])
+def test_neighbours_exchange_as_often_as_their_answers_say(monkeypatch, first, place, better):
+    """Chance is put just below and just above the ratio of the densities."""
+    heard, powers = evidence(), [0.1, 0.4, 1.0]
+    states = [state_of(*one, heard) for one in zip(LABELS, (0.7, 0.8, 0.75), strict=True)]
+    (low, high), (own, other) = powers[place : place + 2], states[place : place + 2]
+    before = log_answers(own, low) + log_answers(other, high)
+    log_ratio = log_answers(other, low) + log_answers(own, high) - before
+    if (log_ratio > 0) != better:
+        states[place], states[place + 1], log_ratio = other, own, -log_ratio
+    monkeypatch.setattr(of_replicas, "_moved", lambda replica, power, heard: states[replica])
+    names = [tuple(state.labels.tolist()) for state in states]
+    changed = names.copy()
+    changed[place], changed[place + 1] = changed[place + 1], changed[place]
+    for chance in (0.999, 0.999 * np.exp(min(log_ratio, 0.0)), 1.001 * np.exp(log_ratio)):
+        if chance < 1:
+            monkeypatch.setattr(torch, "rand", lambda *_, c=chance: torch.tensor(c).double())
+            found, _ = run_replicas([0, 1, 2], powers, heard, first)
+            expected = changed if np.log(chance) < log_ratio else names
+            assert [tuple(one.labels.tolist()) for one in found] == expected
+
+
+def test_looks_are_drawn_and_sites_follow_from_them():
+    """Means of what a replica learns, over draws of the looks, with answers that weigh double."""
+    torch.manual_seed(0)
+    heard, power = evidence(), 0.5
+    heard.batch = replace(heard.batch, pair_weight=2 * heard.batch.pair_weight)
+    state = state_of(LABELS[0], 0.7, heard)
+    draws = [of_replicas._replica(state, power, heard).given for _ in range(400)]
+
+    def learned(name: str) -> Tensor:
+        prior = heard.model.priors()[name].natural_parameters
+        return torch.stack([draw[name] for draw in draws]).mean(0) - prior
+
+    looks, rates = (
+        np.zeros((2, 2)),
+        {"sensitivity": np.zeros((2, 2)), "specificity": np.zeros((2, 2))},
+    )
+    for pair, (ends, said) in enumerate(SAID.items()):
+        both = np.array(of_pair(state, pair, power))
+        different, same = both / both.sum()
+        looks[int(state.labels[ends[0]] == state.labels[ends[1]])] += 2 * different, 2 * same
+        for worker, answer in enumerate(said):
+            rates["sensitivity"][worker, 1 - answer] += 2 * power * same
+            rates["specificity"][worker, answer] += 2 * power * different
+    np.testing.assert_allclose(learned("looks"), looks, atol=0.2)
+    for name, expected in rates.items():
+        np.testing.assert_allclose(learned(name), expected, atol=0.2)

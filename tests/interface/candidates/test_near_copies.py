@@ -22,6 +22,25 @@ def test_near_copies_are_of_one_group(dim, noise):
     assert adjusted_rand_score(of, group) > 0.97
 
 
+@pytest.mark.parametrize(("between", "groups"), [(14, 60), (15, 300)])
+def test_a_twentieth_of_the_rows_may_be_in_the_gap(between, groups):
+    """In a line: steps of 1 within sixty groups of five, and of 2.5 or 4 from one to the next."""
+    steps = np.ones(300)
+    steps[::5] = 4.0
+    steps[5 : 10 * between : 10] = 2.5
+    group = near_alike(steps.cumsum()[:, None])
+    assert len(np.unique(group)) == groups
+    if groups == 60:
+        assert adjusted_rand_score(np.repeat(np.arange(60), 5), group) == 1
+
+
+@pytest.mark.parametrize(("pairs", "groups"), [(40, 80), (41, 41)])
+def test_there_are_more_groups_than_clusters(pairs, groups):
+    points = np.repeat(rows(pairs, 5), 2, 0) + 1e-3 * rows(2 * pairs, 5, seed=1)
+    assert len(np.unique(near_alike(points))) == groups
+    assert near_alike(points[:1]).tolist() == [0]
+
+
 def clusters_of(number: int, each: int, width: float) -> np.ndarray:
     return np.repeat(rows(number, 4), each, 0) + width * rows(number * each, 4, seed=1)
 

@@ -8,8 +8,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
-from pyro_crowdclust.interface.choosing.trials import dyadic_error, error_of, is_clear, log_orders
+from pyro_crowdclust.interface.choosing.trials import (
+    WEIGHTS,
+    Trial,
+    dyadic_error,
+    elbo_error,
+    error_of,
+    is_clear,
+    log_orders,
+)
 
 
 def answers_about_few(rng: np.random.Generator, number: int, items: int) -> np.ndarray:
@@ -56,3 +65,25 @@ def test_an_elbo_gains_from_every_order_that_is_another_posterior(used):
     q = torch.eye(4)[torch.arange(8) % used]
     orders = {tuple(q[:, order].flatten().tolist()) for order in itertools.permutations(range(4))}
     assert log_orders(q) == pytest.approx(math.log(len(orders)))
+
+
+def trial(by_weight: np.ndarray | None = None, by_item: np.ndarray | None = None) -> Trial:
+    return Trial(None, 3, -7.0, by_weight, 3, 0.1, by_item)
+
+
+def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
+    by_weight = np.log([[0.5, 0.1, 0.4], [0.5, 0.3, 0.4], [0.9, 0.05, 0.4]])
+    found = trial(by_weight)
+    assert found.feature_weight == WEIGHTS[1]
+    np.testing.assert_array_equal(found.held_out, by_weight[1])
+    assert found.score == pytest.approx(np.log(0.5 * 0.3 * 0.4) / 3)
+    alone = trial()
+    assert (alone.feature_weight, alone.held_out, alone.score) == (1.0, None, -7.0)
+    assert not len(alone.answers)
+
+
+def test_the_error_of_a_difference_of_elbos_is_that_of_a_mean_over_items():
+    one, other = np.random.default_rng(0).normal(size=(2, 50))
+    found = elbo_error(trial(by_item=one), trial(by_item=other))
+    assert found == pytest.approx(stats.sem(one - other, ddof=0))
+    assert elbo_error(trial(by_item=one), trial()) == elbo_error(trial(), trial(by_item=one)) == 0.0
