@@ -107,7 +107,7 @@ class Beliefs:
             return cls(*known, none, unbound, nothing, nothing, draws, untold, untold)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
-        owners = _owners(result, alone.shape[1])
+        owners = np.eye(alone.shape[1]) if result.owners is None else result.owners
         order = _order(alone, after, owners)
         owners = owners[order]
         alone, after = alone[:, order], after[:, order]
@@ -197,14 +197,6 @@ def _order(
     sizes = after.sum(0)
     order = np.lexsort([-sizes, -(owners @ (owners.T @ sizes)).round(9)])
     return order[(alone.sum(0) + sizes)[order] > _IN_USE]
-
-
-def _owners(result: FittedModel, num_components: int) -> Float[np.ndarray, "component cluster"]:
-    """q(c) in the guide's order of the clusters; the identity where components are clusters."""
-    if result.owners is None:
-        return np.eye(num_components)
-    order = result.cluster_order
-    return result.owners if order is None else result.owners[:, order.argsort()]
 
 
 def _together(

@@ -37,7 +37,6 @@ def result_of(sizes, after=None, owners=None):
         component_probabilities=after,
         component_probabilities_by_features=alone,
         owners=owners,
-        cluster_order=None,
         model=None,
         guide=None,
         latent_means=None,

@@ -221,7 +221,6 @@ def stub(num_items):
         component_probabilities=probabilities,
         component_probabilities_by_features=probabilities,
         owners=None,
-        cluster_order=None,
         model=None,
         guide=None,
     )
