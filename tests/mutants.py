@@ -107,10 +107,12 @@ CORE = {
         "tests/interface/choosing/test_page_attention.py"
     ],
     "pyro_crowdclust/asking": [
-        *("tests/asking/test_beliefs.py", "tests/asking/test_beliefs_in_loops.py"),
+        *("tests/asking/test_asked.py", "tests/asking/test_beliefs.py"),
+        *("tests/asking/test_beliefs_in_loops.py", "tests/asking/test_choices.py"),
         *("tests/asking/test_crowd.py", "tests/asking/test_evidence.py"),
         *("tests/asking/test_information.py", "tests/asking/test_page_teaching.py"),
-        *("tests/asking/test_partitions.py", "tests/asking/test_suggesting.py"),
+        *("tests/asking/test_pairs.py", "tests/asking/test_partitions.py"),
+        *("tests/asking/test_situation.py", "tests/asking/test_suggesting.py"),
         "tests/asking/test_teaching.py",
     ],
     "pyro_crowdclust/asking/campaign.py": ["tests/asking/test_campaign.py"],

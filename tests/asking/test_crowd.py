@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.asking.crowd import _of_decisions
+from pyro_crowdclust.annotators.channels import Channels
+from pyro_crowdclust.asking.crowd import Crowd, _best_reading, _counts, _of_decisions, _of_grades
 from pyro_crowdclust.simulation import simulate_pages, simulate_placements
 
 TRUTH = np.arange(60) % 3
@@ -33,3 +39,114 @@ def test_answers_that_are_no_sorted_pages_are_decisions_themselves():
     assert not data.is_sorted
     for one in (data, CrowdData(None, answers.drop(columns="page"), item_ids=range(60))):
         assert _of_decisions(COUNTS, one) is COUNTS
+
+
+def crowd_of(counts=COUNTS, confusion=None, num_answers=(9, 10)):
+    rates = counts[..., 0] / counts.sum(-1)
+    everybody = np.ones(len(counts))
+    return Crowd(
+        *(pd.Index(["ann", "bob"]), np.arange(2), counts, rates, confusion),
+        *(everybody, everybody, np.array(num_answers), True),
+    )
+
+
+def test_rates_have_the_betas_of_their_moments():
+    mean, sd = np.array([0.9, 0.6, 0.3, 0.999]), np.array([0.05, 0.2, 0.01, 0.02])
+    right, wrong = _counts(mean, sd).T
+    np.testing.assert_allclose(stats.beta(right, wrong).mean(), mean)
+    np.testing.assert_allclose(stats.beta(right, wrong).std(), sd)
+    # Of what is known for certain there are many counts, of what nobody knows half a one.
+    found = _counts(np.array([0.8, 0.8, 1.0]), np.array([np.nan, 0.4, 1e-3]))
+    expected = [[0.8 * 1.6e7, 0.2 * 1.6e7], [0.4, 0.1], [0.999 * 998, 0.001 * 998]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_what_is_known_of_a_worker_is_that_of_both_rates():
+    crowd = crowd_of()
+    assert crowd.pseudo_counts(0) == (39.0, 6.0)
+    assert crowd.pseudo_counts(1) == (6.0, 5.5)
+    assert crowd.is_new.tolist() == [True, False]
+
+
+def test_reliability_in_the_table_is_that_of_draws_of_the_rates():
+    """``a - (1 - a) / 3`` of placements among four clusters."""
+    counts = np.array([[[60.0, 20.0]] * 2, [[300.0, 100.0]] * 2])
+    found = crowd_of(counts).table(pd.Series(["bob", "ann", "bob"]), 4, seed=0)
+    assert found["asked"].to_dict() == {"bob": 2, "ann": 1}
+    rate = stats.beta(counts[:, 0, 0], counts[:, 0, 1])
+    mean, deviation = found.loc[["ann", "bob"], ["reliability", "deviation"]].to_numpy().T
+    np.testing.assert_allclose(mean, rate.mean() - (1 - rate.mean()) / 3, atol=0.02)
+    np.testing.assert_allclose(deviation, 4 / 3 * rate.std(), rtol=0.15)
+
+
+CONFUSION = np.array([np.diag([0.6, 0.5, 0.7]) + 0.1, [[0.2, 0.5, 0.3]] * 3])
+
+
+def test_labels_are_those_of_confusion_matrices_or_of_a_rate():
+    crowd = crowd_of(np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2]), CONFUSION)
+    # Of .7, .6 and .8 that are right one third is chance.
+    assert crowd.label_reliability() == pytest.approx([(0.7 - 1 / 3) / (2 / 3), 0.0])
+    assert crowd.label_channels(3) is CONFUSION
+    nobody = replace(crowd, confusion=None)
+    assert nobody.label_reliability().tolist() == [0.0, 0.0]
+    for one in (crowd, nobody):
+        found = one.label_channels(4)
+        for worker, rate in enumerate([0.75, 0.9]):
+            expected = np.full((4, 4), (1 - rate) / 3) + (rate - (1 - rate) / 3) * np.eye(4)
+            np.testing.assert_allclose(found[worker], expected)
+
+
+GRADES = np.array([[[6.0, 3.0, 1.0], [1.0, 4.0, 5.0]], [[2.0, 2.0, 4.0], [4.0, 3.0, 3.0]]])
+
+
+def test_grades_are_read_as_what_they_are_likelier_of():
+    """The second worker's first and second grades are likelier of pairs that are the same."""
+    found = _best_reading(GRADES)
+    np.testing.assert_allclose(found[0], [[9.0, 1.0], [6.0, 4.0]])
+    np.testing.assert_allclose(found[1], [[7.0, 3.0], [4.0, 4.0]])
+
+
+def test_grades_of_who_has_not_answered_are_those_of_all():
+    mean = GRADES / GRADES.sum(-1, keepdims=True)
+    # The deviations of Dirichlets with so many counts.
+    total = np.array([[40.0, 10.0], [25.0, 8.0]])
+    sd = np.sqrt(mean * (1 - mean) / (total[..., None] + 1))
+    found = _of_grades(Channels(mean, sd), np.array([1, -1, 0]))
+    np.testing.assert_allclose(found[[2, 0]], mean * total[..., None])
+    np.testing.assert_allclose(found[1], 4 * (mean[0] + mean[1]) / 2)
+
+
+class Knows:
+    """A guide that says something of workers, if it is asked."""
+
+    def __init__(self, **said):
+        self._said = said
+        for name in said:
+            setattr(self, name, lambda name=name: self._said[name])
+
+
+def test_who_has_not_answered_names_classes_as_all_do_on_average():
+    said = {"item": [0, 0, 1], "worker": ["ann", "bob", "bob"], "label": [0, 1, 2]}
+    data = CrowdData(None, labels=said)
+    guide = Knows(confusion=SimpleNamespace(mean=CONFUSION))
+    result = SimpleNamespace(data=data, guide=guide)
+    found = Crowd.of(result, ["bob", "new"], None, None, np.random.default_rng(0))
+    np.testing.assert_allclose(found.confusion, [CONFUSION[1], CONFUSION.mean(0)])
+    assert found.num_answers.tolist() == [2, 0]
+    assert found.codes.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("data", "guide"),
+    [
+        (CrowdData(np.zeros((3, 1))), Knows(workers=None)),
+        (CrowdData(None, labels={"item": [0, 1], "worker": ["ann"] * 2, "label": [0, 1]}), None),
+        (CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}), None),
+    ],
+    ids=["no answers", "no confusion matrices", "no rates"],
+)
+def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
+    result = SimpleNamespace(data=data, guide=guide)
+    found = Crowd.of(result, ["ann", "bob"], None, None, np.random.default_rng(0))
+    assert found.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
+    assert found.confusion is None

@@ -204,6 +204,7 @@ def test_only_what_is_allowed_is_asked(by_pairs):
         ({"criterion": "margin"}, "criterion is 'margin', but must be InformationGain"),
         ({"count": 0}, "count is 0"),
         ({"kind": Pairs(3)}, "among is 3, but must be a table of what may be asked; how many"),
+        ({"kind": Labels(3)}, "among is 3, but must be a table of what may be asked; how many"),
         ({"exploration": 1.5}, "exploration is 1.5"),
         ({"prices": {0: 0.0}}, "prices of worker 0 is 0.0"),
         ({"of": ["nobody"]}, "nobody"),

@@ -10,7 +10,6 @@ import pytest
 from scipy.special import xlogy
 
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.pairs import _between_components
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching
 
 RNG = np.random.default_rng(0)
@@ -166,14 +165,3 @@ def test_items_one_by_one_teach_a_share_of_what_knowing_them_tells():
             told = bound[i] * components[i] @ information[:, m] / information[m, m]
             left[m] *= 1 - min(share[question], 1) * told
         np.testing.assert_allclose(found.values(), values(left))
-
-
-def test_every_component_is_compared_with_every_other_one():
-    held = np.repeat(np.eye(6), 3, axis=0)
-    beliefs = SimpleNamespace(
-        components=held, bound=np.tile([0.9, 0.8, 0.3], 6), together=np.eye(6)
-    )
-    situation = SimpleNamespace(beliefs=beliefs, generator=np.random.default_rng(0))
-    pairs = _between_components(situation)
-    found = {tuple(sorted(pair)) for pair in held.argmax(1)[pairs]}
-    assert len(found - {(one, one) for one in range(6)}) == 15

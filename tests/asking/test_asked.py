@@ -1,0 +1,44 @@
+"""Who was asked what, of all workers and items."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.asking.asked import Asked
+
+
+@pytest.mark.parametrize("kind", ["labels", "placements", "pairs"])
+def test_every_worker_was_asked_what_is_in_the_table(kind):
+    said = {(0, 1), (0, 4), (1, 0), (1, 3), (2, 4), (2, 5)}
+    worker, item = map(list, zip(*sorted(said), strict=True))
+    table = {"item": item, "worker": worker}
+    rest = {
+        "labels": table | {"label": list("aababb")},
+        "placements": table | {"page": worker, "group": [0] * 6},
+        "pairs": {
+            "left": item[::2],
+            "right": item[1::2],
+            "worker": worker[::2],
+            "label": [1, 0, 1],
+        },
+    }
+    asked = Asked(CrowdData(np.zeros((6, 1)), **{kind: rest[kind]}))
+    workers, items = np.array([*itertools.product(range(-1, 3), range(6))]).T
+    expected = [one in said for one in zip(workers, items, strict=True)]
+    nothing = [False] * len(expected)
+    assert asked.to_label(workers, items).tolist() == (expected if kind == "labels" else nothing)
+    assert asked.to_place(workers, items).tolist() == (
+        expected if kind == "placements" else nothing
+    )
+    left, right = np.triu_indices(6, 1)
+    for one in range(-1, 3):
+        found = asked.pairs(np.full(len(left), one), asked.pair_keys(right, left))
+        whole = [{(one, i), (one, j)} <= said for i, j in zip(left, right, strict=True)]
+        assert found.tolist() == (whole if kind == "pairs" else [False] * len(whole))
+    # Of a worker who is always right all was heard.
+    heard = asked.heard(np.array([0.5, 1.0, 0.8]))
+    np.testing.assert_allclose(heard, [1, 0.5, 0, 1, 0.9, 0.8], atol=1e-8)
