@@ -111,6 +111,13 @@ def test_who_is_asked_and_what_is_known_of_them(by_pages, kind):
     assert "(reliability" in repr(suggestions)
 
 
+def test_all_questions_together_have_a_price_and_a_gain(by_pairs):
+    options = {"workers": [0], "prices": {0: 2.5}}
+    suggestions = suggest(by_pairs, Pairs(), count=4, **options)
+    assert suggestions.price == 10.0
+    assert suggestions.expected_gain == pytest.approx(sum(suggestions.frame["gain"]))
+
+
 def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
     asked = by_pairs.data.pairs
     before = {(frozenset(row[:2]), row[2]) for row in asked.itertuples(index=False)}

@@ -1,0 +1,151 @@
+"""Pages of items, composed one item after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.asking.asked import Asked
+from pyro_crowdclust.asking.beliefs import Beliefs
+from pyro_crowdclust.asking.criteria import InformationGain
+from pyro_crowdclust.asking.crowd import Crowd
+from pyro_crowdclust.asking.information import (
+    entropy,
+    mutual_information,
+    placement_information,
+)
+from pyro_crowdclust.asking.page_teaching import ItemsTeaching
+from pyro_crowdclust.asking.pages import Pages, _Table
+from pyro_crowdclust.asking.situation import Situation
+
+NUM_ITEMS = 24
+
+
+def beliefs_of(num_known: int = 0) -> Beliefs:
+    """Of items of four components, the first of which are known."""
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.ones(4), NUM_ITEMS)
+    q[:num_known] = np.eye(4)[np.arange(num_known) % 4]
+    heard = np.where(np.arange(NUM_ITEMS) < num_known, 0.9, 0.0)
+    roots = np.where(rng.random((300, 4)) < 0.5, 0, np.arange(4))
+    together = (roots[:, :, None] == roots[:, None]).mean(0)
+    wanted = rng.integers(0, 2, NUM_ITEMS).astype(float)
+    wanted[4:] = 1.0
+    components, bound = rng.dirichlet(np.full(4, 0.2), NUM_ITEMS), rng.uniform(0.5, 1, NUM_ITEMS)
+    unasked = np.array([0.3, 0.4, 0.2, 0.6])
+    return Beliefs(
+        *(q, entropy(q), heard, wanted, components, bound, together),
+        *(mutual_information(roots), roots, unasked, unasked),
+    )
+
+
+def situation_of(
+    beliefs: Beliefs,
+    accuracy: list[float],
+    prices: list[float] | None = None,
+    loads: list[float] | None = None,
+    num_answers: int = 99,
+    placed: dict[str, list[int]] | None = None,
+) -> Situation:
+    """Workers who place so many items rightly."""
+    number = len(accuracy)
+    counts = 40 * np.array([[[rate, 1 - rate]] * 2 for rate in accuracy]).reshape(number, 2, 2)
+    each = np.ones(number)
+    crowd = Crowd(
+        *(pd.RangeIndex(number), np.arange(number), counts, counts[..., 0] / 40, None),
+        *(each if prices is None else np.array(prices), np.array(loads or each * np.inf)),
+        *(np.full(number, num_answers), True),
+    )
+    asked = Asked(CrowdData(np.zeros((NUM_ITEMS, 1)), placements=placed))
+    return Situation(
+        *(pd.RangeIndex(NUM_ITEMS), beliefs, crowd, asked, InformationGain(), 0.0),
+        np.random.default_rng(0),
+    )
+
+
+def greedy(beliefs: Beliefs, reliability: float, size: int) -> tuple[list[int], list[float]]:
+    """The items of a page, and what each adds; the parts have tests of their own."""
+    every = np.arange(NUM_ITEMS)
+    table = _Table(beliefs.probabilities, beliefs.components, beliefs.bound)
+    teaching = ItemsTeaching(beliefs, every, reliability, np.zeros(4))
+    left, gains, unknown, own = set(every.tolist()), [], beliefs.entropies, beliefs.own(every)
+    for step in range(size):
+        outcomes = table.outcomes()
+        information = placement_information(outcomes, reliability)
+        of_others = teaching.values(np.isin(every, [*left]))
+        gain = {}
+        for item in left:
+            with_whom = list(zip(outcomes[item], table.places, strict=False))
+            wanted = sum(share * own[other] for share, other in with_whom) + own[item]
+            involved = sum(share * unknown[other] for share, other in with_whom) + unknown[item]
+            of_page = information[item] * wanted / (involved + 1e-3) if step else own[item]
+            gain[item] = of_page + of_others[item]
+        best = max(gain, key=gain.__getitem__)
+        gains.append(gain[best] if step else 0.0)
+        left.remove(best)
+        table.place(best)
+        teaching.place(best)
+    return table.places, gains
+
+
+@pytest.mark.parametrize("accuracy", [[], [0.85]], ids=["nobody", "a worker"])
+def test_items_are_taken_by_what_placing_them_tells(accuracy):
+    beliefs = beliefs_of()
+    found = Pages(7).compose(situation_of(beliefs, accuracy), 1)
+    # Of placements in .85 among four clusters; a stranger's are reliable in .8.
+    items, gains = greedy(beliefs, 0.85 - 0.15 / 3 if accuracy else 0.8, 7)
+    assert found["item"].tolist() == items
+    np.testing.assert_allclose(found["gain"].astype(float), gains)
+
+
+def test_pages_share_items_only_where_there_are_not_enough():
+    found = Pages(6).compose(situation_of(beliefs_of(), [0.85, 0.85]), 5)
+    pages = [set(own) for _, own in found.groupby("page")["item"]]
+    assert [len(page) for page in pages] == [6] * 5
+    assert len(set.union(*pages[:4])) == 24
+
+
+def test_a_second_page_tells_what_the_first_one_left():
+    beliefs, told, alone = beliefs_of(), np.zeros(4), np.zeros(4)
+    every, anybody = np.arange(NUM_ITEMS), np.ones(NUM_ITEMS, dtype=bool)
+    situation = situation_of(beliefs, [0.85])
+    first, gains = Pages(6)._page(situation, every, anybody, 0, told)
+    teaching = ItemsTeaching(beliefs, every, 0.8, alone)
+    for item in first:
+        teaching.place(item)
+    np.testing.assert_allclose(told, alone)
+    assert told.max() > 0.2
+    _, again = Pages(6)._page(situation, every, anybody, 0, told)
+    assert sum(again) < sum(gains)
+
+
+def test_who_sorts_well_for_the_price_sorts_as_long_as_there_is_time():
+    situation = situation_of(
+        beliefs_of(), [0.95, 0.9, 0.5], prices=[5.0, 1.0, 1.0], loads=[np.inf, 2.0, 1.0]
+    )
+    found = Pages(4).compose(situation, 5).drop_duplicates("page")
+    assert found["worker"].tolist() == [1, 1, 0, 0, 0]
+    busy = situation_of(beliefs_of(), [0.95, 0.9], loads=[1.0, 0.5])
+    assert Pages(4).compose(busy, 5)["page"].nunique() == 1
+
+
+def test_who_is_new_gets_known_items_first():
+    beliefs = beliefs_of(num_known=8)
+    new, old = (
+        Pages(8).compose(situation_of(beliefs, [0.9], num_answers=number), 1)["item"]
+        for number in (0, 10)
+    )
+    assert (new[:4] < 8).all()
+    assert (new[4:] >= 8).sum() >= 3
+    assert (old[:4] >= 8).all()
+
+
+def test_nobody_sorts_an_item_twice_and_two_are_the_least():
+    placed = {"item": [*range(22)], "worker": [0] * 22, "page": [0] * 22, "group": [0] * 22}
+    situation = situation_of(beliefs_of(), [0.9], placed=placed)
+    assert set(Pages(6).compose(situation, 1)["item"]) == {22, 23}
+    placed = {name: [*values, values[0]] for name, values in placed.items()}
+    placed["item"][-1] = 22
+    assert not len(Pages(6).compose(situation_of(beliefs_of(), [0.9], placed=placed), 1))
