@@ -23,6 +23,7 @@ NUM_ITEMS, COINS = 40, np.array([[[0.9, 0.1], [0.2, 0.8]]])
 OWNERS = np.array(
     [[0.1, 0.9, 0.0], [0.8, 0.2, 0.0], [0.0, 0.3, 0.7], [0.2, 0.0, 0.8], [1.0, 0.0, 0.0]]
 )
+HARD = np.eye(3)[[2, 2, 0, 0, 1]]
 IN_ORDER, PLAIN_ORDER = [3, 2, 1, 0], [3, 1, 2, 0]
 
 
@@ -93,7 +94,11 @@ def depths(alone: np.ndarray, order: list[int], points: np.ndarray) -> np.ndarra
 
 
 @pytest.mark.parametrize("is_mixture", [False, True])
-@pytest.mark.parametrize(("owners", "order"), [(OWNERS, IN_ORDER), (None, PLAIN_ORDER)])
+@pytest.mark.parametrize(
+    ("owners", "order"),
+    [(OWNERS, IN_ORDER), (HARD, IN_ORDER), (None, PLAIN_ORDER)],
+    ids=["owners", "hard owners", "no owners"],
+)
 def test_beliefs_are_what_the_formulas_say(owners, order, is_mixture):
     rng = np.random.default_rng(0)
     result = result_of(owners, Mixture() if is_mixture else None)
@@ -160,8 +165,9 @@ def check_items(found: Beliefs) -> None:
         )
     np.testing.assert_allclose(found.same(left, right), expected)
     np.testing.assert_allclose(found.own(left), found.wanted[left] * found.entropies[left])
-    surest = {i for column in q.T for i in np.argsort(-column)[:6]}
-    assert set(found.surest(6)) == surest
+    for number in (1, 2, 6):
+        surest = {i for column in q.T for i in np.argsort(-column)[:number]}
+        assert set(found.surest(number)) == surest
     assert len(found.surest(1000)) == NUM_ITEMS
     every = np.arange(NUM_ITEMS)
     known = [found.heard[i] > 0.5 and max(q[i]) > 0.9 for i in every]
