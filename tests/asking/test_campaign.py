@@ -271,6 +271,9 @@ def test_a_crowd_needs_workers_and_answers_alone(kind):
         data = CrowdData(FEATURES, labels=said)
     found = simulate_campaign(labelled_or_owned, data, Friend(), kind, rounds=2, count=3)
     assert found.rounds["asked"].tolist() == [3, 6]
+    assert found.rounds["spent"].tolist() == [3.0, 6.0]
+    bits = found.rounds["expected_gain"] / np.log(2)
+    np.testing.assert_allclose(found.rounds["expected_moved"], bits / len(FEATURES))
     assert set(found.questions["worker"]) == {"me"}
 
 

@@ -49,6 +49,21 @@ def test_one_half_stays_where_little_is_to_be_gained():
     assert choose_positives(p, margin=0.0).sum() == 100
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.02, 0.05, 0.1])
+def test_one_half_stays_unless_others_promise_more_by_the_margin(margin):
+    rng, changed = np.random.default_rng(0), 0
+    for _ in range(60):
+        p = np.sort(rng.beta(1.0, 2.0, size=9))[::-1]
+        promised = [2 * p[:size].sum() / (size + p.sum()) for size in range(1, 10)]
+        half = int((p > 0.5).sum())
+        size = half
+        if max(promised) >= (promised[half - 1] if half else 0.0) + margin:
+            size = int(np.argmax(promised)) + 1
+        changed += size != half
+        assert choose_positives(p, margin).tolist() == [place < size for place in range(9)]
+    assert 0 < changed < 60
+
+
 def test_nothing_is_positive_where_nothing_can_be():
     assert not choose_positives(np.zeros(3)).any()
     assert len(choose_positives([])) == 0

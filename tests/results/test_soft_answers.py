@@ -70,6 +70,36 @@ def test_curves_are_at_the_mode():
         np.testing.assert_allclose(found[j], mode, atol=1e-4)
 
 
+def test_what_judges_have_in_common_is_that_of_all_and_of_two_more():
+    curves, answers, given, trait = random_round(1)
+    found = soft_answers._learned(curves, answers, given, trait)
+    mean = (found.line.sum(0) + 2 * np.array([0.3, 0.0])) / 5
+    np.testing.assert_allclose(found.mean, mean)
+    spread = sum(np.outer(line - mean, line - mean) for line in found.line)
+    np.testing.assert_allclose(found.covariance, (spread + 2 * np.diag([0.02, 0.1])) / 5)
+    assert found.common_variance == pytest.approx((found.variance.sum() + 2 * 0.5) / 5)
+
+
+def test_units_and_places_to_start_at_are_those_of_a_loop():
+    _, answers, given, _ = random_round(3)
+    own = [column[is_given] for column, is_given in zip(answers.T, given.T, strict=True)]
+    squares = [((one - one.mean()) ** 2).sum() for one in own]
+    common = (sum(squares) + 5 * 4.0) / (given.sum() + 5) + 0.01
+    expected = [
+        np.sqrt((square + 5 * common) / (len(one) + 5))
+        for square, one in zip(squares, own, strict=True)
+    ]
+    np.testing.assert_allclose(soft_answers._deviations(answers, given), expected)
+    points = np.linspace(-6, 6, 25)
+    lower, upper = (norm.pdf(points, side, 1.5) for side in (-2.5, 2.5))
+    for row, is_given, start in zip(
+        answers, given, soft_answers._start(answers, given), strict=True
+    ):
+        share = expit(row[is_given].mean())
+        sides = (1 - share) * lower / lower.sum() + share * upper / upper.sum()
+        np.testing.assert_allclose(start, sides)
+
+
 def test_the_cut_is_where_a_formula_puts_it():
     curves = random_round(2)[0]
     points, cuts = np.linspace(-6, 6, 25), np.linspace(-3, 3, 61)
