@@ -42,10 +42,17 @@ class PairEvidence:
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         return means.pop("looks"), means
 
-    def said(self, rates: Mapping[str, Tensor]) -> Float[Tensor, "pair look"]:
-        """``log p(answers | y)`` of every pair, by statistics of the workers' sites."""
-        batch = self.batch
-        return self.pairs.total(self.model.log_answers(rates, batch.worker, batch.label))
+    def said(
+        self, rates: Mapping[str, Float[Tensor, "*replica worker size"]]
+    ) -> Float[Tensor, "*replica pair look"]:
+        """``log p(answers | y)`` of every pair, by statistics of the workers' sites.
+
+        Replicas of the workers, each with rates of their own, have given the same answers.
+        """
+        shape, one_crowd = self._one_crowd(rates)
+        each = self.model.log_answers(*one_crowd).view(math.prod(shape), self.batch.num_pairs, -1)
+        said = self.pairs.total(each.transpose(0, 1)).transpose(0, 1)
+        return said.reshape(*shape, *said.shape[1:])
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
         """``log p(answers | different)`` and ``log p(answers | same)`` of pairs of clear items."""
@@ -55,16 +62,34 @@ class PairEvidence:
         return different, same
 
     def counts(
-        self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+        self,
+        looks: Float[Tensor, "*replica pair look"],
+        rates: Mapping[str, Float[Tensor, "*replica worker size"]],
+    ) -> dict[str, Float[Tensor, "*replica worker size"]]:
         """Expected counts of every site of the workers: the answers are linear in all of them."""
-        batch = self.batch
-        sites = {name: rate.detach().requires_grad_() for name, rate in rates.items()}
+        rates = {name: rate.detach().requires_grad_() for name, rate in rates.items()}
         with torch.enable_grad():
-            answer = self.model.answer(looks[self.pairs.pair], sites, batch.worker)
-            log_likelihood = (batch.pair_weight * answer.log_prob(batch.label)).sum()
-            counts = torch.autograd.grad(log_likelihood, list(sites.values()))
-        return dict(zip(sites, counts, strict=True))
+            shape, (sites, worker, label) = self._one_crowd(rates)
+            look = looks[..., self.pairs.pair, :].flatten(0, -2)
+            log_likelihood = self.model.answer(look, sites, worker).log_prob(label)
+            weight = self.batch.pair_weight.repeat(math.prod(shape))
+            counts = torch.autograd.grad((weight * log_likelihood).sum(), list(rates.values()))
+        return dict(zip(rates, counts, strict=True))
+
+    def _one_crowd(
+        self, rates: Mapping[str, Float[Tensor, "*replica worker size"]]
+    ) -> tuple[torch.Size, tuple[dict[str, Tensor], Tensor, Tensor]]:
+        """The shape of the replicas; rates of them all, and of each answer its worker and label."""
+        shape = next(iter(rates.values())).shape[:-2]
+        batch, num_workers = self.batch, self.model.annotators.num_workers
+
+        def answers() -> tuple[Tensor, Tensor]:
+            assert batch.label is not None  # nobody hears answers that are not there
+            first = num_workers * torch.arange(math.prod(shape)).unsqueeze(1)
+            return (batch.worker + first).flatten(), batch.label.repeat(len(first))
+
+        sites = {name: rate.flatten(0, -2) for name, rate in rates.items()}
+        return shape, (sites, *batch.once(("replicas", shape), answers))
 
     def move_workers(self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]) -> None:
         """Give the workers the posteriors of pairs that have these looks, from their ``rates``."""

@@ -7,11 +7,11 @@ looks given the last partition and what its pairs look like, the partition given
 item, which items are hard, if there are such, and the looks of pairs given all. Under priors that
 say so this is done by several replicas, for all but the last of which the answers count less, and
 which exchange their partitions (``guides.replicas``): where answers are few, a single chain is sure
-of what others deny. The last partitions are kept, and what the rates are given each: clusters,
-their probabilities and intervals of the rates are read from them, so that these leave open what the
-partition leaves open. The natural step then moves q towards the draw; with steps below one that is
-stochastic variational inference with local draws (Mimno, Hoffman and Blei 2012). Predictions and
-the ELBO are those of q.
+of what others deny. There may be several such chains of replicas. The last partitions are kept, and
+what the rates are given each: clusters, their probabilities and intervals of the rates are read
+from them, so that these leave open what the partition leaves open. The natural step then moves q
+towards the draw; with steps below one that is stochastic variational inference with local draws
+(Mimno, Hoffman and Blei 2012). Predictions and the ELBO are those of q.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
-from pyro_crowdclust.guides.replicas import Replica, run_replicas
+from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
 from pyro_crowdclust.partitions import AskedPairs, Start
@@ -57,7 +57,9 @@ class PartitionGuide(nn.Module):
     num_items
         N.
     num_draws
-        How many of the last partitions are kept.
+        How many of the last partitions of every chain are kept.
+    num_chains
+        Chains of replicas, each of which goes its own way.
     """
 
     draws: Tensor
@@ -66,17 +68,24 @@ class PartitionGuide(nn.Module):
     replica_labels: Tensor
     replica_hard: Tensor
 
-    def __init__(self, model: AnsweredPartition, num_items: int, num_draws: int = 100) -> None:
+    def __init__(
+        self,
+        model: AnsweredPartition,
+        num_items: int,
+        num_draws: int = 100,
+        num_chains: int = 1,
+    ) -> None:
         super().__init__()
         self.model = model
         priors = model.priors()
         self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in priors.items()}
         )
+        self._num_chains, num_draws = num_chains, num_draws * num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(0))
-        number = len(model.prior.powers)
+        number = num_chains * len(model.prior.powers)
         self.register_buffer("replica_labels", torch.arange(num_items).repeat(number, 1))
         self.register_buffer("replica_hard", torch.zeros(number, num_items, dtype=torch.int64))
         for name, prior in priors.items():
@@ -91,8 +100,9 @@ class PartitionGuide(nn.Module):
 
     @property
     def _last(self) -> int:
-        """The place of the last draw."""
-        return (int(self.steps) - 1) % len(self.draws)
+        """The place of the last draw, of one chain after the other."""
+        chain = int(self.steps) % self._num_chains
+        return ((int(self.steps) - 1) * self._num_chains + chain) % len(self.draws)
 
     @property
     def labels(self) -> Int[Tensor, " item"]:
@@ -101,7 +111,7 @@ class PartitionGuide(nn.Module):
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """Draws of the partition, those of the last steps."""
-        return self.draws[: max(1, min(int(self.steps), len(self.draws)))]
+        return self.draws[: max(1, int(self.steps)) * self._num_chains]
 
     def hard_probabilities(self) -> Float[Tensor, " item"]:
         """The share of the draws in which each item is hard to recognize."""
@@ -118,16 +128,17 @@ class PartitionGuide(nn.Module):
         """Where replicas begin, the best last; an update brings new ones."""
         for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
-        number = len(self.replica_labels)
+        per_chain = len(self.model.prior.powers)
         first = {name: one.natural_parameters.detach() for name, one in self.posteriors.items()}
         # The best has all answers; where there are fewer starts than replicas they repeat.
-        of_replica = [starts[-1 - place % len(starts)] for place in reversed(range(number))]
-        self._set_replicas(
-            [
-                Replica(start.labels, torch.zeros_like(start.labels), {**first, **start.workers})
-                for start in of_replica
-            ]
-        )
+        of_chain = [starts[-1 - place % len(starts)] for place in reversed(range(per_chain))]
+        begun = of_chain * self._num_chains
+        labels = torch.stack([torch.unique(s.labels, return_inverse=True)[1] for s in begun])
+        given = {
+            name: torch.stack([start.workers.get(name, one) for start in begun])
+            for name, one in first.items()
+        }
+        self._set_replicas(Replicas(labels, torch.zeros_like(labels), given))
         self.draws, self.hard_draws = (
             of_last.repeat(len(self.draws), 1)
             for of_last in (self.replica_labels[-1], self.replica_hard[-1])
@@ -136,21 +147,14 @@ class PartitionGuide(nn.Module):
             setattr(self, f"given_{name}", eta.repeat(len(self.draws), *[1] * eta.ndim))
         self.steps.fill_(1)
 
-    def _replicas(self) -> list[Replica]:
-        """All replicas, the last with all that the answers say."""
+    def _replicas(self) -> Replicas:
+        """All replicas, the last of each chain with all that the answers say."""
         given = {name: self.get_buffer(f"replica_{name}") for name in self.posteriors}
-        return [
-            Replica(labels, hard, {name: eta[place] for name, eta in given.items()})
-            for place, (labels, hard) in enumerate(
-                zip(self.replica_labels, self.replica_hard, strict=True)
-            )
-        ]
+        return Replicas(self.replica_labels, self.replica_hard, given)
 
-    def _set_replicas(self, replicas: Sequence[Replica]) -> None:
-        self.replica_labels = torch.stack([replica.labels for replica in replicas])
-        self.replica_hard = torch.stack([replica.hard for replica in replicas])
-        for name in self.posteriors:
-            given = torch.stack([replica.given[name] for replica in replicas])
+    def _set_replicas(self, replicas: Replicas) -> None:
+        self.replica_labels, self.replica_hard = replicas.labels, replicas.hard
+        for name, given in replicas.given.items():
             setattr(self, f"replica_{name}", given)
 
     def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:
@@ -169,13 +173,14 @@ class PartitionGuide(nn.Module):
             first = (int(self.steps) * sweeps + turn) % 2
             replicas, choices = run_replicas(replicas, powers, heard, first)
         self._set_replicas(replicas)
-        place, last = int(self.steps) % len(self.draws), replicas[-1]
-        for name, eta in last.given.items():
-            self._given(name)[place] = eta
-        self.draws[place], self.hard_draws[place] = last.labels, last.hard
+        place = int(self.steps) * self._num_chains + torch.arange(self._num_chains)
+        place, last = place % len(self.draws), slice(len(powers) - 1, None, len(powers))
+        for name, given in replicas.given.items():
+            self._given(name)[place] = given[last]
+        self.draws[place], self.hard_draws[place] = replicas.labels[last], replicas.hard[last]
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(heard.pairs.sizes(last.labels), choices)
+            self.model.prior.learn(heard.pairs.sizes(self.labels), choices)
             self._learn_workers()
 
     def _learn_workers(self) -> None:

@@ -152,8 +152,8 @@ class AnsweredPartition(nn.Module):
         return torch.stack([1 - like, like], 1)
 
     def relations(
-        self, labels: Int[Tensor, " item"], hard: Int[Tensor, " item"], pairs: AskedPairs
-    ) -> Int[Tensor, " pair"]:
+        self, labels: Int[Tensor, "*draw item"], hard: Int[Tensor, "*draw item"], pairs: AskedPairs
+    ) -> Int[Tensor, "*draw pair"]:
         """Which row of the looks holds for every pair."""
         together = pairs.together(labels).long()
         return together + 2 * num_hard_ends(hard, pairs) if self.hard_items else together

@@ -257,7 +257,7 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
     data = crowd()
     alone = CrowdData(None, data.pairs, item_ids=data.item_ids)
     model = AnsweredPartition(TwoCoin(alone.num_workers), PitmanYor())
-    return model, PartitionGuide(model, alone.num_items, num_draws=4), alone
+    return model, PartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
 # A model, its guide, and data for them.

@@ -34,6 +34,8 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
 }
 # Sweeps of a fit, and at most of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 60
+# As many chains as hear so many answers in all.
+_ANSWERS, _MOST_CHAINS = 3000, 8
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
@@ -60,7 +62,9 @@ def recipe_of(
         annotators = GradedAnswers(data.num_workers, len(data.grade_ids))
     model = AnsweredPartition(annotators, prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    return Recipe(model, PartitionGuide(model, data.num_items), data, options)
+    chains = min(_ANSWERS // max(data.num_pairs, 1), _MOST_CHAINS) if len(prior.powers) > 1 else 1
+    guide = PartitionGuide(model, data.num_items, num_chains=max(chains, 1))
+    return Recipe(model, guide, data, options)
 
 
 class _Trial(NamedTuple):

@@ -8,6 +8,7 @@ from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
+from pyro_crowdclust.partitions.side_by_side import sweep_chains
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
@@ -32,5 +33,6 @@ __all__ = [
     "share_together",
     "spectral_partitions",
     "sweep",
+    "sweep_chains",
     "sweep_hard",
 ]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -71,8 +71,8 @@ class AskedPairs:
         sizes = torch.bincount(labels[self.asked])
         return sizes[sizes > 0].double()
 
-    def together(self, labels: Int[Tensor, "*draw item"]) -> Tensor:
-        """Whether the ends of every pair are in one cluster, ``[*draw, pair]``."""
+    def together(self, labels: Int[Tensor, "*draw item"]) -> Bool[Tensor, "*draw pair"]:
+        """Whether the ends of every pair are in one cluster."""
         return labels[..., self.left] == labels[..., self.right]
 
     @cached_property

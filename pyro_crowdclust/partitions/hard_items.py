@@ -65,9 +65,9 @@ def _log_beta(counts: Float[Tensor, " side"]) -> Float[Tensor, ""]:
     return torch.lgamma(counts).sum() - torch.lgamma(counts.sum())
 
 
-def num_hard_ends(hard: Int[Tensor, " item"], pairs: AskedPairs) -> Int[Tensor, " pair"]:
+def num_hard_ends(hard: Int[Tensor, "*draw item"], pairs: AskedPairs) -> Int[Tensor, "*draw pair"]:
     """How many of the two items of every pair are hard."""
-    return hard[pairs.left] + hard[pairs.right]
+    return hard[..., pairs.left] + hard[..., pairs.right]
 
 
 def sweep_hard(

@@ -96,3 +96,16 @@ def test_workers_learn_from_pairs_that_are_together():
         # Where nobody is together yet they are those of Dawid and Skene's looks.
         first.learn(torch.zeros(7, dtype=torch.float64))
         check_workers(first, first._looks.numpy(), atol=1e-9)
+
+
+def test_replicas_of_a_crowd_are_heard_each_by_their_own_rates():
+    first = first_workers()
+    rates = {name: torch.randn(4, 3, 2).double() for name in ("sensitivity", "specificity")}
+    looks = torch.rand(4, len(SAID), 2, dtype=torch.float64)
+    said, counts = first.said(rates), first.counts(looks, rates)
+    assert said.shape == looks.shape
+    for k in range(4):
+        own = {name: rate[k] for name, rate in rates.items()}
+        torch.testing.assert_close(said[k], first.said(own))
+        for name, count in first.counts(looks[k], own).items():
+            torch.testing.assert_close(counts[name][k], count)

@@ -24,7 +24,7 @@ from pyro_crowdclust.partitions import (
     ManySmall,
     PitmanYor,
     Start,
-    sweep,
+    sweep_chains,
 )
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -149,7 +149,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
                 assert learned == (steps % 3 == 0)
 
 
-def test_replicas_go_on_from_their_own_partitions_and_the_last_is_the_draw(monkeypatch):
+def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(monkeypatch):
     """The best of three starts has all answers; of four replicas the first begins there, too."""
     went = []
 
@@ -160,23 +160,32 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_is_the_draw(monke
     monkeypatch.setattr("pyro_crowdclust.guides.partition.run_replicas", watch)
     batch = full_batch(crowd_of(LARGE, 50))
     model = AnsweredPartition(TwoCoin(4), FewClusters())
-    guide, names = PartitionGuide(model, 60, num_draws=5), [*model.annotators.priors()]
+    guide, names = PartitionGuide(model, 60, 3, num_chains=2), [*model.annotators.priors()]
     states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
     first = [torch.arange(60) % k for k in (2, 3, 4)]
     guide._begin([Start(*start) for start in zip(first, states, strict=True)])
     assert torch.equal(guide.labels, first[-1])
-    assert len(guide.partition_draws()) == 1
-    for _ in range(3):
+    assert guide.partition_draws().tolist() == [first[-1].tolist()] * 2
+    for step in range(1, 5):
+        before = guide.draws.clone()
         guide(batch)
-        assert torch.equal(guide.labels, guide.replica_labels[-1])
+        places, others = [2 * step % 6, 2 * step % 6 + 1], torch.ones(6, dtype=torch.bool)
+        assert torch.equal(guide.draws[places], guide.replica_labels[[3, 7]])
+        for name in names:
+            given = guide.get_buffer(f"given_{name}")[places]
+            assert torch.equal(given, guide.get_buffer(f"replica_{name}")[[3, 7]])
+        others[places] = False
+        assert torch.equal(guide.draws[others], before[others])
+        # The posteriors move to a draw of each chain in turn.
+        assert torch.equal(guide.labels, guide.draws[places[(step + 1) % 2]])
+        assert len(guide.partition_draws()) == min(2 * step + 2, 6)
     begun = went[0][0]
-    for place, replica in zip([2, 0, 1, 2], begun, strict=True):
-        assert torch.equal(replica.labels, first[place])
-        assert all(torch.equal(replica.given[name], states[place][name]) for name in names)
+    for place, start in enumerate([2, 0, 1, 2] * 2):
+        assert torch.equal(begun.labels[place], first[start])
+        assert all(torch.equal(begun.given[name][place], states[start][name]) for name in names)
     # 200 answers about 60 items, four sweeps a step.
-    assert len(went) == 3 * 4
+    assert len(went) == 4 * 4
     assert [turn for _, turn in went[:4]] == [0, 1, 0, 1]
-    assert len(guide.partition_draws()) == 4
 
 
 @pytest.mark.parametrize("hard_items", [False, True])
@@ -186,31 +195,35 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
 
     def listen(labels, pairs, weights, prior):
         heard.append(weights)
-        return sweep(labels, pairs, weights, prior)
+        return sweep_chains(labels, pairs, weights, prior)
 
-    monkeypatch.setattr("pyro_crowdclust.guides.replicas.sweep", listen)
+    monkeypatch.setattr("pyro_crowdclust.guides.replicas.sweep_chains", listen)
     batch = full_batch(crowd_of(LARGE[:9], 20))
     model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items)
-    guide, rates = PartitionGuide(model, 9, num_draws=1), {}
-    for name, posterior in guide.posteriors.items():
+    guide, rates = PartitionGuide(model, 9, num_draws=1, num_chains=2), {}
+    for name in guide.posteriors:
         # So many counts that what is drawn is known.
-        counts = 1e12 * (0.2 + torch.rand_like(posterior.natural_parameters))
-        guide.get_buffer(f"replica_{name}")[0] = counts
+        counts = guide.get_buffer(f"replica_{name}")
+        counts.copy_(1e12 * (0.2 + torch.rand_like(counts)))
         rates[name] = counts / counts.sum(-1, keepdim=True)
-    hard = guide.replica_hard[0] = (torch.arange(9) % 3 == 0).long() * hard_items
+    guide.replica_hard = (torch.arange(18).view(2, 9) % 3 == 0).long() * hard_items
+    of_chains = guide.replica_hard.tolist()
     guide(batch)
-    likely: dict[tuple[int, int], torch.Tensor] = {}
-    for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):
-        right, rejected = (rates[name][worker] for name in ("sensitivity", "specificity"))
-        said = torch.stack([rejected[int(label)], right[1 - int(label)]])
-        pair = tuple(ends.tolist())
-        likely[pair] = likely.get(pair, 1.0) * said
-    expected = []
-    for (i, j), said in sorted(likely.items()):
-        kind = 2 * int(hard[i] + hard[j])
-        different, same = rates["looks"][kind : kind + 2] @ said
-        expected.append(float((same / different).log()))
-    np.testing.assert_allclose(heard[0], expected, atol=1e-4)
+    for chain, hard in enumerate(of_chains):
+        likely: dict[tuple[int, int], torch.Tensor] = {}
+        for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):
+            right, rejected = (
+                rates[name][chain, worker] for name in ("sensitivity", "specificity")
+            )
+            said = torch.stack([rejected[int(label)], right[1 - int(label)]])
+            pair = tuple(ends.tolist())
+            likely[pair] = likely.get(pair, 1.0) * said
+        expected = []
+        for (i, j), said in sorted(likely.items()):
+            kind = 2 * (hard[i] + hard[j])
+            different, same = rates["looks"][chain, kind : kind + 2] @ said
+            expected.append(float((same / different).log()))
+        np.testing.assert_allclose(heard[0][chain], expected, atol=1e-4)
 
 
 def test_the_workers_prior_is_learned_from_all_of_them():

@@ -15,7 +15,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.guides import replicas as of_replicas
 from pyro_crowdclust.guides.pair_evidence import PairEvidence
-from pyro_crowdclust.guides.replicas import Replica, run_replicas
+from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters
@@ -57,41 +57,47 @@ def together_by_sums(power: float) -> np.ndarray:
 
 
 def test_every_replica_has_the_distribution_of_its_power():
+    """Two chains of two replicas each."""
     torch.manual_seed(0)
     heard = evidence()
-    given = {name: prior.natural_parameters for name, prior in heard.model.priors().items()}
-    replicas = [Replica(torch.arange(4), torch.zeros(4, dtype=torch.int64), given)] * 2
-    found = np.zeros((2, 6))
+    given = {
+        name: prior.natural_parameters.expand(4, -1, -1)
+        for name, prior in heard.model.priors().items()
+    }
+    labels = torch.arange(4).repeat(4, 1)
+    replicas, found = Replicas(labels, torch.zeros_like(labels), given), np.zeros((4, 6))
     for turn in range(ROUNDS):
         replicas, _ = run_replicas(replicas, POWERS, heard, turn % 2)
-        found += [heard.pairs.together(replica.labels).numpy() / ROUNDS for replica in replicas]
+        found += heard.pairs.together(replicas.labels).numpy() / ROUNDS
     expected = np.stack([together_by_sums(power) for power in POWERS])
     assert np.abs(expected[0] - expected[1]).max() > 0.2
-    np.testing.assert_allclose(found, expected, atol=0.07)
+    np.testing.assert_allclose(found.reshape(2, 2, 6), [expected, expected], atol=0.07)
 
 
 LABELS = ([0, 0, 1, 1], [0, 1, 2, 2], [0, 0, 0, 1])
 
 
-def state_of(labels: list[int], rate: float, heard: PairEvidence) -> of_replicas._State:
-    """A replica whose workers and looks are all right so often."""
-    found, log = torch.tensor(labels), torch.tensor([rate, 1 - rate], dtype=torch.float64).log()
-    rates = {name: log.expand(2, 2) for name in ("sensitivity", "specificity")}
-    rows = torch.stack([log, log.flip(0)])
-    return of_replicas._State(found, 0 * found, rates, rows, heard.said(rates), None)
+def states_of(states: list[tuple[list[int], float]], heard: PairEvidence) -> of_replicas._States:
+    """Replicas, workers and looks of each of which are all right so often."""
+    labels = torch.tensor([labels for labels, _ in states])
+    right = torch.tensor([rate for _, rate in states], dtype=torch.float64)
+    log = torch.stack([right, 1 - right], 1).log()
+    rates = {name: log.unsqueeze(1).expand(-1, 2, -1) for name in ("sensitivity", "specificity")}
+    rows = torch.stack([log, log.flip(1)], 1)
+    return of_replicas._States(labels, 0 * labels, rates, rows, heard.said(rates))
 
 
-def of_pair(state: of_replicas._State, pair: int, power: float) -> list[float]:
+def of_pair(state: tuple[list[int], float], pair: int, power: float) -> list[float]:
     """``s_y p(answers | y)^b`` of both looks, if workers and looks are right so often."""
     ends, said = list(SAID.items())[pair]
     yes, no = sum(said), len(said) - sum(said)
-    rate = float(state.rows[0, 0].exp())
-    shares = [1 - rate, rate] if len({*state.labels[[*ends]].tolist()}) == 1 else [rate, 1 - rate]
+    labels, rate = state
+    shares = [1 - rate, rate] if labels[ends[0]] == labels[ends[1]] else [rate, 1 - rate]
     likely = [(1 - rate) ** yes * rate**no, rate**yes * (1 - rate) ** no]
     return [share * one**power for share, one in zip(shares, likely, strict=True)]
 
 
-def log_answers(state: of_replicas._State, power: float) -> float:
+def log_answers(state: tuple[list[int], float], power: float) -> float:
     return sum(np.log(sum(of_pair(state, pair, power))) for pair in range(len(SAID)))
 
 
@@ -100,22 +106,21 @@ def log_answers(state: of_replicas._State, power: float) -> float:
 def test_neighbours_exchange_as_often_as_their_answers_say(monkeypatch, first, place, better):
     """Chance is put just below and just above the ratio of the densities."""
     heard, powers = evidence(), [0.1, 0.4, 1.0]
-    states = [state_of(*one, heard) for one in zip(LABELS, (0.7, 0.8, 0.75), strict=True)]
+    states = list(zip(LABELS, (0.7, 0.8, 0.75), strict=True))
     (low, high), (own, other) = powers[place : place + 2], states[place : place + 2]
     before = log_answers(own, low) + log_answers(other, high)
     log_ratio = log_answers(other, low) + log_answers(own, high) - before
     if (log_ratio > 0) != better:
         states[place], states[place + 1], log_ratio = other, own, -log_ratio
-    monkeypatch.setattr(of_replicas, "_moved", lambda replica, power, heard: states[replica])
-    names = [tuple(state.labels.tolist()) for state in states]
-    changed = names.copy()
-    changed[place], changed[place + 1] = changed[place + 1], changed[place]
+    changed = [0, 1, 2]
+    changed[place], changed[place + 1] = place + 1, place
+    stacked, of_each = states_of(states, heard), torch.tensor(powers, dtype=torch.float64)
     for chance in (0.999, 0.999 * np.exp(min(log_ratio, 0.0)), 1.001 * np.exp(log_ratio)):
         if chance < 1:
-            monkeypatch.setattr(torch, "rand", lambda *_, c=chance: torch.tensor(c).double())
-            found, _ = run_replicas([0, 1, 2], powers, heard, first)
-            expected = changed if np.log(chance) < log_ratio else names
-            assert [tuple(one.labels.tolist()) for one in found] == expected
+            drawn = torch.tensor([chance], dtype=torch.float64)
+            monkeypatch.setattr(torch, "rand", lambda *_, drawn=drawn: drawn)
+            found = of_replicas._exchanged(stacked, of_each, heard, first, 3)
+            assert found.tolist() == (changed if np.log(chance) < log_ratio else [0, 1, 2])
 
 
 def test_looks_are_drawn_and_sites_follow_from_them():
@@ -123,12 +128,13 @@ def test_looks_are_drawn_and_sites_follow_from_them():
     torch.manual_seed(0)
     heard, power = evidence(), 0.5
     heard.batch = replace(heard.batch, pair_weight=2 * heard.batch.pair_weight)
-    state = state_of(LABELS[0], 0.7, heard)
-    draws = [of_replicas._replica(state, power, heard).given for _ in range(400)]
+    state = (LABELS[0], 0.7)
+    stacked, of_each = states_of([state], heard), torch.tensor([power], dtype=torch.float64)
+    draws = [of_replicas._replicas(stacked, of_each, heard).given for _ in range(400)]
 
     def learned(name: str) -> Tensor:
         prior = heard.model.priors()[name].natural_parameters
-        return torch.stack([draw[name] for draw in draws]).mean(0) - prior
+        return torch.cat([draw[name] for draw in draws]).mean(0) - prior
 
     looks, rates = (
         np.zeros((2, 2)),
@@ -137,7 +143,7 @@ def test_looks_are_drawn_and_sites_follow_from_them():
     for pair, (ends, said) in enumerate(SAID.items()):
         both = np.array(of_pair(state, pair, power))
         different, same = both / both.sum()
-        looks[int(state.labels[ends[0]] == state.labels[ends[1]])] += 2 * different, 2 * same
+        looks[int(state[0][ends[0]] == state[0][ends[1]])] += 2 * different, 2 * same
         for worker, answer in enumerate(said):
             rates["sensitivity"][worker, 1 - answer] += 2 * power * same
             rates["specificity"][worker, answer] += 2 * power * different

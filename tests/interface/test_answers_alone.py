@@ -12,9 +12,10 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
-from pyro_crowdclust.interface.answers_alone import _simplest, _Trial
+from pyro_crowdclust.interface.answers_alone import _simplest, _Trial, recipe_of
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
+from pyro_crowdclust.partitions import FewClusters, ManySmall
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
 from ..control_c import press_control_c, press_in_start
@@ -30,6 +31,7 @@ def _short_trials(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_CHAINS", 1)
 
 
 def answers() -> pd.DataFrame:
@@ -67,6 +69,15 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     # A quarter of the pairs are one cluster, and nobody can tell which.
     assert 0.05 < together.mean() < 0.6
     assert (together > 0.95).mean() < 0.02
+
+
+@pytest.mark.parametrize(("number", "chains"), [(800, 1), (370, 8), (850, 3), (3100, 1)])
+def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_CHAINS", 8)
+    pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
+    prior = ManySmall() if number == 800 else FewClusters()
+    guide = recipe_of(CrowdData(None, pairs), prior).guide
+    assert len(guide.draws) == 100 * chains
 
 
 def test_items_that_are_all_one_cluster_are_not_called_guesses():
