@@ -34,8 +34,8 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
 }
 # Sweeps of a fit, and at most of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 60
-# As many chains as hear so many answers in all.
-_ANSWERS, _MOST_CHAINS = 3000, 8
+# As many chains as hear so many answers in all; at most so many, and in a fit that is compared.
+_ANSWERS, _MOST_CHAINS, _TRIAL_CHAINS = 3000, 8, 2
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
@@ -54,7 +54,10 @@ _STOPPED = "when the search was interrupted"
 
 
 def recipe_of(
-    data: CrowdData, prior: FewClusters | PitmanYor | ManySmall, hard_items: bool = False
+    data: CrowdData,
+    prior: FewClusters | PitmanYor | ManySmall,
+    hard_items: bool = False,
+    most_chains: int = _MOST_CHAINS,
 ) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
     annotators: TwoCoin | GradedAnswers = TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0))
@@ -62,7 +65,7 @@ def recipe_of(
         annotators = GradedAnswers(data.num_workers, len(data.grade_ids))
     model = AnsweredPartition(annotators, prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    chains = min(_ANSWERS // max(data.num_pairs, 1), _MOST_CHAINS) if len(prior.powers) > 1 else 1
+    chains = min(_ANSWERS // max(data.num_pairs, 1), most_chains) if len(prior.powers) > 1 else 1
     guide = PartitionGuide(model, data.num_items, num_chains=max(chains, 1))
     return Recipe(model, guide, data, options)
 
@@ -188,7 +191,8 @@ class AnswersAlone:
         """
         started, log_probabilities = time.perf_counter(), []
         for out in parts:
-            recipe = recipe_of(_with_answers(self.data, ~out), PRIORS[prior](), hard_items)
+            told = _with_answers(self.data, ~out)
+            recipe = recipe_of(told, PRIORS[prior](), hard_items, _TRIAL_CHAINS)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
             if is_interrupted(result) and tried:
                 raise KeyboardInterrupt

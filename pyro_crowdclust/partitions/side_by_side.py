@@ -20,7 +20,7 @@ from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import sweep
 
 # With larger arrays of parts, clusters and chains, chains are swept one by one.
-_LARGEST = 100_000
+_LARGEST = 20_000
 # Places beside those of the clusters that there are, and more of them where these do not do.
 _SPARE = 3
 
