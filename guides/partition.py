@@ -133,7 +133,7 @@ class PartitionGuide(nn.Module):
         # The best has all answers; where there are fewer starts than replicas they repeat.
         of_chain = [starts[-1 - place % len(starts)] for place in reversed(range(per_chain))]
         begun = of_chain * self._num_chains
-        labels = torch.stack([torch.unique(s.labels, return_inverse=True)[1] for s in begun])
+        labels = torch.stack([start.labels for start in begun])
         given = {
             name: torch.stack([start.workers.get(name, one) for start in begun])
             for name, one in first.items()

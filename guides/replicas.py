@@ -33,7 +33,7 @@ class Replicas(NamedTuple):
     Attributes
     ----------
     labels, hard
-        Cluster of every item, numbered without gaps, and 1 where it is hard.
+        Cluster of every item, and 1 where it is hard.
     given
         Natural parameters of the sites, by name.
     """

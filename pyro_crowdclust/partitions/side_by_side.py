@@ -19,8 +19,8 @@ from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import sweep
 
-# With larger arrays of parts, clusters and chains, chains are swept one by one.
-_LARGEST = 20_000
+# Chains are swept one by one where they have more places for clusters, or more in all parts.
+_PLACES, _OF_PARTS = 20_000, 2_000_000
 # Places beside those of the clusters that there are, and more of them where these do not do.
 _SPARE = 3
 
@@ -36,7 +36,7 @@ def sweep_chains(
     Parameters
     ----------
     labels
-        Cluster of every item, numbered without gaps in each chain.
+        Cluster of every item, any numbers.
     pairs, weights
         Who was compared, and what the answers say, in nats.
     prior
@@ -48,27 +48,51 @@ def sweep_chains(
         New labels, numbered without gaps; what items could choose in the last chain, or nothing
         where priors do not learn from it.
     """
-    size = len(labels) * (int(pairs.part.max()) + 1) * (int(labels.max()) + 1 + _SPARE)
-    if len(labels) > 1 and prior.joins_strangers and not prior.closure and size <= _LARGEST:
-        return _swept_at_once(labels, pairs, weights, prior), Choices()
-    found = [sweep(one, pairs, of_one, prior) for one, of_one in zip(labels, weights, strict=True)]
-    return torch.stack([drawn for drawn, _ in found]), found[-1][1]
+    if len(labels) > 1 and prior.joins_strangers and not prior.closure:
+        part, chain = pairs.part.numpy()[:, None], np.arange(len(labels))
+        places = _without_gaps(part * len(chain) + chain, labels.numpy().T)
+        most = (places.max() + 1 + _SPARE) * len(chain)
+        if most <= _PLACES and most * (part.max() + 1) <= _OF_PARTS:
+            places, most = _swept_at_once(places, most, pairs, weights, prior)
+            group = np.broadcast_to(chain, places.shape)
+            found = _without_gaps(group, part * most + places)
+            return torch.from_numpy(np.ascontiguousarray(found.T)), Choices()
+    drawn = [sweep(one, pairs, of_one, prior) for one, of_one in zip(labels, weights, strict=True)]
+    return torch.stack([one for one, _ in drawn]), drawn[-1][1]
+
+
+def _without_gaps(
+    group: Int[np.ndarray, "item chain"], number: Int[np.ndarray, "item chain"]
+) -> Int[np.ndarray, "item chain"]:
+    """The numbers that are used in every group, from 0 on.
+
+    Examples
+    --------
+    >>> _without_gaps(np.array([[0], [0], [1]]), np.array([[5], [3], [7]])).tolist()
+    [[1], [0], [0]]
+    """
+    most = int(number.max()) + 1
+    used, place = np.unique(group * most + number, return_inverse=True)
+    first = np.searchsorted(used // most, np.arange(int(group.max()) + 1))
+    return place.reshape(number.shape) - first[group]
 
 
 def _swept_at_once(
-    labels: Int[Tensor, "chain item"],
+    places: Int[np.ndarray, "item chain"],
+    most: int,
     pairs: AskedPairs,
     weights: Float[Tensor, "chain pair"],
     prior: PartitionPrior,
-) -> Int[Tensor, "chain item"]:
+) -> tuple[Int[np.ndarray, "item chain"], int]:
+    """New places of all items among those of their part, and how many there are by now."""
     rng = np.random.default_rng(int(torch.randint(2**31, ())))
-    chain = np.arange(len(labels))
+    chain = np.arange(len(weights))
     first, others, pair = (each.numpy() for each in pairs.edges)
     said = np.ascontiguousarray(weights.numpy()[:, pair].T)
     part, asked = pairs.part.numpy(), pairs.asked.numpy()
-    # Places of clusters; those of one number stand side by side for all chains.
-    z = labels.numpy().T * len(chain) + chain
-    sizes = np.zeros((part.max() + 1, (int(labels.max()) + 1 + _SPARE) * len(chain)), dtype=int)
+    # Places of one number stand side by side for all chains.
+    z = places * len(chain) + chain
+    sizes = np.zeros((part.max() + 1, most), dtype=int)
     np.add.at(sizes, (part[asked, None], z[asked]), 1)
     num_clusters = (sizes > 0).reshape(-1, len(chain)).sum(0)
     log_join, log_alone = np.array(prior.log_join(len(part))), cache(prior.log_alone)
@@ -93,8 +117,4 @@ def _swept_at_once(
         z[i] = score.argmax(0) * len(chain) + chain
         num_clusters += sizes[part[i], z[i]] == 0
         sizes[part[i], z[i]] += 1
-    # Clusters of other parts are others.
-    codes = z // len(chain) + part[:, None] * (sizes.shape[1] // len(chain))
-    is_used = np.zeros((sizes.size // len(chain), len(chain)), dtype=int)
-    is_used[codes, chain] = 1
-    return torch.from_numpy(np.ascontiguousarray((is_used.cumsum(0) - 1)[codes, chain].T))
+    return z // len(chain), sizes.shape[1]

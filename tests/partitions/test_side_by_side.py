@@ -19,23 +19,29 @@ from .partitions import complete_pairs, every_partition
 
 COMPLETE = complete_pairs(4)
 CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
+PARTS = AskedPairs.of(torch.tensor([[0, 2], [1, 3]]), num_items=4)
 WEIGHTS = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)
 
 
+def connects_parts(labels: torch.Tensor, pairs: AskedPairs) -> bool:
+    """Whether items are one cluster to which no chain of pairs leads."""
+    return len(pairs.split(labels).unique()) > len(labels.unique())
+
+
 @pytest.mark.parametrize("prior", [PitmanYor(0.2, 1.5), FewClusters(0.7)])
-@pytest.mark.parametrize("pairs", [COMPLETE, CHAIN])
+@pytest.mark.parametrize("pairs", [COMPLETE, CHAIN, PARTS])
 def test_draws_of_every_chain_have_the_exact_probabilities(prior, pairs):
     """Two kinds of chains, of which one hears half of what the answers say."""
     torch.manual_seed(0)
     powers = torch.tensor([1.0, 0.5], dtype=torch.float64)
     weights = powers.unsqueeze(1) * WEIGHTS[: pairs.num_pairs]
-    every = list(every_partition(4))
+    every = [labels for labels in every_partition(4) if not connects_parts(labels, pairs)]
     exact = torch.tensor([float(prior.log_prob(labels, pairs)) for labels in every])
     together = torch.stack([pairs.together(labels) for labels in every]).double()
     exact = (exact + weights @ together.mT).softmax(1)
     place = {tuple(labels.tolist()): number for number, labels in enumerate(every)}
-    labels, counts, each = torch.zeros(120, 4, dtype=torch.int64), np.zeros((2, 15)), 60
-    for turn in range(each):
+    labels, counts = torch.zeros(120, 4, dtype=torch.int64), np.zeros(exact.shape)
+    for turn in range(60):
         labels, _ = sweep_chains(labels, pairs, weights.repeat(60, 1), prior)
         for chain, one in enumerate(labels.tolist() if turn >= 10 else []):
             counts[chain % 2, place[tuple(map(list(dict.fromkeys(one)).index, one))]] += 1
@@ -67,8 +73,11 @@ def test_items_that_no_chain_of_pairs_connects_stay_apart():
     assert met.all()
 
 
-@pytest.mark.parametrize(("prior", "largest"), [(FewClusters(), 0), (ManySmall(), 10**6)])
-def test_chains_of_many_clusters_are_swept_one_by_one(prior, largest, monkeypatch):
+@pytest.mark.parametrize(
+    ("prior", "bound"),
+    [(FewClusters(), "_PLACES"), (FewClusters(), "_OF_PARTS"), (ManySmall(), "")],
+)
+def test_chains_of_many_clusters_are_swept_one_by_one(prior, bound, monkeypatch):
     seen = []
 
     def sweep(labels, pairs, weights, prior):
@@ -76,7 +85,8 @@ def test_chains_of_many_clusters_are_swept_one_by_one(prior, largest, monkeypatc
         return labels + len(seen), len(seen)
 
     monkeypatch.setattr(side_by_side, "sweep", sweep)
-    monkeypatch.setattr(side_by_side, "_LARGEST", largest)
+    if bound:
+        monkeypatch.setattr(side_by_side, bound, 11)
     weights = torch.rand(3, 6, dtype=torch.float64)
     labels, choices = sweep_chains(torch.zeros(3, 4).long(), COMPLETE, weights, prior)
     assert torch.equal(torch.stack(seen), weights)
