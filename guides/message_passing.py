@@ -126,8 +126,7 @@ class MessagePassingGuide(ConjugateGuide):
     ) -> Conditionals:
         components: Any = self.model.components
         features = batch.needed_features
-        # What the features say of z counts as a whole, ``(pi_z p(x | z))^tau``.
-        log_weights = self.model.feature_weight * self.model.weights.log_weights(weights)
+        log_weights = self.model.prior_weight * self.model.weights.log_weights(weights)
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         if self.recognition is None:

@@ -76,17 +76,19 @@ class SemiCrowdsourcedMixture(nn.Module):
         component of an item, and answers say which components are one cluster. None: every
         component is a cluster.
     feature_weight
-        tau in (0, 1]: observed features enter by ``(pi_z p(x | z))^tau``, a power likelihood
-        (Miller and Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not
-        what the components say, as is the rule, are trusted less, and an item that nothing else is
-        said of stays in its cluster. ELBOs of different tau cannot be compared.
+        tau in (0, 1]: observed features enter by ``p(x | z)^tau``, a power likelihood (Miller and
+        Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not what the
+        components say, as is the rule, are trusted less. ELBOs of different tau cannot be compared.
+    prior_weight
+        The power of ``pi_z``, in (0, 1]. Where it is tau, an item that nothing else is said of
+        stays in its cluster, ``q(z) propto (pi_z p(x | z))^tau``, and is less sure of it.
 
     Raises
     ------
     ValueError
         If weights and components disagree about the number of clusters, if components of discrete
         features are to be on latents, if z is to be summed out where that is not possible, or for
-        a weight of features outside (0, 1], or of features that are not observed by components.
+        a weight outside (0, 1], or one of features that are not observed by components.
 
     Examples
     --------
@@ -112,6 +114,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         sum_out_assignments: torch.dtype | None = None,
         ownership: Ownership | None = None,
         feature_weight: float = 1.0,
+        prior_weight: float = 1.0,
     ) -> None:
         super().__init__()
         self.weights = weights
@@ -129,7 +132,10 @@ class SemiCrowdsourcedMixture(nn.Module):
             raise ValueError(
                 f"feature_weight is {feature_weight}, but must be in (0, 1], and 1 behind networks"
             )
+        if not 0 < prior_weight <= 1:
+            raise ValueError(f"prior_weight is {prior_weight}, but must be in (0, 1]")
         self.feature_weight = feature_weight
+        self.prior_weight = prior_weight
         self.sum_out_assignments = sum_out_assignments
         sums_out = sum_out_assignments is not None
         check_parts(weights, components, self.supervision, self.emission, sums_out)
@@ -189,7 +195,8 @@ class SemiCrowdsourcedMixture(nn.Module):
         log_weights, theta, labels = sample_mixture(self)
         # What a simulation draws is of the components as they are.
         weight = 1.0 if batch.features is None else self.feature_weight
-        log_weights = weight * log_weights
+        if batch.features is not None:
+            log_weights = self.prior_weight * log_weights
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
                 sample_summed_out(self, log_weights, weight * theta, labels, batch)

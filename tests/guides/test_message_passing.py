@@ -85,6 +85,8 @@ def test_weights_of_features_are_checked():
     for weight in (0.0, 1.5):
         with pytest.raises(ValueError, match="must be in"):
             SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=weight)
+        with pytest.raises(ValueError, match="prior_weight is"):
+            SemiCrowdsourcedMixture(*parts, Identity(), prior_weight=weight)
     with pytest.raises(ValueError, match="behind networks"):
         SemiCrowdsourcedMixture(*parts, NormalEmission(SkipMLP((2, 5, 4)), 4), feature_weight=0.5)
 

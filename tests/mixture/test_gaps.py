@@ -163,18 +163,18 @@ def test_clusters_are_found_through_gaps(tmp_path):
 
 
 def test_features_that_count_less_do_so_through_gaps():
-    """``q(z) = softmax(w (E[log pi] + log p(x_o | E[t(theta)])))``, of whole rows in the limit."""
+    """``q(z) = softmax(v E[log pi] + w log p(x_o | E[t(theta)]))``, of whole rows in the limit."""
     features, _ = groups(30)
     part = with_gaps(torch.tensor(features))
     parts = DirichletWeights(3), GaussianComponents(3, 3)
-    model = SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=0.2)
+    model = SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=0.2, prior_weight=0.4)
     fitted = quiet_fit(
         model, MessagePassingGuide(model), CrowdData(part), batch_size=None, step_size=1.0, epochs=3
     )
     weights = fitted.guide.posteriors["weights"].mean()
     statistics = fitted.guide.posteriors["components"].mean()
     scores = model.components.family.log_marginals(statistics, part.double())
-    expected = (0.2 * (model.weights.log_weights(weights) + scores)).softmax(-1)
+    expected = (0.4 * model.weights.log_weights(weights) + 0.2 * scores).softmax(-1)
     torch.testing.assert_close(fitted.component_probabilities, expected.detach())
     # Of rows without gaps the two ways to count are one.
     whole = torch.tensor(features)

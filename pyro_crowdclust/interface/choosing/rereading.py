@@ -73,7 +73,7 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     data
         Items of the same features, and answers.
     feature_weight
-        Of the features beside the answers.
+        Of all that the features say of an item beside the answers, ``(pi_z p(x | z))^tau``.
     """
     heard = answered_batch(data)
     assert heard is not None  # there are answers
@@ -83,7 +83,9 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     number = result.model.num_clusters
     if result.model.ownership is None and number > 1:
         result = _owning(result, torch.arange(number))
-    read = _read_by(result, result.model.ownership, feature_weight, annotators)
+    read = _read_by(
+        result, result.model.ownership, feature_weight, annotators, prior_weight=feature_weight
+    )
     together = torch.eye(number, dtype=torch.float64)
     if read.model.ownership is not None:
         owners = read.guide.posteriors["owners"].mean()
@@ -109,6 +111,7 @@ def _read_by(
     ownership: Ownership | None,
     feature_weight: float,
     annotators: PairAnnotators | None = None,
+    prior_weight: float = 1.0,
 ) -> Fitted:
     model = result.model
     other = SemiCrowdsourcedMixture(
@@ -120,6 +123,7 @@ def _read_by(
         sum_out_assignments=None if annotators else model.sum_out_assignments,
         ownership=ownership,
         feature_weight=feature_weight,
+        prior_weight=prior_weight,
     )
     guide = MessagePassingGuide(other)
     found = guide.posteriors.state_dict() | result.guide.posteriors.state_dict()

@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.candidates.forms import Form
 SMALLEST_GAIN = 0.005
 # Features may count so much, from as they are to next to nothing: no model is the truth, and that
 # of many features is the surest of itself.
-WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.05)
+WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
 
 
 @dataclass(frozen=True, eq=False)
