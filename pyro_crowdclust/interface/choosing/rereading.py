@@ -24,6 +24,8 @@ from pyro_crowdclust.protocols import PairAnnotators
 _SURE = 50.0
 # Rounds of items and workers in turn.
 _ROUNDS = 20
+# A step that leaves the posteriors where they are.
+_STILL = 1e-9
 
 
 def weighted(result: Fitted, feature_weight: float) -> Fitted:
@@ -103,6 +105,9 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     hearing, moves = result.train_on, [OwnershipMoves()] if read.model.ownership else []
     if isinstance(hearing, TrainingOptions):
         hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
+        if feature_weight < 1:
+            # Items that count so little would blur the components: these stay as they are.
+            hearing = replace(hearing, callbacks=moves, step_size=_STILL)
     return replace(read, data=data, train_on=hearing)
 
 

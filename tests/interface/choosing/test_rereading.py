@@ -75,3 +75,14 @@ def test_more_answers_may_move_the_clusters():
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=1)
     updated = heard.update(more)
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
+
+
+def test_more_answers_leave_components_that_count_little_as_they_are(silent):
+    said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=40, seed=0)
+    heard = with_answers_heard(silent, CrowdData(FEATURES, said), 0.05)
+    more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=1)
+    updated = heard.update(more.assign(worker=more["worker"] + 3))
+    components = heard.guide.posteriors["components"].natural_parameters
+    found = updated.guide.posteriors["components"].natural_parameters
+    np.testing.assert_allclose(found.detach(), components.detach(), rtol=1e-6)
+    assert clustering_accuracy(KINDS, updated.assignments) > 0.95
