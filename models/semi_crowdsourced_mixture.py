@@ -194,9 +194,9 @@ class SemiCrowdsourcedMixture(nn.Module):
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         log_weights, theta, labels = sample_mixture(self)
         # What a simulation draws is of the components as they are.
-        weight = 1.0 if batch.features is None else self.feature_weight
+        weight = 1.0
         if batch.features is not None:
-            log_weights = self.prior_weight * log_weights
+            weight, log_weights = self.feature_weight, self.prior_weight * log_weights
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
                 sample_summed_out(self, log_weights, weight * theta, labels, batch)

@@ -306,9 +306,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     else:
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    choice = Choice(data, forms, sizes, first_size)
-    if num_clusters is not None and num_clusters > MOST_CLUSTERS:
-        choice = replace(choice, most_groups=num_clusters)
+    most_groups = max(MOST_CLUSTERS, num_clusters or 0)
+    choice = Choice(data, forms, sizes, first_size, most_groups=most_groups)
     if data.answers is None or is_supervised(data):
         return choice
     silent = data.with_parts(answers=None, _pairs_index=None)

@@ -104,9 +104,9 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     # With more answers, by ``update``, these say which components are one cluster.
     hearing, moves = result.train_on, [OwnershipMoves()] if read.model.ownership else []
     if isinstance(hearing, TrainingOptions):
-        hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
-        if feature_weight < 1:
-            # Items that count so little would blur the components: these stay as they are.
+        if feature_weight == 1:
+            hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
+        else:  # items that count so little would blur the components, which stay as they are
             hearing = replace(hearing, callbacks=moves, step_size=_STILL)
     return replace(read, data=data, train_on=hearing)
 

@@ -177,19 +177,11 @@ class Search:
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of the held-out answers where answers have no part in the components."""
-        splits = [one for one in self.splits if isinstance(one, Split)]
-        weights = WEIGHTS[:1] if self.data.has_gaps else WEIGHTS
-        return np.stack(
-            [
-                np.concatenate(
-                    [
-                        one.log_probability(with_answers_heard(fitted, one.data, weight))
-                        for one in splits
-                    ]
-                )
-                for weight in weights
-            ]
-        )
+        of_splits = []
+        for one in self.splits:
+            read = (with_answers_heard(fitted, one.data, weight) for weight in weights_for(one))
+            of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
+        return np.concatenate(of_splits, 1)
 
     def first_trials(self) -> list[Trial]:
         """Every form with as many components, heavy tails of the kind that does best without."""
@@ -310,8 +302,7 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        # Of rows with gaps every weight would need their densities anew, which take most time.
-        weights = WEIGHTS if form.of_features and not one.data.has_gaps else WEIGHTS[:1]
+        weights = weights_for(one) if form.of_features else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
         workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
@@ -360,6 +351,12 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
+
+
+def weights_for(one: HeldOut) -> tuple[float, ...]:
+    """Weights of the features at which held-out answers are predicted."""
+    # Of rows with gaps every weight would need their densities anew, which take most time.
+    return WEIGHTS[:1] if one.data.has_gaps else WEIGHTS
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
