@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface.choosing.rereading import with_answers_heard
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
@@ -86,3 +86,17 @@ def test_more_answers_leave_components_that_count_little_as_they_are(silent):
     found = updated.guide.posteriors["components"].natural_parameters
     np.testing.assert_allclose(found.detach(), components.detach(), rtol=1e-6)
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
+
+
+def test_rows_with_gaps_are_heard_about_and_kept_in_files(tmp_path):
+    gaps = np.random.default_rng(1).random(FEATURES.shape) < 0.1
+    features = np.where(gaps, np.nan, FEATURES)
+    silent = small(CrowdData(features), 2, forms=1).fit(num_starts=1, progress=False)
+    said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)
+    heard = with_answers_heard(silent, CrowdData(features, said), 0.1)
+    assert clustering_accuracy(KINDS, heard.assignments) > 0.95
+    assert heard.workers["sensitivity"].min() > 0.75
+    heard.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=heard.data)
+    np.testing.assert_allclose(loaded.probabilities, heard.probabilities)
+    np.testing.assert_allclose(loaded.predict_proba(features), heard.predict_proba(features))
