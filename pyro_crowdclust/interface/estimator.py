@@ -135,6 +135,7 @@ class CrowdClusterer(
         y: None = None,
         *,
         pairs: Any | None = None,
+        placements: Any | None = None,
         grades: Iterable[Hashable] | int | None = None,
         item_ids: Iterable[Hashable] | None = None,
         known: Any | None = None,
@@ -157,6 +158,9 @@ class CrowdClusterer(
             Answers, with the columns ``left, right, worker, label`` and optionally ``page``; see
             ``CrowdData``. Items are named by their ids, or by row numbers without ids. In a
             pipeline: ``fit(X, crowdclusterer__pairs=pairs)``.
+        placements
+            In place of ``pairs``: pages that people sorted, with the columns ``page, item, worker,
+            group``; see ``CrowdData``.
         grades
             The labels of ``pairs`` where these are grades, from "different" to "same"; see
             ``CrowdData``.
@@ -183,10 +187,10 @@ class CrowdClusterer(
         if self.ignore_other_items and features is not None:
             every: Any = range(len(features)) if item_ids is None else item_ids
             ids = pd.Index(every, tupleize_cols=False)
-            for table in (pairs, must_link, cannot_link):
+            for table in (pairs, placements, must_link, cannot_link):
                 _warn_if_cut(table, ids)
-            pairs, must_link, cannot_link = (
-                _among(table, ids) for table in (pairs, must_link, cannot_link)
+            pairs, placements, must_link, cannot_link = (
+                _among(table, ids) for table in (pairs, placements, must_link, cannot_link)
             )
             if isinstance(known, Mapping):
                 known = pd.Series(known, dtype=object)
@@ -196,6 +200,7 @@ class CrowdClusterer(
             CrowdData(
                 features,
                 pairs,
+                placements=placements,
                 grades=grades,
                 item_ids=item_ids,
                 known=known,
@@ -325,10 +330,11 @@ def _warn_if_cut(table: Any, ids: pd.Index) -> None:
 
 
 def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
-    """The rows of a table of pairs that are about two of these items; None if there are none."""
+    """The rows of a table that are about these items alone; None if there are none."""
     if table is None:
         return None
     frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
-    if {"left", "right"} <= {*frame.columns}:  # else ``CrowdData`` says what is missing
-        frame = frame[frame["left"].isin(ids) & frame["right"].isin(ids)]
+    # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
+    for column in {"left", "right", "item"} & {*frame.columns}:
+        frame = frame[frame[column].isin(ids)]
     return frame if len(frame) else None

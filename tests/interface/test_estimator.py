@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
 from pyro_crowdclust.mixture import GaussianComponents, PoissonComponents
-from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.supervision import ClassTable
 
 CENTERS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -191,6 +191,17 @@ def test_without_an_answer_among_the_items_there_are_no_workers():
     assert fitted.workers_ is None
     data = fitted.result_.data
     assert (data.known_ids.tolist(), data.links) == (["b"], None)
+
+
+def test_sorted_pages_are_heard_and_cut_to_the_items():
+    features, _, kinds = flowers()
+    pages = simulate_placements(kinds, [0.95], pages_per_worker=4, page_size=12, seed=0)
+    pages["item"] = features.index[pages["item"]]
+    fitted = clusterer(ignore_other_items=True).fit(features.tail(50), placements=pages)
+    among = pages["item"].isin(features.index[10:])
+    assert len(fitted.result_.data.placements) == among.sum() < len(pages)
+    assert fitted.workers_["accuracy"].between(0.8, 1.0).all()
+    assert (fitted.labels_ == kinds[10:]).mean() > 0.95  # one slip
 
 
 def test_clone_keeps_parameters_and_nothing_else():
