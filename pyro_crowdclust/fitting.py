@@ -250,7 +250,9 @@ class TrainingOptions:
 
     def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
         """Fit with these options, but for changes."""
-        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        options = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)
+        }
         options["trainer"] = self.trainer or Trainer
         return fit(model, guide, data, **options | changes)
 

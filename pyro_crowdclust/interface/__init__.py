@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
+    from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -33,6 +34,7 @@ __all__ = [
     "Form",
     "Networks",
     "Recipe",
+    "ReweightedTraining",
     "average_annotator_models",
     "choice_for",
     "classify",
@@ -53,6 +55,7 @@ _HOMES = {
     "Form": "candidates.forms",
     "Networks": "networks",
     "Recipe": "recipe",
+    "ReweightedTraining": "choosing.rereading",
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",
     "classify": "classification",

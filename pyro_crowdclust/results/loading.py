@@ -34,8 +34,11 @@ from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
 from pyro_crowdclust.training.isolation import isolated
 
-# The one part that goes on with a fit.
-_TRAINING = "pyro_crowdclust.fitting:TrainingOptions"
+# The parts that go on with a fit.
+_TRAININGS = (
+    "pyro_crowdclust.fitting:TrainingOptions",
+    "pyro_crowdclust.interface:ReweightedTraining",
+)
 
 
 def load(
@@ -203,7 +206,7 @@ def _train_on(text: str | None) -> Callable[..., Fitted] | None:
     if text is None:
         return None
     description = json.loads(text)
-    if description["$part"]["class"] != _TRAINING:
+    if description["$part"]["class"] not in _TRAININGS:
         raise ValueError(f"{description['$part']['class']!r} trains no model")
     with limited_allocation(len(text)):
         return build(description, {})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -28,11 +29,39 @@ _ROUNDS = 20
 _STILL = 1e-9
 
 
+@dataclass(frozen=True)
+class ReweightedTraining(TrainingOptions):
+    """``fit`` with features that count in full, and its result read as if they counted less.
+
+    Components that are learned while items count little would be blurred.
+    """
+
+    feature_weight: float
+
+    def __call__(
+        self,
+        model: SemiCrowdsourcedMixture,
+        guide: MessagePassingGuide,
+        data: CrowdData,
+        **changes: Any,
+    ) -> Fitted:
+        """Fit with these options, but for changes."""
+        whole = _parts_like(model, guide, model.ownership, feature_weight=1.0)
+        return weighted(super().__call__(*whole, data, **changes), self.feature_weight)
+
+
 def weighted(result: Fitted, feature_weight: float) -> Fitted:
-    """The result of a mixture, read with features that count less than they did in the fit."""
+    """The result of a mixture, read with features that count less than they did in the fit.
+
+    An update trains as the fit did, and is read in the same way.
+    """
     if feature_weight == 1:
         return result
-    return _read_by(result, result.model.ownership, feature_weight)
+    read = _read_by(result, result.model.ownership, feature_weight)
+    if not isinstance(result.train_on, TrainingOptions):
+        return read
+    again = ReweightedTraining(**vars(result.train_on) | {"feature_weight": feature_weight})
+    return replace(read, train_on=again)
 
 
 @torch.no_grad()
@@ -118,7 +147,20 @@ def _read_by(
     annotators: PairAnnotators | None = None,
     prior_weight: float = 1.0,
 ) -> Fitted:
-    model = result.model
+    model, guide = _parts_like(
+        result.model, result.guide, ownership, feature_weight, annotators, prior_weight
+    )
+    return replace(result, model=model, guide=guide)
+
+
+def _parts_like(
+    model: SemiCrowdsourcedMixture,
+    guide: MessagePassingGuide,
+    ownership: Ownership | None,
+    feature_weight: float,
+    annotators: PairAnnotators | None = None,
+    prior_weight: float = 1.0,
+) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     other = SemiCrowdsourcedMixture(
         model.weights,
         model.components,
@@ -130,7 +172,7 @@ def _read_by(
         feature_weight=feature_weight,
         prior_weight=prior_weight,
     )
-    guide = MessagePassingGuide(other)
-    found = guide.posteriors.state_dict() | result.guide.posteriors.state_dict()
-    guide.posteriors.load_state_dict(found)
-    return replace(result, model=other, guide=guide)
+    of_other = MessagePassingGuide(other)
+    found = of_other.posteriors.state_dict() | guide.posteriors.state_dict()
+    of_other.posteriors.load_state_dict(found)
+    return other, of_other

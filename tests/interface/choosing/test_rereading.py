@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface.choosing.rereading import with_answers_heard
+from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -85,6 +86,26 @@ def test_more_answers_leave_components_that_count_little_as_they_are(silent):
     components = heard.guide.posteriors["components"].natural_parameters
     found = updated.guide.posteriors["components"].natural_parameters
     np.testing.assert_allclose(found.detach(), components.detach(), rtol=1e-6)
+    assert clustering_accuracy(KINDS, updated.assignments) > 0.95
+
+
+def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
+    """Components of two kinds that few items tell apart would be blurred at a weight of .05."""
+    said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)
+    data = CrowdData(FEATURES, said)
+    fitted = choice_for(data).forms[0].recipe(data, 2).fit(progress=False)
+    read = weighted(fitted, 0.05)
+    read.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=read.data)
+    more = simulate_pairs(KINDS, [0.9] * 4, [0.9] * 4, pairs_per_worker=40, seed=1)
+    more["worker"] += 3
+    expected, updated = fitted.update(more), loaded.update(more)
+    assert updated.model.feature_weight == updated.train_on.feature_weight == 0.05
+    components, found = (
+        result.guide.posteriors["components"].natural_parameters.detach()
+        for result in (expected, updated)
+    )
+    np.testing.assert_allclose(found, components, rtol=1e-6)
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
