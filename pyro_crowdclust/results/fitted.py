@@ -544,12 +544,18 @@ class Fitted:
 
     @cached_property
     def clusters(self) -> pd.DataFrame:
-        """One row per cluster: expected items, share, weight E[pi_k], largest first."""
+        """One row per cluster: expected items, share, weight E[pi_k], largest first.
+
+        Of a model of your own whose guide has no ``mixture()`` without the weights.
+        """
         if self._drawn is not None:
             return self._drawn.clusters()
-        summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
-        weights = self._guide_clusters(summary.weights.double().cpu()).numpy()
-        return clusters_table(self._by_size(weights), self.probabilities, self.assignments)
+        weights = None
+        is_own = self.data.class_labels is None and self.has_assignments
+        if isinstance(self.guide, SupportsMixture) or not is_own:
+            summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
+            weights = self._by_size(self._guide_clusters(summary.weights.double().cpu()).numpy())
+        return clusters_table(weights, self.probabilities, self.assignments)
 
     @cached_property
     def components(self) -> pd.DataFrame:

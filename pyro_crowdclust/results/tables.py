@@ -90,21 +90,20 @@ def confusion_table(summary: PosteriorSummary, data: CrowdData) -> pd.DataFrame:
 
 
 def clusters_table(
-    weights: Float[np.ndarray, " cluster"],
+    weights: Float[np.ndarray, " cluster"] | None,
     probabilities: Float[np.ndarray, "item cluster"],
     assignments: Int[np.ndarray, " item"],
 ) -> pd.DataFrame:
     """``Fitted.clusters``, from E[pi], q(z) and the most probable clusters of all items."""
     expected = probabilities.sum(0)
-    return pd.DataFrame(
-        {
-            "expected_items": expected,
-            "assigned_items": np.bincount(assignments, minlength=len(weights)),
-            "share": expected / expected.sum(),
-            "weight": weights,
-        },
-        index=pd.RangeIndex(len(weights), name="cluster"),
-    )
+    columns = {
+        "expected_items": expected,
+        "assigned_items": np.bincount(assignments, minlength=len(expected)),
+        "share": expected / expected.sum(),
+    }
+    if weights is not None:
+        columns["weight"] = weights
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(expected), name="cluster"))
 
 
 def components_table(

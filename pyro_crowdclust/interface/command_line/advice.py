@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, part_of
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers, part_of
 from pyro_crowdclust.results import Fitted
 
 # A worker is heard if an answer counts at least so many nats.
@@ -42,7 +42,8 @@ def advice(result: Fitted) -> list[str]:
     found = []
     if isinstance(result.guide, SupportsMixture):
         found += _of_clusters(result)
-    if result.data.has_answers and not found:
+    has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
+    if has_workers and not found:
         found += _of_answers(result) or _of_lapses(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")

@@ -79,7 +79,7 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
     found = tables(result)
     sections = [
         _summary(result),
-        *(_cluster_sections(result, found) if has_clusters(result) else _class_sections(found)),
+        *_findings(result, found),
         _section(
             "Training",
             "The bound on the evidence should rise and level off; if it still rises at the end, "
@@ -117,6 +117,13 @@ def _summary(result: Fitted) -> str:
     notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in advice(result))
     notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
     return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
+
+
+def _findings(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
+    """What the fit is of: clusters, classes, or neither in a model of somebody's own."""
+    if has_clusters(result):
+        return _cluster_sections(result, found)
+    return _class_sections(found) if "classes" in found else ()
 
 
 def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:

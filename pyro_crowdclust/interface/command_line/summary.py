@@ -5,20 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Fitted, class_probabilities
 
 
 def has_clusters(result: Fitted) -> bool:
     """Whether the fit is of clusters, and not of classes that workers named."""
-    return isinstance(result.guide, SupportsMixture | SupportsPartition)
+    if isinstance(result.guide, SupportsMixture | SupportsPartition):
+        return True
+    return result.data.class_labels is None and result.has_assignments
 
 
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """Tables by name, with the user's ids.
 
     Of clusters: ``items``, ``clusters``, ``workers`` where there are answers and ``pages`` where
-    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of both
+    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of all
     ``history``, ``columns`` of a table with what they hold, and ``choice`` where the model was
     chosen.
 
@@ -33,12 +35,14 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     """
     if has_clusters(result):
         found = {"items": _item_table(result), "clusters": result.clusters}
-        if result.data.has_answers:
+        if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
             found["workers"] = result.workers
         if result.data.placements is not None:
             found["pages"] = result.pages
-    else:
+    elif result.data.class_labels is not None:
         found = _tables_of_classes(result)
+    else:
+        found = {}
     if result.data.columns is not None:
         found["columns"] = result.data.columns.table()
     if result.chosen is not None:
