@@ -71,6 +71,18 @@ def _check_given(features: Any, pairs: Any, placements: Any, labels: Any, **opti
         )
 
 
+def _refuse_answers(features: Any) -> None:
+    """Raise a ``ValueError`` for a table of answers where the features should be."""
+    if not isinstance(features, pd.DataFrame):
+        return
+    for name, (columns, _) in COLUMNS.items():
+        if {*columns} <= {*features.columns}:
+            raise ValueError(
+                f"features have the columns {', '.join(columns)}, as {name} do: pass the table as "
+                f"{name}={name}, and the features, or None where there are none, first"
+            )
+
+
 def _table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:
     return None if table is None else read_table(table, name, *COLUMNS[name], may_lack)
 
@@ -219,6 +231,7 @@ class CrowdData:
         pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
         placements, labels = _table("placements", placements), _table("labels", labels)
         features = in_pandas(features)
+        _refuse_answers(features)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         columns, num_missing = None, 0

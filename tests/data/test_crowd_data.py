@@ -402,6 +402,15 @@ def test_an_empty_table():
         CrowdData(features(), table().iloc[:0], item_ids=IDS)
 
 
+def test_answers_in_the_place_of_features():
+    pairs = pd.DataFrame({"left": [0], "right": [1], "worker": ["a"], "label": [1]})
+    with pytest.raises(ValueError, match="as pairs do: pass the table as pairs=pairs, and the fea"):
+        CrowdData(pairs)
+    labels = pd.DataFrame({"item": [0], "worker": ["a"], "label": ["x"]})
+    with pytest.raises(ValueError, match="as labels do: pass the table as labels=labels"):
+        CrowdData(labels, pairs)
+
+
 def test_something_that_is_no_table():
     with pytest.raises(ValueError, match="pairs are not a table"):
         CrowdData(features(), "answers.csv", item_ids=IDS)
