@@ -27,7 +27,8 @@ def extended(
 ) -> CrowdData:
     """Data and more of the same, which comes after what is there.
 
-    Pairs and placements are turned into what the data have. Workers are numbered anew, by their
+    Pairs and placements are turned into what the data have, pairs without pages into pages of two
+    items. Workers are numbered anew, by their
     ids; items keep their positions.
 
     Parameters
@@ -62,7 +63,7 @@ def extended(
                 "pairs with grades"
             )
     elif data.placements is not None and pairs is not None:
-        placements, pairs = _pages_of(pairs), None
+        placements, pairs = _pages_of(pairs, data.page_ids), None
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
@@ -94,9 +95,17 @@ def extended(
     )
 
 
-def _pages_of(pairs: Any) -> pd.DataFrame | None:
-    """The pages that people sorted, of answers about all their pairs."""
-    answers = CrowdData(None, pairs)
+def _pages_of(pairs: Any, before: pd.Index) -> pd.DataFrame | None:
+    """The pages that people sorted, of answers about all their pairs.
+
+    Pairs that were asked one by one are pages of two items, with ids that no page had before.
+    """
+    table = read_table(pairs, "pairs", *COLUMNS["pairs"])
+    if "page" not in table:
+        numbers = [f"pair {number}" for number in range(len(before) + len(table))]
+        unused = pd.Index(numbers).difference(before, sort=False)
+        table = table.assign(page=unused[: len(table)])
+    answers = CrowdData(None, table)
     try:
         return answers.as_placements().pages
     except ValueError as error:

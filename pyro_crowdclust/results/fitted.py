@@ -198,7 +198,8 @@ class Fitted:
         ----------
         pairs, placements, labels
             The new answers alone, as for ``CrowdData``. Pages and pairs are turned into what the
-            fit had; a page has an id that no page had before.
+            fit had, pairs without pages into pages of two items; a page has an id that no page had
+            before.
         features, item_ids
             New items, with the columns of the fit, and their ids; by default those of the data
             frame's index, or the next numbers. Ids alone where the fit had no features.

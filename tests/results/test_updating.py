@@ -252,9 +252,22 @@ def test_pairs_and_pages_become_what_the_fit_has():
     assert (as_pages.answers, as_pages.placements.num_pages) == (None, 4)
     as_pairs = extended(CrowdData(FEATURES, pairs), placements=pages)
     assert (as_pairs.placements, as_pairs.num_pairs) == (None, 4 * 36)
-    message = "the fit was of sorted pages, but .* no column 'page'; ask for pages, or fit anew"
-    with pytest.raises(ValueError, match=message):
-        extended(CrowdData(FEATURES, placements=pages), pairs=pairs.drop(columns="page"))
+    half = pairs.groupby("page").head(3)
+    with pytest.raises(
+        ValueError, match="the fit was of sorted pages, but .*; ask for pages, or f"
+    ):
+        extended(CrowdData(FEATURES, placements=pages), pairs=half)
+
+
+def test_pairs_that_were_asked_one_by_one_are_pages_of_two():
+    data = CrowdData(FEATURES, placements=crowd("placements", ["a"], 0))
+    pairs = {"left": [0, 0], "right": [3, 1], "worker": ["a", "new"], "label": [1, 0]}
+    once = extended(data, pairs=pairs)
+    twice = extended(once, pairs=pairs)
+    assert (once.placements.num_pages, twice.placements.num_pages) == (4, 6)
+    added = twice.pages.iloc[len(data.placements) :].groupby("page")
+    assert added["item"].agg(list).tolist() == [[0, 3], [0, 1]] * 2
+    assert added["group"].nunique().tolist() == [1, 2] * 2
 
 
 def test_an_update_hears_what_the_fit_heard_alone():
