@@ -228,10 +228,10 @@ class CrowdData:
         _check_given(
             features, pairs, placements, labels, grades=grades, classes=classes, kinds=kinds
         )
-        pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
-        placements, labels = _table("placements", placements), _table("labels", labels)
         features = in_pandas(features)
         _refuse_answers(features)
+        pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
+        placements, labels = _table("placements", placements), _table("labels", labels)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         columns, num_missing = None, 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import warnings
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -67,13 +68,14 @@ def extended(
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
+    grades, of_labels = _grades(data), _classes(data, classes)
     tables = CrowdData(
         None,
-        _together(data.pairs, pairs, "pairs", ["label"] if len(data.grade_ids) else []),
-        placements=_together(data.pages, placements, "placements"),
-        labels=_together(data.labels, labels, "labels"),
-        grades=_grades(data),
-        classes=_classes(data, classes),
+        _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
+        placements=_together("placements", data.pages, placements, item_ids=ids),
+        labels=_together("labels", data.labels, labels, item_ids=ids, classes=of_labels),
+        grades=grades,
+        classes=of_labels,
         item_ids=ids,
     )
     if items is None:
@@ -128,11 +130,16 @@ def _grades(data: CrowdData) -> pd.Index | int | None:
 
 
 def _together(
-    before: pd.DataFrame | None, after: Any | None, name: str, may_lack: Sequence[str] = ()
+    name: str, before: pd.DataFrame | None, after: Any | None, **options: Any
 ) -> pd.DataFrame | None:
+    """Both tables, the new one checked as ``CrowdData`` does with these options."""
     if after is None or (isinstance(after, pd.DataFrame) and not len(after)):
         return before
+    may_lack = ["label"] if options.get("grades") is not None else []
     after = read_table(after, name, *COLUMNS[name], may_lack)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same is told of all answers together
+        CrowdData(None, **options | {name: after})  # errors name the rows of the new table
     if before is None:
         return after
     if "page" in after and "page" not in before:

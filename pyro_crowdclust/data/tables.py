@@ -105,6 +105,9 @@ def _columns_of(
             remedy = f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
         elif missing == [*required] == ["item", "worker", "label"]:
             remedy = f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
+        elif missing == ["left", "right"] and times["item"]:
+            other = "placements" if times["group"] else "labels"
+            remedy = f"what is said of single items is {other}, not pairs: pass the table as such"
         elif hint := did_you_mean(missing[0], {*times} - {*required, *optional}):
             remedy = f"rename columns so that there is one{hint}"
         elif missing == ["worker"]:

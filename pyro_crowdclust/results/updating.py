@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.training.copies import copied
@@ -62,7 +63,14 @@ def identified_items(
         raise ValueError("new items need features, as those of the fit have: pass features")
     else:
         items = data
-    return items.with_parts(item_ids=pd.Index(item_ids, tupleize_cols=False))
+    ids: pd.Index = pd.Index(item_ids, tupleize_cols=False)
+    again = ids[ids.isin(data.item_ids)]
+    if len(again):
+        raise ValueError(
+            f"{show(again[0])} is an item of the fit already ({len(again)} such ids): leave these "
+            "items out, or give them ids of their own"
+        )
+    return items.with_parts(item_ids=ids)
 
 
 def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:

@@ -408,7 +408,9 @@ def test_answers_in_the_place_of_features():
         CrowdData(pairs)
     labels = pd.DataFrame({"item": [0], "worker": ["a"], "label": ["x"]})
     with pytest.raises(ValueError, match="as labels do: pass the table as labels=labels"):
-        CrowdData(labels, pairs)
+        CrowdData(labels, labels=np.eye(2))
+    with pytest.raises(ValueError, match="said of single items is labels, not pairs: pass the tab"):
+        CrowdData(np.eye(2), labels)
 
 
 def test_something_that_is_no_table():

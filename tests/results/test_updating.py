@@ -234,6 +234,8 @@ def test_what_cannot_go_on_says_why(tmp_path):
     own.save(tmp_path / "own.safetensors")
     with pytest.raises(ValueError, match="not all options of the fit.*parts of your own"):
         load(tmp_path / "own.safetensors", data=result.data).update(answers)
+    with pytest.raises(ValueError, match=r"3 is an item of the fit already \(2 such ids\): leave"):
+        result.update(features=FEATURES[:2], item_ids=[3, 4])
     with pytest.raises(ValueError, match="new items need features"):
         result.update(answers, item_ids=["new"])
     paged = CrowdData(FEATURES, answers.assign(page="one"))
@@ -304,8 +306,12 @@ def test_a_loaded_result_says_what_needs_its_features(tmp_path):
             {"left": [1], "right": [2], "worker": [None], "label": [1]},
             r"pairs row 0 .*worker is Non",
         ),
+        (
+            {"left": [1, 1], "right": [2, 999], "worker": ["b", "b"], "label": [1, 1]},
+            r"pairs row 1 \(index 1\): right is 999",
+        ),
     ],
-    ids=["rows", "features", "nobody"],
+    ids=["rows", "features", "nobody", "unknown"],
 )
 def test_new_answers_are_checked_for_themselves(more, message):
     before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
