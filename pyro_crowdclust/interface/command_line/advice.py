@@ -149,8 +149,11 @@ def _unheard_share(result: Fitted) -> float:
 def _still_rising(result: Fitted) -> bool:
     """Whether the last tenth of the epochs brought 1 % of all that was gained.
 
-    Epochs are averages of noisy minibatches, so the rise is that of halves of the last fifth.
+    Epochs are averages of noisy minibatches, so the rise is that of halves of the last fifth. Where
+    partitions are drawn the ELBO is that of a draw, and rises and falls.
     """
+    if isinstance(result.guide, SupportsPartition):
+        return False
     if not result.stop_reason.startswith("budget") or len(result.history) < 10:
         return False
     elbo = result.history["elbo"].to_numpy()

@@ -8,10 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.partitions import FewClusters
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -38,6 +42,14 @@ def chosen_without(features, *sizes):
     """The same without answers."""
     choice = dataclasses.replace(small(CrowdData(features), *sizes), first_size=sizes[-1])
     return choice.fit(num_starts=1, progress=False)
+
+
+def fit_partition(pairs, **options):
+    """A fit to answers alone."""
+    data = CrowdData(None, pairs)
+    model = AnsweredPartition(TwoCoin(data.num_workers), FewClusters())
+    guide = PartitionGuide(model, data.num_items)
+    return fit(model, guide, data, batch_size=None, step_size=0.2, progress=False, **options)
 
 
 def test_nothing_to_say_of_a_good_fit():
@@ -88,6 +100,14 @@ def test_more_clusters_are_needed():
 def test_training_that_was_cut_short():
     result = fixed(FEATURES, num_clusters=6, epochs=10, step_size=0.02)
     assert advice(result) == ["the ELBO was still rising at the end: train for more epochs"]
+
+
+def test_the_elbo_of_a_drawn_partition_rises_and_falls():
+    few = PAIRS.head(40)
+    fitted = fit_partition(few, epochs=12)
+    rising = fitted.history.assign(elbo=np.arange(float(len(fitted.history))))
+    drawn = dataclasses.replace(fitted, history=rising, stop_reason="budget: 12 steps in 12 epochs")
+    assert not any("rising" in sentence for sentence in advice(drawn))
 
 
 @pytest.mark.parametrize("stop_reason", ["converged: ...", "interrupted by the user"])
