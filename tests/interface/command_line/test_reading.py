@@ -47,6 +47,12 @@ def test_columns_can_be_left_out(tmp_path):
     assert (table.ids.tolist(), table.columns) == (["u", "v"], ["a"])
 
 
+def test_answers_in_the_place_of_features(tmp_path):
+    path = write(tmp_path / "x.csv", "left,right,worker,label\nu,v,ann,1\nu,w,ann,0\n")
+    with pytest.raises(ValueError, match="x.csv has the columns left, .* do: pass it as --pairs"):
+        read_features(path)
+
+
 def test_answers_in_words_or_numbers_meet_features_by_id(tmp_path):
     features = read_features(write(tmp_path / "x.csv", "item,a\n01,1\n02,2\n03,4\n"))
     words = write(tmp_path / "w.csv", "left,right,worker,label\n01,02,9,same\n02,03,9,different\n")
