@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
@@ -130,6 +133,22 @@ def test_ctrl_c_before_anything_was_tried(iris, monkeypatch):
     press_in_start(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
         classify(iris[0], iris[2], **QUICK)
+
+
+def test_ctrl_c_waits_while_torch_imports_what_it_loads_late(iris, monkeypatch):
+    """Half of it would stay in the process, and every later fit would fail."""
+    made, construct = [], torch.optim.Adam.__init__
+
+    def pressed(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        construct(*arguments, **options)
+        made.append(True)
+
+    monkeypatch.setattr(torch.optim.Adam, "__init__", pressed)
+    monkeypatch.setattr(class_search, "held_out_parts", lambda data, *_: [(data, None)])
+    with pytest.raises(KeyboardInterrupt):
+        classify(iris[0], iris[2], **QUICK)
+    assert made == [True]
 
 
 def test_ctrl_c_in_the_start_of_the_last_fit(iris, monkeypatch):

@@ -20,6 +20,7 @@ from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.restarts import whole
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # A candidate is clearly better than the labels alone by so many standard errors.
 _ERRORS = 2.0
@@ -95,7 +96,11 @@ class ClassSearch:
     def run(self, progress: bool) -> tuple[ClassCandidate, str]:
         """Try all of them; the one to fit to all data, and why."""
         try:
-            starts = [WorkersStart(seen, self._options["seed"]) for seen, _ in self._parts]
+            # The first optimizer imports parts of torch, which no fit could use if cut short.
+            with WaitingInterrupt() as interrupt:
+                starts = [WorkersStart(seen, self._options["seed"]) for seen, _ in self._parts]
+            if interrupt.heard:
+                raise KeyboardInterrupt
             bar = tqdm(self._candidates, disable=not progress, unit="candidate")
             for candidate in bar:
                 bar.set_description(f"{candidate.kind} on {candidate.features}")
