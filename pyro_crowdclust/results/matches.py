@@ -31,6 +31,8 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from pyro_crowdclust.data.tables import count
+
 # Odds beyond these are certain; messages stay finite.
 _LARGEST = 30.0
 _ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
@@ -40,7 +42,7 @@ _SECOND = (0.01, 0.05, 0.25, 1.0)
 _HALVINGS = 12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Matches:
     """What ``match_records`` found.
 
@@ -57,6 +59,10 @@ class Matches:
     probabilities: Float[np.ndarray, " pair"]
     second_match: tuple[float, float]
     coefficients: Float[np.ndarray, " feature"]
+
+    def __repr__(self) -> str:
+        likely = int((self.probabilities > 0.5).sum())
+        return f"Matches({count(len(self.probabilities), 'pair')}, {likely} probably a match)"
 
 
 def match_records(

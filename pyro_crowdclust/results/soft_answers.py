@@ -36,6 +36,7 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
+from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import check_share
 
@@ -59,7 +60,7 @@ _SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SoftAnswers:
     """What ``combine_soft_answers`` found.
 
@@ -73,6 +74,12 @@ class SoftAnswers:
 
     probabilities: pd.Series
     judges: pd.DataFrame
+
+    def __repr__(self) -> str:
+        items = counted(len(self.probabilities), "item")
+        judges = counted(len(self.judges), "judge")
+        likely = int((self.probabilities > 0.5).sum())
+        return f"SoftAnswers({items} by {judges}, {likely} probably of the kind)"
 
 
 @dataclass(eq=False)

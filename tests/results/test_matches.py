@@ -112,6 +112,7 @@ def test_independent_pairs_keep_their_probabilities():
     q = np.array([0.0, 0.3, 1.0])
     found = match_records(q, [1, 2, 3], [1, 2, 3])
     np.testing.assert_allclose(found.probabilities, q, atol=1e-8)
+    assert repr(found) == "Matches(3 pairs, 1 probably a match)"
 
 
 @pytest.mark.parametrize(

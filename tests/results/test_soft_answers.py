@@ -209,3 +209,8 @@ def test_judges_who_are_even_vote_for_both():
     found = combine_soft_answers(items, ["x"] * 5, says).probabilities
     expected = combine_soft_answers(items, ["x"] * 5, says, share=8 / 15).probabilities
     np.testing.assert_allclose(found, expected)
+
+
+def test_a_combination_is_told_in_a_line():
+    found = combine_soft_answers(["a", "a", "b"], [0, 1, 0], [0.9, 0.99, 0.1], share=0.5)
+    assert repr(found) == "SoftAnswers(2 items by 2 judges, 1 probably of the kind)"
