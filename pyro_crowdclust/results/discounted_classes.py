@@ -43,6 +43,8 @@ from pyro_crowdclust.results.fitted import Fitted
 _RIGHT, _WRONG = 4.0, 2.0
 # Two workers with fewer common items say nothing of each other.
 _LEAST_COMMON = 30
+# Fewer workers who do not always say the same can be explained as independent ones.
+_LEAST_WORKERS = 4
 _MOST_ERRORS = 2.5
 # So many pairs of answers tell copies from chance; of more, items are drawn at random.
 _MOST_PAIRS = 2_000_000
@@ -147,9 +149,14 @@ def weight_of_copies(
     ``tanh(gain)`` of the gain in D, and 0 where there is none: the weight of the better reading
     less that of the other, if every standard error counts two nats. The other reading is that of
     independent workers near ``probabilities`` or that of a fit with ``ItemTrait``, whichever
-    explains more: workers who err about the same hard items are no copies.
+    explains more: workers who err about the same hard items are no copies. It is 0, too, where
+    fewer than four workers do not always say the same: three independent ones of two classes have
+    seven parameters, as many as the eight triples of their answers have free frequencies, and leave
+    nothing to tell copies by.
     """
     answers, alone = discounted.answers, np.ones(len(discounted.worth))
+    if answers.num_who_vary() < _LEAST_WORKERS:
+        return 0.0
     readings = [answers.classes(probabilities, alone)]
     if trait is not None:
         log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
@@ -242,6 +249,11 @@ class _Answers:
             right = max(right, 1.01 / votes.shape[1])
             q = softmax(votes * np.log(right * (votes.shape[1] - 1) / (1 - right)), axis=1)
         return q
+
+    def num_who_vary(self) -> int:
+        """How many workers do not always say the same."""
+        said = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
+        return int((np.bincount(said) > 1).sum())
 
     def rows(self, q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, "worker class label"]:
         """``p(label | class)`` of every worker where these are the classes."""

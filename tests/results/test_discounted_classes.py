@@ -204,3 +204,16 @@ def test_workers_without_common_items_are_taken_as_they_are():
     found = discount_copies(CrowdData(None, labels=table(says)))
     assert (found.worth == 1).all()
     assert found.unexplained == 0
+
+
+@pytest.mark.parametrize("num_constant", [0, 1])
+def test_three_workers_who_do_not_always_say_the_same_are_too_few_to_tell_copies_by(num_constant):
+    """Independent workers have seven rates for the seven free frequencies of eight triples."""
+    times = {(0, 0, 0): 1145, (1, 0, 0): 979, (1, 0, 1): 345, (1, 1, 1): 3, (1, 1, 0): 1}
+    says = np.repeat(np.array([*times]), [*times.values()], axis=0)
+    says = np.hstack([says, np.zeros((len(says), num_constant), dtype=int)])
+    discounted = discount_copies(CrowdData(None, labels=table(says)))
+    votes = says[:, :3].mean(1)
+    votes = np.column_stack([1 - votes, votes])
+    assert discounted.unexplained < unexplained_alone(discounted.answers, votes)
+    assert weight_of_copies(discounted, votes) == 0
