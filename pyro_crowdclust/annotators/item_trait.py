@@ -149,7 +149,7 @@ class ItemTrait(nn.Module):
         """Mean and variance of ``b_j t - h_j`` at the points of the grid."""
         mean, second = self.family.unpack(curves)
         covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
-        variance = torch.einsum("gf,jfh,gh->jg", self.design, covariance, self.design)
+        variance = (self.design @ covariance).mul(self.design).sum(-1)
         # Rounding may leave a point's variance just below zero.
         return mean @ self.design.mT, variance.clamp_min(1e-30)
 

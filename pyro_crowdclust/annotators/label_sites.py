@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import pyro
 import torch
@@ -21,7 +22,8 @@ from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 class LabelLikelihood:
     """``p(labels | classes)`` of annotators whose sites have certain values.
 
-    States that classes have (``ClassStates``) are summed out, or drawn.
+    States that classes have (``ClassStates``) are summed out, or drawn. Nothing is computed before
+    it is asked for: the model's sites of a training step replay what the guide's have.
 
     Parameters
     ----------
@@ -33,8 +35,11 @@ class LabelLikelihood:
 
     def __init__(self, annotators: ClassAnnotators, values: Mapping[str, Tensor]) -> None:
         self._annotators, self._values = annotators, values
-        self._log_answers = annotators.log_answers(values)
         self.num_classes = annotators.num_classes
+
+    @cached_property
+    def _log_answers(self) -> Float[Tensor, "worker label state"]:
+        return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
         """``log p(a_i | y_i = k)`` of all labels of every item."""
