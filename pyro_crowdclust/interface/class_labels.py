@@ -51,6 +51,9 @@ _DEFAULTS = {
 }
 # Where a trait is cut hangs on a few hundredths of it, which its slow last steps still move.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
+# Fewer workers do not tell what workers have in common: under a prior that is learned from three,
+# one of them is always right.
+_FEWEST_TO_LEARN_FROM = 5
 # Draws go on to learn, and what comes before their counted ones is for that.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
 
@@ -140,16 +143,18 @@ def average_annotator_models(
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
     Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
-    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``). Of two
-    classes also a trait of the items (``LatentTrait``), and states only if they predict answers
-    clearly better than it; whoever predicts clearly worse is left out. From the fits of all but the
-    trait on, classes and workers are drawn together (``draw_classes``). Temperatures and weights
-    come from a fifth of the answers, which the first fit of each model does not see. Where copies
-    explain best why workers agree, ``discount_copies`` is averaged, too.
+    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``). The
+    first four learn what workers have in common, which fewer than five do not tell: confusion
+    matrices with a given prior are in their place then. Of two classes also a trait of the items
+    (``LatentTrait``), and states only if they predict answers clearly better than it; whoever
+    predicts clearly worse is left out. From the fits of all but the trait on, classes and workers
+    are drawn together (``draw_classes``). Temperatures and weights come from a fifth of the
+    answers, which the first fit of each model does not see. Where copies explain best why workers
+    agree, ``discount_copies`` is averaged, too.
 
-    It takes ten fits or twelve, and twice as long again for draws, and gives better probabilities
-    than ``infer_classes``, but no intervals of the workers' confusion matrices. Ctrl-C ends it with
-    nothing: some of the models are no average of them.
+    It takes ten fits or twelve, of fewer than five workers four or six, and half as long again for
+    draws, and gives better probabilities than ``infer_classes``, but no intervals of the workers'
+    confusion matrices. Ctrl-C ends it with nothing: some of the models are no average of them.
 
     Parameters
     ----------
@@ -184,8 +189,9 @@ def average_annotator_models(
     # classes that are something else: which family answered, or whether an item is hard. States
     # of classes may become classes themselves, while a trait knows which side of it is which.
     two = data.num_classes == 2
+    trait = len(_annotator_models(data.num_workers, data.num_classes))
     average = average_classes(
-        data, fit_each, standard=_STATES + 1 if two else None, doubted=[_STATES] if two else []
+        data, fit_each, standard=trait if two else None, doubted=[trait - 1] if two else []
     )
     return _with_copies_discounted(data, average)
 
@@ -219,10 +225,6 @@ def _fit_and_draw(
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
-# The place of ``ClassStates`` among the models.
-_STATES = 4
-
-
 def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     if share is None:
         share = _vote_share(data)
@@ -240,7 +242,10 @@ def _vote_share(data: CrowdData) -> float:
 
 
 def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:
+    """Classes without and, at last, with states."""
     size = num_workers, num_classes
+    if num_workers < _FEWEST_TO_LEARN_FROM:
+        return [ConfusionMatrices(*size), ClassStates(*size)]
     return [
         CommunityConfusion(*size, 2),
         AnswerSources([Truth(*size), Habit(*size)]),

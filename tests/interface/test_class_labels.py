@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.interface import average_annotator_models, infer_classes
+from pyro_crowdclust.interface.class_labels import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
@@ -99,7 +101,7 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
         infer_classes(CrowdData(None, pairs=pairs))
 
 
-@pytest.mark.parametrize("pressed", [2, 7])
+@pytest.mark.parametrize("pressed", [2, 5])
 def test_ctrl_c_ends_an_average_of_models_at_once(monkeypatch, pressed):
     said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxxyyy")}
     press_in_start(monkeypatch, pressed)
@@ -175,3 +177,15 @@ def test_the_average_of_two_classes_knows_a_trait():
     *drawn, trait = average.members
     assert [type(member.fitted.model).__name__ for member in drawn] == 4 * ["DawidSkene"]
     assert type(trait.model).__name__ == "LatentTrait"
+
+
+def test_few_workers_do_not_tell_what_workers_have_in_common():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=40)
+    says = np.where(rng.random((40, 4)) < 0.8, truth[:, None], 2)
+    item, worker = np.indices(says.shape)
+    said = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
+    average = average_annotator_models(CrowdData(None, labels=said), num_draws=0, epochs=2)
+    names = [type(member.model.annotators).__name__ for member in average.members]
+    assert names == ["ConfusionMatrices", "ClassStates"]
+    assert [type(one) for one in _annotator_models(5, 3)].count(CommunityConfusion) == 1
