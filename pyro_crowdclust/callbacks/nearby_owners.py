@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,31 +26,43 @@ class NearbyOwners:
     ``OwnershipMoves``. The prior is made from the features, like those that are learned: the bound
     is that of the model with the last one.
 
+    How many components have the cluster of their name may be learned, empirical Bayes with
+    ``a_0 n`` and ``(1 - a_0) n`` pseudo-counts: of K components
+
+        a = (n a_0 + sum_k q(c_k = k)) / (n + K)
+
+    So a component that no answer is about is as likely a cluster of its own as the others are.
+
     Attributes
     ----------
     own
-        a, the probability that a component has the cluster of its name, whatever is near.
+        a_0, the probability that a component has the cluster of its name, whatever is near.
     far
         f, the share of the links to other components for which distances count nothing.
+    strength
+        n, the number of components that ``own`` counts for; with infinity a stays what it is.
 
     Raises
     ------
     ValueError
-        If one of them is not between 0 and 1.
+        If a probability is not between 0 and 1, or the strength not positive.
 
     Examples
     --------
     >>> NearbyOwners()
-    NearbyOwners(own=0.3, far=0.2)
+    NearbyOwners(own=0.3, far=0.2, strength=inf)
     """
 
     own: float = 0.3
     far: float = 0.2
+    strength: float = math.inf
 
     def __post_init__(self) -> None:
         for name, value in (("own", self.own), ("far", self.far)):
             if not 0 < value < 1:
                 raise ValueError(f"{name} is {value}, but must be in (0, 1)")
+        if not self.strength > 0:
+            raise ValueError(f"strength is {self.strength}, but must be above 0")
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
@@ -61,6 +74,13 @@ class NearbyOwners:
         near = near_shares(trainer.guide.mixture()) @ owners
         own = np.eye(len(near))
         far = (1 - own) / (len(near) - 1)
-        table = self.own * own + (1 - self.own) * ((1 - self.far) * near + self.far * far)
+        share = self._learned_own(owners.trace(), len(owners))
+        table = share * own + (1 - share) * ((1 - self.far) * near + self.far * far)
         prior = ownership.prior
         prior.set_natural_parameters(torch.from_numpy(np.log(table)).to(prior.natural_parameters))
+
+    def _learned_own(self, found: float, number: int) -> float:
+        """a, after so many of a number of components were found to have their own cluster."""
+        if math.isinf(self.strength):
+            return self.own
+        return (self.strength * self.own + found) / (self.strength + number)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.optimize import minimize_scalar
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
@@ -97,6 +98,36 @@ def test_shares_fall_with_the_square_of_the_distance():
 def test_a_prior_that_is_none_is_refused():
     with pytest.raises(ValueError, match=r"far is 1.0, but must be in \(0, 1\)"):
         NearbyOwners(far=1.0)
+    with pytest.raises(ValueError, match="strength is 0, but must be above 0"):
+        NearbyOwners(strength=0)
+
+
+@pytest.mark.parametrize("strength", [0.5, 5.0])
+def test_a_learned_share_of_own_clusters_maximizes_the_bound_and_its_pseudo_counts(strength):
+    owners = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.1, 0.1], [0.3, 0.3, 0.4]]).double()
+    mixture = MixtureSummary(torch.full((3,), 1 / 3), torch.eye(3).double(), None)
+    ownership = Ownership(3)
+    guide = SimpleNamespace(
+        mixture=lambda: mixture, posteriors={"owners": SimpleNamespace(mean=lambda: owners)}
+    )
+    model = SimpleNamespace(ownership=ownership)
+    # Far away, with nobody near, a table has a on its diagonal and the rest elsewhere.
+    almost_one = 1 - 1e-12
+    callback = NearbyOwners(own=0.6, far=almost_one, strength=strength)
+    callback(SimpleNamespace(model=model, guide=guide))
+
+    def loss(own):
+        eta = np.log(np.where(np.eye(3, dtype=bool), own, (1 - own) / 2))
+        counted = strength * (0.6 * eta[0, 0] + 0.4 * eta[0, 1])
+        return -float((owners.numpy() * eta).sum() + counted)
+
+    best = minimize_scalar(loss, bounds=(1e-6, 1 - 1e-6), method="bounded", options={"xatol": 1e-9})
+    prior = ownership.prior.natural_parameters.exp()
+    np.testing.assert_allclose(prior.diagonal(), best.x, atol=1e-6)
+    torch.testing.assert_close(prior.sum(1), torch.ones(3, dtype=torch.float64))
+    # With pseudo-counts without end it is as given.
+    NearbyOwners(own=0.6, far=almost_one)(SimpleNamespace(model=model, guide=guide))
+    np.testing.assert_allclose(ownership.prior.natural_parameters.exp().diagonal(), 0.6)
 
 
 def test_a_component_is_near_to_the_cluster_of_its_neighbour_whatever_its_name():

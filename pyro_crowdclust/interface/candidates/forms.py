@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, OwnershipMoves
+from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
@@ -49,6 +49,7 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
 from pyro_crowdclust.transforms import WithAtoms
@@ -155,6 +156,10 @@ class Form:
         return self.make(data, num_components, emission)
 
 
+# Which components are one cluster: how many are clusters of their own is uniform a priori.
+OWNERS_LEARNED: list[Callback] = [NearbyOwners(own=0.5, strength=2.0), OwnershipMoves()]
+
+
 def mixture_recipe(
     components: Callable[[int, int], Components],
     data: CrowdData,
@@ -188,7 +193,7 @@ def mixture_recipe(
     options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
     if data.has_answers:
-        options["callbacks"].append(OwnershipMoves() if owns else MergeMoves())
+        options["callbacks"] += OWNERS_LEARNED if owns else [MergeMoves()]
     options["initialize"] = TrustingStart()
     atoms = emission.atoms if isinstance(emission, WithAtoms) else None
     return Recipe(model, MessagePassingGuide(model), unrounded(data, atoms), options)

@@ -13,9 +13,10 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import annotators_for
 from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import expected_counts
-from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -131,7 +132,7 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
             learned = prior.natural_parameters + counts[name]
             read.guide.posteriors[name].set_natural_parameters(learned)
     # With more answers, by ``update``, these say which components are one cluster.
-    hearing, moves = result.train_on, [OwnershipMoves()] if read.model.ownership else []
+    hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else []
     if isinstance(hearing, TrainingOptions):
         if feature_weight == 1:
             hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])

@@ -14,6 +14,9 @@ from pyro_crowdclust.interface.candidates.forms import Form
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
+# A difference of ELBOs, in nats, below which none is strong evidence: odds of 20 to one (Kass and
+# Raftery 1995).
+SMALLEST_EVIDENCE = 3.0
 # Features may count so much, from as they are to next to nothing: no model is the truth, and that
 # of many features is the surest of itself.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
@@ -153,8 +156,11 @@ def dyadic_error(
 def elbo_error(one: Trial, other: Trial) -> float:
     """Standard error of the difference of two ELBOs, as of other items of the same kind.
 
-    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
+    That of the mean difference of the items' log-densities (Vuong 1989), and at least what evidence
+    is not worth a word (``SMALLEST_EVIDENCE``); 0 where the densities are unknown.
     """
     if one.by_item is None or other.by_item is None:
         return 0.0
-    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))
+    number = len(one.by_item)
+    error = float((one.by_item - other.by_item).std() / np.sqrt(number))
+    return max(error, SMALLEST_EVIDENCE / number)

@@ -95,6 +95,31 @@ def test_without_a_difference_by_items_the_larger_elbo_is_chosen(monkeypatch):
     assert reason.startswith("largest ELBO of")
 
 
+@pytest.mark.parametrize(("gain", "number"), [(0.01, 3), (0.2, 8)])
+def test_components_that_answers_do_not_ask_for_have_to_pay(monkeypatch, gain, number):
+    features, ring = two_rings(60)
+    choice = small(answered(features, ring, 60), 3)
+    choice = dataclasses.replace(
+        choice, sizes=(2, 3, 4, 5, 6, 8), forms=choice.forms[:1], alone=None
+    )
+
+    def try_out(self, form, size, split=0):
+        said = np.full((1, len(self.splits[split].block)), -0.5)
+        # 3 nats, of 60 items, are no evidence.
+        found = Trial(form, size, gain * size, said, size, 0.0, np.zeros(60))
+        if split == 0:
+            self.trials.append(found)
+        return found
+
+    monkeypatch.setattr(Search, "try_out", try_out)
+    search = Search(choice, 0, False)
+    best, reason = search.best()
+    assert best.num_components == number
+    assert [trial.num_components for trial in search.trials] == [3, 5, 8][: 2 + (number == 8)]
+    said = "the fewest components within a standard error of" if number == 3 else "the largest ELBO"
+    assert said in reason
+
+
 def test_heavy_tails_are_tried_of_the_kind_that_does_best_without(monkeypatch):
     best = {"diagonal Gaussians": -1.0, "diagonal Student's t": -0.5}
     search = of_features(monkeypatch, lambda form, number: best.get(form.kind, -2.0) - number)
