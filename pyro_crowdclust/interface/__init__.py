@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._faces import loaded_late
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.interface.answers_alone import AnswersAlone
+    from pyro_crowdclust.interface.answers_alone import AnswersAlone, SearchOptions
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
@@ -35,6 +35,7 @@ __all__ = [
     "Networks",
     "Recipe",
     "ReweightedTraining",
+    "SearchOptions",
     "average_annotator_models",
     "choice_for",
     "classify",
@@ -56,6 +57,7 @@ _HOMES = {
     "Networks": "networks",
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
+    "SearchOptions": "answers_alone",
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",
     "classify": "classification",

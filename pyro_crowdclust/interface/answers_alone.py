@@ -231,12 +231,39 @@ class AnswersAlone:
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
         if chosen.reason.endswith(_STOPPED):
             fitted = replace(fitted, stop_reason=INTERRUPTED)
-        again = partial(self._again, num_starts=num_starts, **changes)
+        again = SearchOptions(self.share, num_starts, changes)
         return replace(fitted, chosen=chosen, train_on=again)
 
-    def _again(self, model: Any, guide: Any, data: CrowdData, **options: Any) -> Fitted:
-        """``fit`` to more answers, under which other sizes of clusters may be likelier."""
-        return replace(self, data=data).fit(**options)
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """``AnswersAlone.fit`` as it was called, for ``Fitted.update``; a file can hold it.
+
+    With more answers other sizes of clusters may be likelier, so that nothing is kept of the fit.
+
+    Attributes
+    ----------
+    share
+        Share of the answers that are held out.
+    num_starts, options
+        As of ``AnswersAlone.fit``.
+
+    Examples
+    --------
+    >>> pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    >>> again = SearchOptions(share=0.5, num_starts=1, options={"epochs": 2, "progress": False})
+    >>> again(None, None, CrowdData(None, pairs=pairs)).data.num_items
+    3
+    """
+
+    share: float
+    num_starts: int
+    options: dict[str, Any]
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
+        """Search and fit with these options, but for changes."""
+        options = {"num_starts": self.num_starts} | self.options | changes
+        return AnswersAlone(data, self.share).fit(**options)
 
 
 def _with_answers(data: CrowdData, kept: Bool[Tensor, " pair"]) -> CrowdData:

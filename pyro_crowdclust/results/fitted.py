@@ -233,9 +233,8 @@ class Fitted:
             )
         if self.train_on is None:
             raise ValueError(
-                "this result was loaded, and its file has not all options of the fit, which was a "
-                "search of clusters from answers alone, or had parts of your own: update the "
-                "result of fit() itself, or fit anew to all answers"
+                "this result was loaded, and its file has not all options of the fit, which had "
+                "parts of your own: update the result of fit() itself, or fit anew to all answers"
             )
         check_answers(self.data, pairs=pairs, placements=placements, labels=labels)
         items = identified_items(self.data, features, item_ids, self.new_items)

@@ -37,6 +37,7 @@ from pyro_crowdclust.training.isolation import isolated
 # The parts that go on with a fit.
 _TRAININGS = (
     "pyro_crowdclust.fitting:TrainingOptions",
+    "pyro_crowdclust.interface:SearchOptions",
     "pyro_crowdclust.interface:ReweightedTraining",
 )
 

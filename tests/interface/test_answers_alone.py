@@ -135,6 +135,19 @@ def test_an_update_ends_where_a_fresh_fit_ends():
     assert grown.same_cluster_probability("new", "i0") > 0.5
 
 
+def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
+    every, options = answers(), {"epochs": 3, "progress": False}
+    result = cluster(None, pairs=every[::2], **options)
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors")
+    assert loaded.train_on == result.train_on
+    updated, own = (one.update(every[1::2]) for one in (loaded, result))
+    assert updated.data.num_pairs == len(every)
+    assert len(updated.history) == 3
+    np.testing.assert_array_equal(updated.assignments, own.assignments)
+    assert updated.chosen.table["held_out"].equals(own.chosen.table["held_out"])
+
+
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     tried = AnswersAlone._trial
 
