@@ -135,6 +135,12 @@ def test_an_update_ends_where_a_fresh_fit_ends():
     assert grown.same_cluster_probability("new", "i0") > 0.5
 
 
+def test_workers_are_thought_right_of_four_pairs_in_five():
+    found = recipe_of(CrowdData(None, answers()), FewClusters())
+    for prior in found.model.annotators.priors().values():
+        np.testing.assert_allclose(prior.natural_parameters + 1, [[4.0, 1.0]] * 3)
+
+
 def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
     every, options = answers(), {"epochs": 3, "progress": False}
     result = cluster(None, pairs=every[::2], **options)
