@@ -10,7 +10,6 @@ tell or there are none, the ELBO, in the units of the features for all candidate
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,11 +22,11 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
-from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, forms_for
+from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, some_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import (
@@ -47,11 +46,10 @@ from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
-SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Plan):
     """Candidates for some data, ready to look at or change before it runs.
 
     Attributes
@@ -74,27 +72,18 @@ class Choice:
         Candidates run on so many items, those with answers first.
     best_forms
         Of so many forms other numbers of components are tried.
-    part_items
-        The chosen candidate is fitted to so many items first where all of them need minibatches.
     most_groups
         Of rows that are nearly the same one counts, unless their groups are no more than this and
         may be clusters, or that leaves one cluster. None: all count.
     alone
         The choice without the answers, which counts where these tell nothing about other items;
         None where there are none, or more is said of the items.
+    part_items
+        The chosen candidate is fitted to so many items first where all of them need minibatches.
     """
 
-    data: CrowdData
-    forms: Sequence[Form]
-    sizes: Sequence[int] = SIZES
-    first_size: int = 8
-    share: float = 0.25
-    num_splits: int = 3
-    max_items: int = MOST_ITEMS
-    best_forms: int = 2
-    part_items: int = 5000
-    most_groups: int | None = MOST_CLUSTERS
     alone: Choice | None = None
+    part_items: int = 5000
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
         """Try the candidates; the recipe of the best on all data, and how it was chosen.

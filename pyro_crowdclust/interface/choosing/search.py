@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +14,8 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.forms import Form, Place, ToCompare
+from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, Place, ToCompare
+from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
@@ -42,33 +42,25 @@ from pyro_crowdclust.training import Stopping
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
+SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
 
-class Plan(Protocol):
-    """What a search is told; see ``Choice``."""
+@dataclass(frozen=True)
+class Plan:
+    """What is to be tried, of what data; for the fields see ``Choice``."""
 
-    @property
-    def data(self) -> CrowdData: ...
-    @property
-    def forms(self) -> Sequence[Form]: ...
-    @property
-    def sizes(self) -> Sequence[int]: ...
-    @property
-    def first_size(self) -> int: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def num_splits(self) -> int: ...
-    @property
-    def max_items(self) -> int: ...
-    @property
-    def best_forms(self) -> int: ...
-    @property
-    def most_groups(self) -> int | None: ...
-    @property
-    def alone(self) -> Plan | None: ...
+    data: CrowdData
+    forms: Sequence[Form]
+    sizes: Sequence[int] = SIZES
+    first_size: int = 8
+    share: float = 0.25
+    num_splits: int = 3
+    max_items: int = MOST_ITEMS
+    best_forms: int = 2
+    most_groups: int | None = MOST_CLUSTERS
+    alone: Plan | None = None
 
 
 class Search:
