@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its name where it has none.
@@ -64,6 +67,21 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value}, but must be between 0 and 1")
 
 
+def check_probabilities(name: str, values: Float[np.ndarray, " row"], remedy: str = "") -> None:
+    """Raise a ``ValueError`` about the first of many probabilities that is none.
+
+    Examples
+    --------
+    >>> check_probabilities("p", np.array([0.5, 2.0]))
+    Traceback (most recent call last):
+    ValueError: p row 1 is 2.0, but must be between 0 and 1
+    """
+    outside = ~((values >= 0) & (values <= 1))
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(f"{name} row {row} is {values[row]}, but must be between 0 and 1{remedy}")
+
+
 @contextmanager
 def warnings_once() -> Iterator[None]:
     """Within it, or in a function that it decorates, no warning is shown twice.
@@ -91,6 +109,3 @@ def warnings_once() -> Iterator[None]:
 
         warnings.showwarning = show_once
         yield
-
-
-__all__ = ["check_whole", "did_you_mean", "first_line", "warnings_once"]

@@ -17,6 +17,8 @@ import numpy as np
 from jaxtyping import Bool
 from numpy.typing import ArrayLike
 
+from pyro_crowdclust.errors import check_probabilities
+
 
 def choose_positives(probabilities: ArrayLike, margin: float = 0.05) -> Bool[np.ndarray, " item"]:
     """``p_i > 1/2``, or the items with the largest expected F1 if that is more by the margin.
@@ -49,10 +51,7 @@ def choose_positives(probabilities: ArrayLike, margin: float = 0.05) -> Bool[np.
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 1:
         raise ValueError(f"probabilities have the shape {list(p.shape)}, but must be one row")
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        row = int(outside.argmax())
-        raise ValueError(f"probabilities row {row} is {p[row]}, but must be between 0 and 1")
+    check_probabilities("probabilities", p)
     if not margin >= 0:
         raise ValueError(f"margin is {margin}, but must be 0 or above")
     half = p > 0.5

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import check_probabilities
 
 # Odds beyond these are certain; messages stay finite.
 _LARGEST = 30.0
@@ -138,10 +139,7 @@ def _checked_pairs(
             raise ValueError(f"{name} row {int(end.isna().argmax())} names no record")
     if not len(q):
         raise ValueError("there is no pair: give one or more")
-    outside = ~((q >= 0) & (q <= 1))
-    if outside.any():
-        row = int(outside.argmax())
-        raise ValueError(f"probabilities row {row} is {q[row]}, but must be between 0 and 1")
+    check_probabilities("probabilities", q)
     twice = pd.DataFrame(ends).duplicated().to_numpy()
     if twice.any():
         row = int(twice.argmax())

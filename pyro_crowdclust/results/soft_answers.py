@@ -38,7 +38,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
-from pyro_crowdclust.errors import check_share
+from pyro_crowdclust.errors import check_probabilities, check_share
 
 # The grid of the trait and where the classes are on it, as for answers of two kinds.
 _POINTS = np.linspace(-6.0, 6.0, 25)
@@ -174,15 +174,11 @@ def _log_odds(
             )
     if not len(p):
         raise ValueError("there is no answer: give one or more")
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        row = int(outside.argmax())
-        remedy = ""
-        if np.isnan(p[row]):
-            remedy = ": leave out answers that are missing"
-        elif np.nanmin(p) >= 0 and 1 < np.nanmax(p) <= 100:
-            remedy = ": divide percentages by 100"
-        raise ValueError(f"probability row {row} is {p[row]}, but must be between 0 and 1{remedy}")
+    if np.isnan(p).any():
+        row = int(np.isnan(p).argmax())
+        raise ValueError(f"probability row {row} is nan: leave out answers that are missing")
+    are_percentages = bool(p.min() >= 0 and p.max() <= 100)
+    check_probabilities("probability", p, ": divide percentages by 100" * are_percentages)
     frame = pd.DataFrame(ids)
     twice = frame.duplicated().to_numpy()
     if twice.any():
