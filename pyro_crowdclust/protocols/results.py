@@ -1,4 +1,4 @@
-"""What diagnostics and plots need of a result."""
+"""What is read of a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 
 
 class FittedModel(Protocol):
-    """What diagnostics and plots need of a fitted result."""
+    """What texts, plots, diagnostics and questions to ask need of a fitted result."""
 
     @property
     def model(self) -> Any:
@@ -95,6 +95,14 @@ class FittedModel(Protocol):
     @property
     def workers(self) -> pd.DataFrame:
         """One row per worker."""
+
+    @property
+    def clusters(self) -> pd.DataFrame:
+        """One row per cluster."""
+
+    @property
+    def class_probabilities(self) -> pd.DataFrame:
+        """q(y_i = k) of every training item, by the user's ids of items and classes."""
 
     def inside(self, seed: int | None = None) -> AbstractContextManager[None]:
         """The fit's own parameter store, random numbers that repeat, and no gradients."""

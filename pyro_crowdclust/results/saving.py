@@ -21,7 +21,7 @@ from pyro_crowdclust.training.isolation import own_random_numbers
 
 
 class SavableResult(FittedModel, Protocol):
-    """What is written of a result, beside what diagnostics need."""
+    """What is written of a result, beside what others read."""
 
     @property
     def elbo(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
@@ -21,19 +21,7 @@ from pyro_crowdclust.protocols import (
 _ROWS = 10
 
 
-class ShownResult(FittedModel, Protocol):
-    """The tables that are shown, beside what diagnostics need."""
-
-    @property
-    def clusters(self) -> pd.DataFrame:
-        """One row per cluster."""
-
-    @property
-    def class_probabilities(self) -> pd.DataFrame:
-        """q(y_i = k) of every training item."""
-
-
-def three_lines(result: ShownResult) -> str:
+def three_lines(result: FittedModel) -> str:
     """The data; what was found in them and why training ended; whom to believe.
 
     Where no workers said what belongs together the last line tells of the training.
@@ -63,7 +51,7 @@ def whom_to_believe(reliability: pd.Series) -> str:
     return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
 
 
-def _found(result: ShownResult) -> str:
+def _found(result: FittedModel) -> str:
     if isinstance(result.guide, SupportsMixture):
         stored = isinstance(result.data.features, StoredFeatures)
         if stored and "clusters_in_use" in result.history:  # a look at every item may take hours
@@ -100,7 +88,7 @@ def _name(part: Any) -> str:
     return named.__name__
 
 
-def as_html(result: ShownResult) -> str:
+def as_html(result: FittedModel) -> str:
     """The three lines, the clusters with items and the workers of most weight."""
     lines = "<br>".join(map(html.escape, three_lines(result).splitlines()))
     tables = []
