@@ -51,7 +51,7 @@ def fingerprint_of(
     # What callbacks hold changes as they are called, so that only their kinds can be compared.
     kinds = [_kind(part) for part in callbacks]
     texts = {name: portrait(value) for name, value in settings.items()}
-    return {"data": datadigest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
+    return {"data": data_digest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
 
 
 def _kind(part: Any) -> Any:
@@ -59,7 +59,7 @@ def _kind(part: Any) -> Any:
     return part if inspect.isroutine(part) or isinstance(part, type) else type(part)
 
 
-def datadigest(data: CrowdData) -> str:
+def data_digest(data: CrowdData) -> str:
     """SHA-256 of all answers and ids, and of the features of up to 65,536 evenly spaced items."""
     parts = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
     features = parts.pop("features")
