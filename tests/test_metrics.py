@@ -223,6 +223,14 @@ def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_do_n
     assert expected_calibration_error(overconfident, outcomes) == pytest.approx(0.24, abs=0.02)
 
 
+def test_the_last_bin_ends_at_one():
+    """Of ten bins 1 shares one with .95, and not with .85."""
+    assert expected_calibration_error([1.0, 0.95], [0, 1]) == pytest.approx(0.95 / 2)
+    assert expected_calibration_error([1.0, 0.85], [0, 1]) == pytest.approx(1.15 / 2)
+    tensor = torch.tensor([1.0, 0.85], requires_grad=True)
+    assert expected_calibration_error(tensor, [0, 1]) == pytest.approx(1.15 / 2)
+
+
 def test_calibration_error_includes_both_ends():
     assert expected_calibration_error([0.0, 1.0], [0, 1]) == 0.0
     assert expected_calibration_error(torch.tensor([0.0, 1.0]), [True, False]) == 1.0

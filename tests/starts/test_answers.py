@@ -14,8 +14,14 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import adjusted_mutual_information, clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.simulation import simulate_pairs
-from pyro_crowdclust.starts import AnswersStart, TrustingStart, groups_by_answers
+from pyro_crowdclust.starts import (
+    AnswersStart,
+    PrincipalComponentStart,
+    TrustingStart,
+    groups_by_answers,
+)
 
 ITEMS = 150
 
@@ -37,11 +43,13 @@ def model_of(data: CrowdData, num_components: int = 2) -> SemiCrowdsourcedMixtur
     )
 
 
+@pytest.mark.parametrize("rounds", [2, 5])
 @pytest.mark.parametrize("rates", [[0.85] * 5, [0.9, 0.9, 0.9, 0.9, 0.1]])
-def test_answers_alone_find_the_groups(rates):
+def test_answers_alone_find_the_groups(rates, rounds):
     """The last of one crowd says the opposite of what it sees."""
     data, kinds = useless(rates)
-    items, groups = groups_by_answers(data.answers, annotators_for(data, (3.0, 1.0)))
+    annotators = annotators_for(data, (3.0, 1.0))
+    items, groups = groups_by_answers(data.answers, annotators, rounds=rounds)
     assert items.tolist() == list(range(60))
     assert adjusted_mutual_information(kinds[:60], groups) > 0.8
 
@@ -73,6 +81,32 @@ def test_workers_begin_reliable():
     standard = guide.posteriors["sensitivity"].standard()
     assert (standard.successes == 6).all()
     assert (standard.failures == 2).all()
+
+
+def started(start: Start, data: CrowdData, model: SemiCrowdsourcedMixture) -> MessagePassingGuide:
+    guide = MessagePassingGuide(model)
+    start(model, guide, data, torch.Generator().manual_seed(0))
+    return guide
+
+
+def test_which_components_are_one_is_found_where_there_are_answers_and_owners():
+    data, _ = useless([0.9] * 3)
+    model = model_of(data, 4)
+    trusting, plain = (
+        started(start, data, model).posteriors["owners"].natural_parameters
+        for start in (TrustingStart(), PrincipalComponentStart())
+    )
+    assert float((trusting - plain).abs().max()) > 1
+    alone = model_of(data, 4)
+    alone.ownership = None
+    assert "owners" not in started(TrustingStart(), data, alone).posteriors
+
+
+def test_without_answers_workers_stay_at_their_prior():
+    data, _ = useless([0.9] * 3)
+    silent = data.with_parts(answers=None, _pairs_index=None)
+    standard = started(TrustingStart(), silent, model_of(data)).posteriors["sensitivity"].standard()
+    assert (standard.successes == 2).all()
 
 
 def test_items_with_the_most_answers_are_grouped():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pyro_crowdclust.starts.descent import descend, running_mean
+from pyro_crowdclust.starts.descent import descend, random_views, running_mean
 
 
 @pytest.mark.parametrize(("memory", "expected"), [(1.0, 2.5), (0.0, 4.0), (0.5, 3.125)])
@@ -34,3 +34,34 @@ def test_the_loss_falls_and_the_mean_of_all_steps_remains():
     for step in range(1, 40):
         assert averages[step] == pytest.approx(sum(seen[1 : step + 1]) / step)
     assert network.weight.item() == pytest.approx(averages[-1], abs=0.05)
+
+
+def test_the_network_is_in_its_training_mode_and_the_mean_is_not():
+    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout()).eval()
+
+    def loss(step: int, average: nn.Module) -> Tensor:
+        modes.append((network.training, average.training))
+        return network[0].weight.square().sum()
+
+    modes: list[tuple[bool, bool]] = []
+    settings = {"learning_rate": 0.1, "weight_decay": 0.0, "memory": 0.9, "rising": 0.5}
+    descend(network, loss, steps=3, **settings)
+    assert modes == [(True, False)] * 3
+    assert not network.training
+
+
+class Amounts:
+    """Moves every feature by its amount."""
+
+    num_random = 2
+
+    def __call__(self, features: Tensor, amounts: Tensor) -> Tensor:
+        return features + amounts
+
+
+def test_amounts_are_between_minus_one_and_one():
+    amounts = random_views(Amounts(), torch.zeros(1000, 2), torch.Generator().manual_seed(0))
+    assert amounts.shape == (1000, 2)
+    assert -1 <= float(amounts.min()) < -0.95
+    assert 0.95 < float(amounts.max()) <= 1
+    assert abs(float(amounts.mean())) < 0.05

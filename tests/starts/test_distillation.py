@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ class Shaken:
 
 
 class Told:
-    """A teacher that sets a linear classifier."""
+    """A teacher that sets a linear classifier, which is still in its training mode."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
@@ -82,6 +82,26 @@ def test_later_rounds_teach_what_both_say():
         pool = taught(Constant(), weight, sides, rounds=rounds, batch_size=2000)
         found = pool.members[1].logits.softmax(0)
         torch.testing.assert_close(found, expected, atol=0.01, rtol=0)
+
+
+class Watched(Constant):
+    """Notes how many items it sees, and in which mode."""
+
+    seen: ClassVar[list[tuple[int, bool]]] = []
+
+    def forward(self, features: Tensor) -> Tensor:
+        self.seen.append((len(features), self.training))
+        return super().forward(features)
+
+
+def test_a_round_begins_with_what_the_mean_says_of_all_items():
+    Watched.seen.clear()
+    features = torch.ones(10, 1, dtype=torch.float64)
+    weight = torch.zeros(2, 1, dtype=torch.float64)
+    pool = taught(Watched(), weight, features, rounds=3, steps=7, batch_size=4)
+    step, all_items = (4, True), (10, False)
+    assert Watched.seen == [step] * 2 + [all_items] + [step] * 2 + [all_items] + [step] * 3
+    assert pool.members[0].training
 
 
 def test_photographs_are_named_by_either_and_by_both():

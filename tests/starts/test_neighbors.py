@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 from sklearn.metrics import mutual_info_score
 from torch import nn
 
@@ -159,6 +161,35 @@ def test_a_mixture_of_features_starts_at_the_partition():
     found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1).numpy()
     assert clustering_accuracy(human, found) > 0.97
     assert len(np.unique(found)) == 2
+
+
+def test_items_are_near_in_principal_components():
+    features = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)) + 7
+    found = NeighborPartition(classifier, Shaken(), num_coordinates=2)._coordinates(features)
+    expected = PCA(2).fit_transform(features.numpy())
+    np.testing.assert_allclose(torch.cdist(found, found), cdist(expected, expected), atol=1e-3)
+
+
+def test_the_rate_falls_over_the_second_half_and_amounts_are_between_minus_one_and_one(monkeypatch):
+    rates, amounts = [], []
+
+    class Adam(torch.optim.Adam):
+        def step(self) -> None:
+            rates.append(self.param_groups[0]["lr"])
+
+    class Noted(Shaken):
+        def __call__(self, features: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+            amounts.append(drawn)
+            return features
+
+    monkeypatch.setattr(torch.optim, "Adam", Adam)
+    start = NeighborPartition(classifier, Noted(), steps=8, batch_size=100, learning_rate=0.4)
+    start(clouds()[0], 2, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(rates, 0.4 * np.minimum(1, 2 - np.arange(8) / 4))
+    drawn = torch.cat(amounts)
+    assert drawn.shape == (8 * 200, 3)
+    assert -1 <= float(drawn.min()) < -0.99
+    assert 0.99 < float(drawn.max()) <= 1
 
 
 def test_one_item_has_no_neighbours():

@@ -114,6 +114,45 @@ def test_responsibilities_fall_with_the_distance():
     assert (table > 0).all()
 
 
+def test_responsibilities_are_those_of_distances_that_are_not_squared():
+    """Thirty items at one point, ten at another, three units away."""
+    x = np.repeat([[0.0] * 4, [3.0, 0, 0, 0]], [30, 10], axis=0)
+    guide = started(KMeansStart(), CrowdData(x), clusters=2)
+    own = 1 / (1 + np.exp(-1.5))
+    expected = [30 * own + 10 * (1 - own), 10 * own + 30 * (1 - own)]
+    np.testing.assert_allclose(sorted(counts(guide).tolist(), reverse=True), expected)
+
+
+def test_clusters_go_where_most_labels_fall_on_one():
+    """Of ten, one and five labels: three clusters, one and two."""
+    known = np.repeat([0, 1, 2], [10, 1, 5])
+    x = np.random.default_rng(0).normal(size=(16, 4))
+    guide = started(LabeledStart(), CrowdData(x, known=known), clusters=6)
+    assert (labels(guide) > 0).sum(0).tolist() == [3, 1, 2]
+
+
+def test_labelled_items_stay_with_their_class_and_others_join_the_nearest():
+    """The fifth item of the first class lies among the second."""
+    place = np.array([0.0, 0, 0, 0, 5, 6, 6, 6, 6, 6.5, 6.5, 6.5, 0])
+    known = np.repeat([0, 1, -1], [5, 4, 4])
+    x = np.column_stack([place, np.zeros((13, 3))])
+    guide = started(LabeledStart(unlabeled_weight=0.5), CrowdData(x, known=known), clusters=2)
+    np.testing.assert_allclose(labels(guide), [[5, 0], [0, 4]], atol=1e-9)
+    np.testing.assert_allclose(counts(guide), [5.5, 5.5])
+
+
+def test_the_nearest_center_is_that_in_deviations_of_the_classes():
+    """A deviation is 10 along, 0.1 across: the last item is one away from the first class."""
+    across = 0.1 * np.array([1.0, -1, 1, -1])
+    first = np.column_stack([10 * np.array([1.0, 1, -1, -1]), across])
+    second = first + [10, 1]
+    x = np.pad(np.vstack([first, second, [[10.0, 0.0]]]), ((0, 0), (0, 2)))
+    known = np.repeat([0, 1, -1], [4, 4, 1])
+    start = LabeledStart(unlabeled_weight=1.0, shrinkage=0.0)
+    guide = started(start, CrowdData(x, known=known), clusters=2)
+    np.testing.assert_allclose(counts(guide), [5, 4])
+
+
 def test_a_partition_is_taken_as_it_is():
     x, known = iris()
     data = CrowdData(x, known=known)
@@ -125,6 +164,8 @@ def test_a_partition_is_taken_as_it_is():
     hard = soft.argmax(1)
     guide = started(PartitionStart(hard), data)
     assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
+    guide = started(PartitionStart(np.eye(CLUSTERS, dtype=int)[hard]), data)
+    assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +174,11 @@ def test_a_partition_is_taken_as_it_is():
         (PartitionStart([5] * 150), {}, "clusters 5 to 5, the model 0 to 4"),
         (PartitionStart(np.ones((150, 4)) / 4), {}, r"shape \(150, 4\), but .* need \(150, 5\)"),
         (PartitionStart(np.ones((150, 5))), {}, "probabilities that sum to 1"),
+        (PartitionStart([-1] + [0] * 149), {}, "clusters -1 to 0, the model 0 to 4"),
+        (PartitionStart([0] * 149 + [5]), {}, "clusters 0 to 5, the model 0 to 4"),
+        (PartitionStart(np.zeros(150)), {}, r"shape \(150,\), but .* need \(150, 5\)"),
         (LabeledStart(), {}, "no known labels to start from"),
+        (LabeledStart(), {"known": [-1] * 150}, "no known labels to start from"),
         (LabeledStart(), {"known": range(150)}, "150 classes, more than the 5 clusters"),
     ],
 )

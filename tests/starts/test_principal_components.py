@@ -20,7 +20,8 @@ from pyro_crowdclust.minibatches import features_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.starts import MixtureStart, PrincipalComponentStart
+from pyro_crowdclust.starts import MixtureStart, PrincipalComponentStart, default_start
+from pyro_crowdclust.starts.principal_components import cast_networks
 
 from ..crowds import (
     NUM_CLUSTERS,
@@ -85,6 +86,23 @@ def test_the_start_is_the_principal_components_of_sklearn():
     back = model.emission(torch.tensor(latent)).mean.detach().numpy()
     their_back = theirs.inverse_transform(theirs.transform(data.features))
     np.testing.assert_allclose(back, their_back, atol=1e-9)
+
+
+def test_principal_components_are_the_default():
+    (model, guide), (_, other) = deep_pair(2), deep_pair(2)
+    default_start(model, guide, crowd(), generator())
+    PrincipalComponentStart()(model, other, crowd(), generator())
+    for name, posterior in guide.posteriors.items():
+        expected = other.posteriors[name].natural_parameters
+        torch.testing.assert_close(posterior.natural_parameters, expected)
+    assert guide.posteriors["weights"].standard().concentration.sum() > len(crowd().features)
+
+
+def test_networks_have_the_precision_of_the_features():
+    model, guide = deep_pair(2)
+    cast_networks(model, guide, torch.float16)
+    assert {one.dtype for one in guide.recognition.parameters()} == {torch.float16}
+    assert {one.dtype for one in guide.posteriors.parameters()} == {torch.float64}
 
 
 def test_signs_are_fixed():

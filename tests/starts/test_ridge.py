@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from pyro_crowdclust import CrowdData
@@ -33,20 +34,27 @@ def test_errors_of_items_left_out_are_those_of_refits(penalty):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_map_is_that_of_ridge_regression_at_some_penalty():
+def test_penalty_and_sharpness_are_those_that_name_items_left_out_best():
     rng = np.random.default_rng(1)
-    clusters = rng.integers(3, size=60)
-    seen = rng.normal(size=(60, 5)) + 2 * np.eye(3, 5)[clusters]
+    clusters = rng.integers(3, size=20)
+    seen = rng.normal(size=(20, 5)) + 2 * np.eye(3, 5)[clusters]
+    target, unit = np.eye(3)[clusters], np.square(seen - seen.mean(0)).sum() / 20
+    refits = [Ridge(alpha=unit * 2.0**power) for power in range(-7, 4)]
+    losses = {}
+    for number, refit in enumerate(refits):
+        scores = []
+        for out in range(20):
+            kept = np.arange(20) != out
+            scores.append(refit.fit(seen[kept], target[kept]).predict(seen[[out]])[0])
+        for sharpness in (1, 2, 4, 6, 8, 12, 16):
+            logs = log_softmax(sharpness * np.array(scores), axis=1)
+            losses[number, sharpness] = -logs[np.arange(20), clusters].mean()
+    number, sharpness = min(losses, key=losses.__getitem__)
+    best = refits[number].fit(seen, target)
     weight, bias = regressed(torch.from_numpy(seen), torch.from_numpy(clusters), 3)
-    unit = np.square(seen - seen.mean(0)).sum() / 60
-    logits = seen @ weight.numpy().T + bias.numpy()
-    gaps = []
-    for power in range(-7, 4):
-        refit = Ridge(alpha=unit * 2.0**power).fit(seen, np.eye(3)[clusters])
-        scores = refit.predict(seen)
-        # Equal up to the sharpness, which multiplies all.
-        gaps.append(np.abs(logits / logits.sum(1, keepdims=True) - scores).max())
-    assert min(gaps) < 1e-8
+    np.testing.assert_allclose(weight, sharpness * best.coef_, atol=1e-8)
+    np.testing.assert_allclose(bias, sharpness * best.intercept_, atol=1e-8)
+    assert 0 < number < 10
 
 
 def test_wrong_clusters_are_not_learned_by_heart():
@@ -55,11 +63,17 @@ def test_wrong_clusters_are_not_learned_by_heart():
     wrong = torch.rand(300, generator=generator) < 0.2
     said = torch.where(wrong, (kind + 1) % 3, kind)
     known = torch.where(torch.arange(300) < 150, said, -1)
-    guide = guide_with(PatchClassifier((1, SIZE, SIZE), 3, num_patterns=12, size=4, stride=2))
-    data = CrowdData(images)
+    network = PatchClassifier((1, SIZE, SIZE), 3, num_patterns=12, size=4, stride=2)
+    guide, data = guide_with(network), CrowdData(images)
     TaughtStart(known, RidgeTeaching(2000))(guide.model, guide, data, generator)
     found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1)
     assert float((found == kind).float().mean()) > 0.9
+    with torch.no_grad():
+        seen = network.standardized(network.pooled(images[:150]))
+        weight, bias = regressed(seen, said[:150], 3)
+    torch.testing.assert_close(seen.mean(0), torch.zeros(seen.shape[1]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(network.head.bias, bias, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(network.head.weight, weight, atol=1e-3, rtol=1e-3)
 
 
 def test_other_networks_are_refused():

@@ -84,8 +84,10 @@ def found_by(guide: Any, data: CrowdData) -> torch.Tensor:
 
 def test_items_are_where_people_would_put_them_and_the_mixture_with_them():
     data, human = striped()
-    start = TaughtStart(known_of(human), quick)
-    _, guide = started(start, data, DirichletWeights(3, 1.0))
+    begun = []
+    start = TaughtStart(known_of(human), quick, start=lambda *given: begun.append(given))
+    model, guide = started(start, data, DirichletWeights(3, 1.0))
+    assert [given[:3] for given in begun] == [(model, guide, data)]
     found = found_by(guide, data)
     assert float((found.argmax(1) == human)[60:].float().mean()) > 0.97
     shares = (found.sum(0) + 1) / (NUM_ITEMS + 3)

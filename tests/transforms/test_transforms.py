@@ -142,6 +142,9 @@ def test_atoms_are_told_from_other_numbers(make):
     assert emission.latent_size(3) == 5
     assert emission.own_features(3) == [0, 1, 2, 0, 2]
     assert emission.coordinate_names(["a", "b", "c"]) == ["a", "b", "c", "a = 0.5", "c = -1"]
+    units = inner.units(3)
+    own = None if units is None else [[*units[0], 0, 0], [*units[1], 1, 1]]
+    assert own == (units and [part.tolist() for part in emission.units(3)])
     # Of a summary numbers are in the units of the features, and shares stay what they are.
     found = emission.in_feature_units(latent[3:, [0, 4]], [0, 4])
     torch.testing.assert_close(found, torch.stack([features[3:, 0], latent[3:, 4]], 1))
