@@ -16,6 +16,7 @@ from pyro_crowdclust.results.matches import (
     _lost_to_factors,
     _messages,
     _standardized,
+    log_evidence,
     log_sum,
 )
 
@@ -78,6 +79,20 @@ def test_whether_records_have_second_matches_is_learned(one_match):
     assert found.second_match[0] == (0.01 if one_match else 1.0)
     losses = [log_loss(truth, one) for one in (q, found.probabilities)]
     assert losses[1] < losses[0] - 0.003 if one_match else losses[1] == pytest.approx(losses[0])
+    turned = match_records(q, right, left, second_match=(1.0, None))
+    assert turned.second_match == found.second_match[::-1]
+    np.testing.assert_allclose(turned.probabilities, found.probabilities)
+
+
+def test_the_second_side_is_learned_beside_what_was_learned_of_the_first():
+    q, left, right, _ = lists(0, True)
+    q, left, right = np.r_[q, q], np.r_[left, right + 200], np.r_[right, left + 800]
+    given, share, sides = logit(q), q.mean(), np.stack([left, right], 1)
+    candidates = (0.01, 0.05, 0.25, 1.0)
+    first = max(candidates, key=lambda s: log_evidence(given, share, sides, (s, 1.0)))
+    second = max(candidates, key=lambda s: log_evidence(given, share, sides, (first, s)))
+    assert match_records(q, left, right, second_match=(None, None)).second_match == (first, second)
+    assert max(first, second) < 1
 
 
 def test_features_that_tell_matches_apart_help():
