@@ -46,7 +46,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("--hidden", "8", "--clusters", "10", "--dim", "2"),
             *("--start", "k-means", "--neighbor-steps", "2", "--partition-steps", "60"),
             *("--variant", "amortized", "--teaching-steps", "80", "--fit-steps", "2"),
-            *("--width", "8"),
+            *("--width", "8", "--views", "2"),
         ],
         {
             *("test_accuracy", "test_nmi", "test_ami", "clusters_in_use"),
@@ -449,6 +449,9 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.chdir(tmp_path)
     torch.set_default_dtype(torch.float32)  # that of a script's own process
+    # Choices have tests of their own; here they try little.
+    monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.SIZES", (4, 8))
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 10)
     arguments, keys = SCRIPTS[script]
     returned = load_main(script, monkeypatch)([part.format(tmp=tmp_path) for part in arguments])
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
