@@ -511,43 +511,39 @@ class CrowdData:
             yield first, self.rows(torch.arange(first, min(first + size, self.num_items)))
 
     def __repr__(self) -> str:
-        parts = [count(self.num_items, "item")]
-        if self.features is None:
-            parts.append("no features")
-        else:
-            dtype = str(self.features.dtype).removeprefix("torch.")
-            held = f"{dtype} {list(self.features.shape[1:])}"
-            if self.columns is not None and {*self.columns.kinds} != {"real"}:
-                held = f"{self.columns}"
-            parts.append(f"features {held}")
-            if self.has_gaps:
-                parts.append(count(self.num_missing, "missing value"))
-        if self.class_labels is not None:
-            num_items = len(self.class_labels.labelled_items)
-            parts.append(
-                f"{count(self.num_labels, 'label')} of {self.num_classes} classes on "
-                f"{count(num_items, 'item')} by {count(self.num_workers, 'worker')}"
-            )
-        if self.placements is not None:
-            parts.append(
-                f"{count(len(self.placements), 'placement')} by "
-                f"{count(self.num_workers, 'worker')} on "
-                f"{count(len(self.annotated_items), 'item')} in {count(len(self.page_ids), 'page')}"
-            )
-        elif self.answers is None and self.class_labels is None:
-            parts.append("no answers")
-        elif self.answers is not None:
-            pages = f" in {count(len(self.page_ids), 'page')}" if self.has_pages else ""
-            pages += " sorted into groups" if self.is_sorted else ""
-            parts.append(
-                f"{count(self.num_pairs, 'answer')} by {count(self.num_workers, 'worker')} "
-                f"on {count(len(self.annotated_items), 'item')}{pages}"
-            )
+        parts = [count(self.num_items, "item"), *self._features_in_words(), *self._said_in_words()]
         if self.known is not None:
-            parts.append(
-                f"{count(int((self.known >= 0).sum()), 'known label')} of "
-                f"{count(self.num_known_classes, 'kind')}"
-            )
+            number = count(int((self.known >= 0).sum()), "known label")
+            parts.append(f"{number} of {count(self.num_known_classes, 'kind')}")
         if self.links is not None:
             parts.append(count(self.links.num_links, "link"))
         return f"CrowdData({', '.join(parts)})"
+
+    def _features_in_words(self) -> list[str]:
+        if self.features is None:
+            return ["no features"]
+        dtype = str(self.features.dtype).removeprefix("torch.")
+        held = f"{dtype} {list(self.features.shape[1:])}"
+        if self.columns is not None and {*self.columns.kinds} != {"real"}:
+            held = f"{self.columns}"
+        gaps = [count(self.num_missing, "missing value")] if self.has_gaps else []
+        return [f"features {held}", *gaps]
+
+    def _said_in_words(self) -> list[str]:
+        """Class labels, and answers about pairs or placements; or that there are none."""
+        workers, said = count(self.num_workers, "worker"), []
+        if self.class_labels is not None:
+            items = count(len(self.class_labels.labelled_items), "item")
+            labels = count(self.num_labels, "label")
+            said.append(f"{labels} of {self.num_classes} classes on {items} by {workers}")
+        if self.has_answers:
+            items, pages = count(len(self.annotated_items), "item"), ""
+            if self.has_pages:
+                pages = f" in {count(len(self.page_ids), 'page')}"
+            if self.placements is not None:
+                number = count(len(self.placements), "placement")
+            else:
+                number = count(self.num_pairs, "answer")
+                pages += " sorted into groups" if self.is_sorted else ""
+            said.append(f"{number} by {workers} on {items}{pages}")
+        return said or ["no answers"]
