@@ -166,10 +166,23 @@ CORE = {
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],
     "pyro_crowdclust/restarts.py": ["tests/test_restarts.py"],
+    "pyro_crowdclust/interface/choosing/held_out.py": [
+        *("tests/interface/choosing/test_held_out.py", "tests/results/test_held_out_items.py"),
+        "tests/interface/choosing/test_rereading.py",
+    ],
+    "pyro_crowdclust/interface/choosing/search.py": [
+        *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
+    ],
     "pyro_crowdclust/interface/choosing/trials.py": ["tests/interface/choosing/test_trials.py"],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
     "pyro_crowdclust/interface/candidates/near_copies.py": [
         "tests/interface/candidates/test_near_copies.py"
+    ],
+    "pyro_crowdclust/metrics.py": ["tests/test_metrics.py"],
+    "pyro_crowdclust/starts": ["tests/starts"],
+    "pyro_crowdclust/transforms": ["tests/transforms"],
+    "pyro_crowdclust/diagnostics": [
+        *("tests/diagnostics", "tests/results/test_averaging.py", "tests/test_restarts.py"),
     ],
     "pyro_crowdclust/results/averaging.py": ["tests/results/test_averaging.py"],
     "pyro_crowdclust/results/calibration.py": ["tests/interface/test_class_labels.py"],

@@ -194,15 +194,21 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
             first = (start + row, *column)
         number += int(bad.sum())
     if first:
-        row, *column = first
-        names = None if columns is None else columns.names
-        name = ", ".join(map(str, column)) if names is None else show(names[column[0]])
-        value = float(features[first])
-        what = "infinite"
-        if math.isfinite(value):
-            what = f"{value:g}, beyond {_LARGEST:g}, which needs a larger unit,"
-        raise ValueError(
-            f"features row {row}{', column ' if column else ''}{name} is {what} "
-            f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
-        )
+        raise ValueError(_about_number(first, float(features[first]), number, columns))
     return missing
+
+
+def _about_number(
+    place: tuple[int, ...], value: float, number: int, columns: Columns | None
+) -> str:
+    """What is wrong with the first of so many numbers that are too large."""
+    row, *column = place
+    names = None if columns is None else columns.names
+    name = ", ".join(map(str, column)) if names is None else show(names[column[0]])
+    what = "infinite"
+    if math.isfinite(value):
+        what = f"{value:g}, beyond {_LARGEST:g}, which needs a larger unit,"
+    return (
+        f"features row {row}{', column ' if column else ''}{name} is {what} "
+        f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
+    )

@@ -101,19 +101,7 @@ def _columns_of(
     if missing:
         *others, last = map(repr, missing)
         names = f"{', '.join(others)} or {last}" if others else last
-        if not times:
-            remedy = f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
-        elif missing == [*required] == ["item", "worker", "label"]:
-            remedy = f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
-        elif missing == ["left", "right"] and times["item"]:
-            other = "placements" if times["group"] else "labels"
-            remedy = f"what is said of single items is {other}, not pairs: pass the table as such"
-        elif hint := did_you_mean(missing[0], {*times} - {*required, *optional}):
-            remedy = f"rename columns so that there is one{hint}"
-        elif missing == ["worker"]:
-            remedy = "add it, with one and the same name where nobody knows who answered"
-        else:
-            remedy = "rename columns, or add them"
+        remedy = _remedy(missing, required, {*times} - {*optional})
         raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
@@ -123,6 +111,22 @@ def _columns_of(
                 "drop columns so that there is one"
             )
     return columns
+
+
+def _remedy(missing: list[str], required: Sequence[str], found: set[str]) -> str:
+    """What to do about required columns that are missing from a table with these names."""
+    if not found:
+        return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
+    if missing == [*required] == ["item", "worker", "label"]:
+        return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
+    if missing == ["left", "right"] and "item" in found:
+        other = "placements" if "group" in found else "labels"
+        return f"what is said of single items is {other}, not pairs: pass the table as such"
+    if hint := did_you_mean(missing[0], found - {*required}):
+        return f"rename columns so that there is one{hint}"
+    if missing == ["worker"]:
+        return "add it, with one and the same name where nobody knows who answered"
+    return "rename columns, or add them"
 
 
 def reject(name: str, column: pd.Series, bad: ArrayLike, reason: str) -> None:
