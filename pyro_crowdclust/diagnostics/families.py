@@ -32,9 +32,12 @@ from pyro_crowdclust.data.families import read_voices
 _ERRORS = 2.0
 # Two workers with fewer common items say nothing of each other.
 _LEAST_COMMON = 10
+# By how much the mean agreement within a group must exceed the largest that standard errors leave
+# possible under one truth, and what luck can add.
+_BEYOND = 0.1
 
 
-def find_families(answers: Any, beyond: float = 0.1) -> pd.DataFrame:
+def find_families(answers: Any) -> pd.DataFrame:
     """Groups of workers who agree with one another by more than one truth explains.
 
     Groups are those of average linkage by R. The one that exceeds what is expected most is taken,
@@ -44,9 +47,6 @@ def find_families(answers: Any, beyond: float = 0.1) -> pd.DataFrame:
     ----------
     answers
         Class labels ``item, worker, label`` or pairs ``left, right, worker, label``.
-    beyond
-        By how much the mean agreement within a group must exceed the largest that standard errors
-        leave possible under one truth, and what luck can add.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def find_families(answers: Any, beyond: float = 0.1) -> pd.DataFrame:
     found = [
         {"family": " + ".join(str(names[one]) for one in group), "within": within, "expected": most}
         | {"worker": names[one]}
-        for group, within, most in _groups(agreement, answered, beyond)
+        for group, within, most in _groups(agreement, answered)
         for one in group
     ]
     columns = ["worker", "family", "within", "expected"]
@@ -113,7 +113,6 @@ def _agreement(
 def _groups(
     agreement: Float[np.ndarray, "worker worker"],
     answered: csr_array,
-    beyond: float,
 ) -> list[tuple[list[int], float, float]]:
     """Groups that share no worker, with R within and the largest that one truth explains."""
     workers = np.arange(len(agreement))
@@ -140,7 +139,7 @@ def _groups(
             continue
         most = (abs(across) + (1 - across**2) / np.sqrt(items_across)) ** 2 / least
         chance = luck * max(1 - most**2, 0.0) / np.sqrt((of_group > 1).sum())
-        if within > most + chance + beyond:
+        if within > most + chance + _BEYOND:
             found.append((groups[-1], within, most))
     found.sort(key=lambda group: group[2] - group[1])
     taken: set[int] = set()

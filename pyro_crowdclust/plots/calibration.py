@@ -15,13 +15,15 @@ from pyro_crowdclust.protocols import FittedModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
+# Of probabilities, all of one width.
+_BINS = 10
+
 
 def plot_calibration(
     fitted: FittedModel,
     true_labels: ArrayLike,
     *,
     num_pairs: int = 50_000,
-    num_bins: int = 10,
     seed: int = 0,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
@@ -39,8 +41,6 @@ def plot_calibration(
         True class of every item.
     num_pairs
         How many pairs to draw.
-    num_bins
-        Bins of equal width of the probability.
     seed
         The same seed draws the same pairs.
     figure
@@ -60,11 +60,11 @@ def plot_calibration(
     predicted = np.clip((q[left] * q[right]).sum(1), 0, 1)
     same = (labels[left] == labels[right]).astype(float)
 
-    bins = np.minimum((predicted * num_bins).astype(int), num_bins - 1)
-    counts = np.bincount(bins, minlength=num_bins)
+    bins = np.minimum((predicted * _BINS).astype(int), _BINS - 1)
+    counts = np.bincount(bins, minlength=_BINS)
     used = np.flatnonzero(counts)
     mean, share = (
-        np.bincount(bins, values, num_bins)[used] / counts[used] for values in (predicted, same)
+        np.bincount(bins, values, _BINS)[used] / counts[used] for values in (predicted, same)
     )
     lower, upper = _wilson(share, counts[used])
 
@@ -75,9 +75,9 @@ def plot_calibration(
     top.plot(mean, share, "o", color=COLORS[0], markersize=5)
     top.set_ylabel("share that is the same")
     top.set_ylim(-0.03, 1.03)
-    error = expected_calibration_error(predicted, same, num_bins)
+    error = expected_calibration_error(predicted, same, _BINS)
     top.set_title(f"expected calibration error {error:.3f}", fontsize="medium")
-    edges = np.linspace(0, 1, num_bins + 1)
+    edges = np.linspace(0, 1, _BINS + 1)
     bottom.bar(
         edges[:-1], counts, np.diff(edges), align="edge", color=pale(COLORS[0]), edgecolor="white"
     )

@@ -31,6 +31,8 @@ from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
 _EVEN_ANSWERS = 1000.0
+# Of EM, after which weights move no more.
+_ROUNDS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +218,7 @@ def _predict(
 
 
 def stacking_weights(
-    likelihoods: Float[np.ndarray, "member answer"], rounds: int = 500
+    likelihoods: Float[np.ndarray, "member answer"],
 ) -> Float[np.ndarray, " member"]:
     """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM.
 
@@ -226,7 +228,7 @@ def stacking_weights(
     [0.62, 0.38]
     """
     weights = np.full(len(likelihoods), 1 / len(likelihoods))
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         parts = weights[:, None] * likelihoods
         weights = (parts / parts.sum(0)).mean(1)
     return weights

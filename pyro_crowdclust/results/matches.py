@@ -34,6 +34,8 @@ from scipy.special import expit, logit
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_probabilities
 
+# Prior precision of a coefficient of a standardized feature.
+_RIDGE = 1.0
 # Odds beyond these are certain; messages stay finite.
 _LARGEST = 30.0
 _ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
@@ -73,7 +75,6 @@ def match_records(
     features: ArrayLike | None = None,
     second_match: Sequence[float | None] = (0.02, 0.02),
     feature_weight: float = 0.5,
-    ridge: float = 1.0,
 ) -> Matches:
     """Probabilities of matches, from those given the answers and from what the records know.
 
@@ -94,8 +95,6 @@ def match_records(
         which the probabilities are likeliest.
     feature_weight
         w.
-    ridge
-        Prior precision of a coefficient of a standardized feature.
 
     Raises
     ------
@@ -117,7 +116,7 @@ def match_records(
     found = expit(given + _messages(given, sides, chosen).sum(1))
     beta = np.zeros(0)
     if x is not None:
-        beta = _logistic_regression(x, found, ridge)
+        beta = _logistic_regression(x, found, _RIDGE)
         score = x @ beta
         log_odds = given + feature_weight * (score - score.mean())
         found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
