@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.plots.style import as_array, matrix, new_figure, plain
@@ -54,6 +55,29 @@ def plot_confusion(
     >>> [axes.get_title() for axes in figure.axes]
     ['Ann', 'Bob']
     """
+    matrices, workers, classes = _read(confusion, workers, classes)
+    count = min(len(matrices), max_workers)
+    columns = min(count, 4)
+    lines = math.ceil(count / columns)
+    side = 0.9 + 0.26 * max(len(classes), 4)
+    figure = figure or new_figure(columns * side + 0.5, lines * (side + 0.25) + 0.4)
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    names = list(map(str, classes))
+    for place, axes in enumerate(panels.flat):
+        if place >= count:
+            axes.set_axis_off()
+            continue
+        matrix(axes, matrices[place], names[: matrices.shape[1]], names)
+        axes.set_title(plain(workers[place]), fontsize="medium")
+    figure.supxlabel("label given", fontsize="medium")
+    figure.supylabel("true class", fontsize="medium")
+    return figure
+
+
+def _read(
+    confusion: Any, workers: Sequence[Hashable] | None, classes: Sequence[Hashable] | None
+) -> tuple[Float[np.ndarray, "worker class label"], Sequence[Hashable], Sequence[Hashable]]:
+    """The matrices, and the names of workers and labels."""
     if hasattr(confusion, "guide"):
         confusion = _table_of(confusion)
     if isinstance(confusion, pd.DataFrame):
@@ -74,22 +98,7 @@ def plot_confusion(
             f"{len(workers)} workers and {len(classes)} classes are named, but confusion has the "
             f"shape {list(matrices.shape)}"
         )
-    count = min(len(matrices), max_workers)
-    columns = min(count, 4)
-    lines = math.ceil(count / columns)
-    side = 0.9 + 0.26 * max(len(classes), 4)
-    figure = figure or new_figure(columns * side + 0.5, lines * (side + 0.25) + 0.4)
-    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    names = list(map(str, classes))
-    for place, axes in enumerate(panels.flat):
-        if place >= count:
-            axes.set_axis_off()
-            continue
-        matrix(axes, matrices[place], names[: matrices.shape[1]], names)
-        axes.set_title(plain(workers[place]), fontsize="medium")
-    figure.supxlabel("label given", fontsize="medium")
-    figure.supylabel("true class", fontsize="medium")
-    return figure
+    return matrices, workers, classes
 
 
 def _table_of(fitted: Any) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from pyro_crowdclust.plots.style import COLORS, MARKERS, as_array, new_axes, pla
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
 
 
 def plot_partition(
@@ -62,7 +63,7 @@ def plot_partition(
     rasterized = len(points) > 2000
     counts = pd.Series(labels).value_counts()
     groups = dict.fromkeys([*order, *counts.index])
-    named = {}
+    named: dict[Hashable, np.ndarray] = {}
     for rank, label in enumerate(groups):
         inside = points[labels == label]
         large = len(inside) >= max(at_least * len(points), 1)
@@ -80,7 +81,16 @@ def plot_partition(
             zorder=2 if large else 1,
             label=plain(label),
         )
-    for label, place in zip(named, _places(list(named.values())), strict=True):
+    _write_names(axes, named)
+    if marked is not None and marked.any():
+        rings = _ring(axes, points[marked], size, rasterized, marked_name)
+        axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
+    quiet(axes)
+    return axes
+
+
+def _write_names(axes: Axes, groups: dict[Hashable, Float[np.ndarray, "item 2"]]) -> None:
+    for label, place in zip(groups, _places(list(groups.values())), strict=True):
         axes.annotate(
             plain(label),
             tuple(place),
@@ -90,23 +100,23 @@ def plot_partition(
             zorder=4,
             bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
         )
-    if marked is not None and marked.any():
-        ringed = points[marked]
-        rings = axes.scatter(
-            ringed[:, 0],
-            ringed[:, 1],
-            s=2.2 * size,
-            facecolors="none",
-            edgecolors="black",
-            # Thousands of full rings would hide the colours below them.
-            linewidths=float(np.clip(200 / len(ringed), 0.1, 0.5)),
-            rasterized=rasterized,
-            zorder=3,
-            label=plain(marked_name),
-        )
-        axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
-    quiet(axes)
-    return axes
+
+
+def _ring(
+    axes: Axes, points: Float[np.ndarray, "item 2"], size: float, rasterized: bool, name: str
+) -> PathCollection:
+    return axes.scatter(
+        points[:, 0],
+        points[:, 1],
+        s=2.2 * size,
+        facecolors="none",
+        edgecolors="black",
+        # Thousands of full rings would hide the colours below them.
+        linewidths=float(np.clip(200 / len(points), 0.1, 0.5)),
+        rasterized=rasterized,
+        zorder=3,
+        label=plain(name),
+    )
 
 
 def _places(groups: list[Float[np.ndarray, "item 2"]]) -> list[Float[np.ndarray, " 2"]]:
