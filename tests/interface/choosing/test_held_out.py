@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.interface.choosing.held_out import (
     KnownSplit,
     LinkSplit,
     split,
+    split_answers,
 )
 from pyro_crowdclust.results import class_probabilities
 
@@ -47,6 +51,10 @@ def test_links_held_out_are_predicted_by_who_is_together():
     one = split(data, 0.4, torch.Generator().manual_seed(0))
     assert isinstance(one, LinkSplit)
     assert one.held_out.num_links + one.data.links.num_links == data.links.num_links
+    kept, held = one.data.links.must, one.held_out.must
+    share = (float(kept.sum()) + 1) / (len(kept) + 2)
+    expected = np.log(np.where(held, share, 1 - share)).mean()
+    assert one.chance == pytest.approx(expected)
     result = small(one.data, 3, forms=1).forms[0].recipe(one.data, 3).fit(progress=False)
     ends = one.held_out.left.tolist(), one.held_out.right.tolist()
     same = result.same_cluster_probability(*ends)
@@ -55,10 +63,49 @@ def test_links_held_out_are_predicted_by_who_is_together():
     assert one.log_probability(result).mean() > one.chance
 
 
-def test_too_few_labels_or_links_are_not_held_out():
-    features, kinds = wide_clusters()
-    few = CrowdData(features, known=[*kinds[:12], *[None] * 78])
-    assert split(few, 0.4, torch.Generator()) is None
+def test_links_are_as_likely_as_being_together_and_never_impossible():
+    data = CrowdData(np.eye(5))
+    links = Links(torch.zeros(4).long(), torch.arange(1, 5), torch.tensor([True, False] * 2))
+    together = np.array([0.3, 0.3, 0.0, 1.0])
+    result = SimpleNamespace(data=data, same_cluster_probability=lambda *ids: together)
+    found = LinkSplit(data, links).log_probability(result)
+    np.testing.assert_allclose(np.exp(found), [0.3, 0.7, 1e-6, 1e-6])
+
+
+def said_of(kind: str) -> CrowdData:
+    """Two rings of which much is said: answers, classes or links."""
+    features, ring = two_rings(120)
+    if kind == "answers":
+        return answered(features, ring)
+    if kind == "classes":
+        return CrowdData(features, known=ring)
+    items = np.arange(118)
+    must = {"left": items, "right": items + 2}
+    return CrowdData(features, must_link=must, cannot_link={"left": [0], "right": [1]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("answers", 1 - 0.75**2), ("classes", 0.25), ("links", 0.25)]
+)
+def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
+    """An answer is about two items, either of which may be held out."""
+    data = said_of(kind)
+    for share in (0.01, 0.99):
+        assert split(data, share, torch.Generator().manual_seed(0)) is None
+    one = split(data, 0.25, torch.Generator().manual_seed(0))
+    total = {"answers": data.num_pairs, "classes": data.num_items, "links": 119}[kind]
+    assert len(one.block) / total == pytest.approx(expected, abs=0.1)
+
+
+def test_a_share_of_the_answers_is_held_out_whoever_they_are_about():
+    data = said_of("answers")
+    one = split_answers(data, 0.25, torch.Generator().manual_seed(0))
+    assert one.held_out.num_pairs + one.data.num_pairs == data.num_pairs
+    assert one.held_out.num_pairs / data.num_pairs == pytest.approx(0.25, abs=0.1)
+    counts = np.bincount(one.data.answers.label.long(), minlength=2) + 1
+    expected = np.log(counts / counts.sum())[one.held_out.label.long()]
+    np.testing.assert_allclose(one.by_chance, expected, rtol=1e-6)
+    assert one.chance == pytest.approx(expected.mean())
 
 
 def test_answers_about_held_out_items_are_kept_out():
