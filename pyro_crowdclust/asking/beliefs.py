@@ -95,16 +95,9 @@ class Beliefs:
         ``heard`` says how well the answers so far can be trusted, ``channels`` has
         ``p(answer about a pair | different)`` and ``p(... | same)`` of the fit's workers.
         """
-        found = np.asarray(result.probabilities, dtype=np.float64)
         by_features = result.component_probabilities_by_features
         if by_features is None:
-            used = found.sum(0) > _IN_USE
-            found = found[:, used] / found[:, used].sum(1, keepdims=True)
-            none, nothing = np.empty((len(found), 0)), np.empty((0, 0))
-            unbound, untold = np.zeros(len(found)), np.empty(0)
-            known = found, entropy(found), heard, wanted
-            draws = np.empty((1, 0), dtype=int)
-            return cls(*known, none, unbound, nothing, nothing, draws, untold, untold)
+            return cls._without_components(result, heard, wanted)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
         owners = np.eye(alone.shape[1]) if result.owners is None else result.owners
@@ -148,6 +141,31 @@ class Beliefs:
             roots,
             unasked,
             unasked / discount,
+        )
+
+    @classmethod
+    def _without_components(
+        cls,
+        result: FittedModel,
+        heard: Float[np.ndarray, " item"],
+        wanted: Float[np.ndarray, " item"],
+    ) -> Beliefs:
+        """Of a fit without features: an answer teaches about its own items alone."""
+        found = np.asarray(result.probabilities, dtype=np.float64)
+        used = found.sum(0) > _IN_USE
+        found = found[:, used] / found[:, used].sum(1, keepdims=True)
+        return cls(
+            found,
+            entropy(found),
+            heard,
+            wanted,
+            components=np.empty((len(found), 0)),
+            bound=np.zeros(len(found)),
+            together=np.empty((0, 0)),
+            information=np.empty((0, 0)),
+            roots=np.empty((1, 0), dtype=int),
+            unasked=np.empty(0),
+            untold=np.empty(0),
         )
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import Questions, choose, told_share
@@ -49,32 +49,14 @@ class Pairs:
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many pairs, one row each: ``left, right, worker, gain``."""
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
-        allowed = None
-        if self.among is None:
-            items = _candidates(situation, count)
-        else:
-            check_among(self.among)
-            table = read_table(self.among, "among", ["left", "right"], ["worker"])
-            items = np.stack(
-                [
-                    item_positions("among", table[side], situation.item_ids).numpy()
-                    for side in ("left", "right")
-                ],
-                1,
-            )
-            keys = asked.pair_keys(*items.T)
-            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-            items = items[first]
-            if "worker" in table:
-                allowed = allowed_workers(table["worker"], group, len(first), crowd.ids)
-        q = beliefs.probabilities
-        left, right = items.T
-        same = beliefs.same(left, right)
-        channels = crowd.drawn_channels(q.shape[1])
-        typical = crowd.channels(q.shape[1]).mean(0) if len(crowd.ids) else None
+        items, allowed = self._askable(situation, count)
+        num_clusters = beliefs.probabilities.shape[1]
+        same = beliefs.same(*items.T)
+        channels = crowd.drawn_channels(num_clusters)
         rate = (1 + TYPICAL_RELIABILITY) / 2
-        coin = np.array([[rate, 1 - rate], [1 - rate, rate]])
-        typical = coin if typical is None else typical
+        typical = np.array([[rate, 1 - rate], [1 - rate, rate]])
+        if len(crowd.ids):
+            typical = crowd.channels(num_clusters).mean(0)
         keys, outcomes = asked.pair_keys(*items.T), np.stack([1 - same, same], 1)
         questions = Questions(
             items,
@@ -95,6 +77,26 @@ class Pairs:
                 "gain": [one.gain for one in chosen],
             }
         )
+
+    def _askable(
+        self, situation: Situation, count: int
+    ) -> tuple[Int[np.ndarray, "pair 2"], Bool[np.ndarray, "pair worker"] | None]:
+        """Pairs, and which workers may be asked about each; None if all may."""
+        if self.among is None:
+            return _candidates(situation, count), None
+        check_among(self.among)
+        table = read_table(self.among, "among", ["left", "right"], ["worker"])
+        ends = (
+            item_positions("among", table[side], situation.item_ids).numpy()
+            for side in ("left", "right")
+        )
+        items = np.stack([*ends], 1)
+        keys = situation.asked.pair_keys(*items.T)
+        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        if "worker" not in table:
+            return items[first], None
+        ids = situation.crowd.ids
+        return items[first], allowed_workers(table["worker"], group, len(first), ids)
 
 
 def _teaching(
