@@ -155,24 +155,22 @@ def fit(
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
-    keeper = None
-    if checkpoint is not None:
-        settings = {
-            "seed": seed,
-            "batch_size": batch_size,
-            "answer_sampling": answer_sampling,
-            "optim": optim,
-            "step_size": step_size,
-            "elbo": elbo,
-            "initialize": initialize,
-            "device": str(device),
-            "dtype": dtype,
-            "model": model,
-            "guide": guide,
-        }
-        if not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
-        keeper = CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
+    keeper = _keeper(
+        checkpoint,
+        data,
+        callbacks,
+        seed=seed,
+        batch_size=batch_size,
+        answer_sampling=answer_sampling,
+        optim=optim,
+        step_size=step_size,
+        elbo=elbo,
+        initialize=initialize,
+        device=str(device),
+        dtype=dtype,
+        model=model,
+        guide=guide,
+    )
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
             callbacks = tuple(
@@ -303,6 +301,20 @@ def _started(
     return model, guide
 
 
+def _keeper(
+    checkpoint: Checkpoint | str | os.PathLike | None,
+    data: CrowdData,
+    callbacks: Sequence[Callback],
+    **settings: Any,
+) -> CheckpointKeeper | None:
+    """What writes the checkpoint, which only a fit to these data with these settings takes up."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    return CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
+
+
 def _sampler(
     data: CrowdData,
     batch_size: int | None,
@@ -334,7 +346,6 @@ def _train(
 ) -> str:
     """Train for so many steps, or to an earlier end; returns why training stopped."""
     total = budget if stopping.steps is None else min(budget, stopping.steps)
-    deadline = started + stopping.seconds
     with (
         tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
         warnings.catch_warnings(),
@@ -352,24 +363,14 @@ def _train(
         try:
             if interrupted:
                 raise KeyboardInterrupt
-            # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
-            while not stopping.has_converged(trainer.elbos_per_item):
-                if trainer.steps_done >= total and trainer.position is None:
-                    return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
-                last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
-                late = float(time.perf_counter() + last > deadline)
-                if trainer.ranks.average([], late) > 0:
-                    return f"budget: time for {trainer.epochs_done} epochs"
+            while (end := _end(trainer, total, stopping, started)) is None:
                 trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)
                 trainer.meet()  # callbacks may draw random numbers
                 if keeper is not None:
                     keeper.after_epoch()
-            return (
-                f"converged: less than {stopping.tolerance:g} nats per item in "
-                f"{stopping.patience} epochs"
-            )
+            return end
         except KeyboardInterrupt:
             return f"interrupted by the user after {trainer.steps_done} steps"
         except NotFinite as error:
@@ -380,6 +381,23 @@ def _train(
                 stacklevel=3,
             )
             return reason
+
+
+def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
+    """Why there is to be no further epoch; None if there is to be one."""
+    if stopping.has_converged(trainer.elbos_per_item):
+        return (
+            f"converged: less than {stopping.tolerance:g} nats per item in "
+            f"{stopping.patience} epochs"
+        )
+    # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
+    if trainer.steps_done >= total and trainer.position is None:
+        return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+    last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
+    late = float(time.perf_counter() + last > started + stopping.seconds)
+    if trainer.ranks.average([], late) > 0:
+        return f"budget: time for {trainer.epochs_done} epochs"
+    return None
 
 
 def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
