@@ -119,7 +119,6 @@ def _groups(
     if len(workers) < 4 or np.isnan(agreement).all():
         return []
     distance = 1 - np.where(np.isnan(agreement), np.nanmean(agreement), agreement)
-    np.fill_diagonal(distance, 0.0)
     # The largest of P normal deviates is about this, and P pairs could have been the first group.
     luck = np.sqrt(2 * np.log(len(workers) * (len(workers) - 1) / 2))
     groups = [[int(one)] for one in workers]

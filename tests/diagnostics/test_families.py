@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,6 +55,44 @@ def test_copies_are_found_and_only_they(seed, classes):
     assert members(found) == [[0, 1, 2, 3]]
     assert (found["family"] == "0 + 1 + 2 + 3").all()
     assert (found["within"] > found["expected"] + 0.1).all()
+
+
+def explained(table: pd.DataFrame, group: list[int]) -> tuple[float, float, float]:
+    """R within a group, the largest that one truth explains, and what luck adds; pair by pair."""
+    said = table.pivot(index="item", columns="worker", values="label")
+    agreement = {}
+    for one, other in itertools.combinations(said, 2):
+        both = pd.get_dummies(said[[one, other]].dropna().astype(int).astype(str))
+        columns = [both.filter(like=f"{worker}_").to_numpy(float) for worker in (one, other)]
+        away = [part - part.mean(0) for part in columns]
+        squares = [np.square(part).sum() for part in away]
+        agreement[one, other] = (away[0] * away[1]).sum() / np.sqrt(np.prod(squares))
+    inside = [len({*pair} & {*group}) for pair in agreement]
+    values = np.array([*agreement.values()])
+    outside, across, within = (values[np.equal(inside, n)].mean() for n in (0, 1, 2))
+    of_group, of_others = (
+        said[group].notna().sum(axis=1),
+        said.drop(columns=group).notna().sum(axis=1),
+    )
+    num_across, num_group = ((of_group > 0) & (of_others > 0)).sum(), (of_group > 1).sum()
+    least = outside - 2 * (1 - outside**2) / np.sqrt((of_others > 1).sum())
+    most = (abs(across) + (1 - across**2) / np.sqrt(num_across)) ** 2 / least
+    luck = np.sqrt(2 * np.log(len(agreement)))
+    return within, most, luck * max(1 - most**2, 0) / np.sqrt(num_group)
+
+
+def test_a_family_agrees_by_more_than_truth_and_luck_explain():
+    """Of three classes and with gaps; copies of more and more answers."""
+    is_family = []
+    for fidelity in np.linspace(0.6, 0.95, 6):
+        table = crowd(4, MIXED, copies=1, fidelity=fidelity, classes=3, items=400, share=0.8)
+        within, most, luck = explained(table, [0, 1])
+        is_family.append(within > most + luck + 0.1)
+        found = find_families(table)
+        assert ([0, 1] in members(found)) == is_family[-1]
+        if is_family[-1]:
+            assert found.loc[0, ["within", "expected"]].tolist() == pytest.approx([within, most])
+    assert 0 < sum(is_family) < 6
 
 
 def test_copies_are_found_where_answers_are_few():
