@@ -153,23 +153,30 @@ def test_engine_alone_loads_no_model_and_no_guide(run_installed):
     assert not [name for name in loaded if name.startswith(forbidden)]
 
 
-def loaded_by(code):
-    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"]
+def said_by(code):
+    command = [sys.executable, "-c", f"import sys\n{code}"]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    return set(run.stdout.split())
+    return run.stdout.splitlines()
 
 
 def test_help_is_told_without_loading_torch():
     code = "from pyro_crowdclust.interface.command_line import main\ntry: main(['fit', '--help'])\n"
-    loaded = loaded_by(code + "except SystemExit: pass")
-    assert loaded.isdisjoint({"torch", "pyro", "numpy", "pandas"})
+    *_, loaded = said_by(f"{code}except SystemExit: pass\nprint(*sys.modules)")
+    assert {*loaded.split()}.isdisjoint({"torch", "pyro", "numpy", "pandas"})
 
 
 def test_what_takes_long_to_load_is_loaded_when_it_is_used():
-    loaded = loaded_by("from pyro_crowdclust import CrowdData, Fitted, fit, load")
+    steps = (
+        "import torch, pyro",
+        "from pyro_crowdclust import CrowdData, Fitted, fit, load",
+        "import pyro_crowdclust.plots",
+    )
+    said = said_by("\n".join(f"{step}; print(*sys.modules)" for step in steps))
+    before, with_fit, with_plots = ({*line.split()} for line in said)
     slow = {"sklearn", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "arviz", "xarray"}
-    assert "torch" in loaded
-    assert loaded.isdisjoint(slow - loaded_by("import torch, pyro"))
+    assert "torch" in before
+    assert (with_fit - before).isdisjoint(slow)
+    assert "matplotlib" not in with_plots
 
 
 def test_faces_that_load_late_offer_what_they_list():

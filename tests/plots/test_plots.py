@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -580,12 +578,6 @@ def test_pyplot_keeps_no_figure(deep):
     plot_history(deep)
     plot_partition(np.zeros((3, 2)), [0, 1, 2])
     assert plt.get_fignums() == before
-
-
-def test_importing_the_plots_does_not_import_matplotlib():
-    code = "import sys, pyro_crowdclust.plots; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.filterwarnings("ignore:.*repeats an earlier answer")
