@@ -36,8 +36,9 @@ def test_the_loss_falls_and_the_mean_of_all_steps_remains():
     assert network.weight.item() == pytest.approx(averages[-1], abs=0.05)
 
 
-def test_the_network_is_in_its_training_mode_and_the_mean_is_not():
-    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout()).eval()
+@pytest.mark.parametrize("training", [True, False])
+def test_the_network_is_in_its_training_mode_and_the_mean_is_not(training):
+    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout()).train(training)
 
     def loss(step: int, average: nn.Module) -> Tensor:
         modes.append((network.training, average.training))
@@ -47,7 +48,7 @@ def test_the_network_is_in_its_training_mode_and_the_mean_is_not():
     settings = {"learning_rate": 0.1, "weight_decay": 0.0, "memory": 0.9, "rising": 0.5}
     descend(network, loss, steps=3, **settings)
     assert modes == [(True, False)] * 3
-    assert not network.training
+    assert network.training == training
 
 
 class Amounts:

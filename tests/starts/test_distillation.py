@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.networks import OpinionPool, PatchClassifier, ResidualClassifier, SkipMLP
 from pyro_crowdclust.starts import Distillation, RidgeTeaching, TaughtStart
+from pyro_crowdclust.starts.distillation import _log_probabilities
 
 from ..striped_photos import SIZE, guide_with, stripes
 
@@ -102,6 +103,10 @@ def test_a_round_begins_with_what_the_mean_says_of_all_items():
     step, all_items = (4, True), (10, False)
     assert Watched.seen == [step] * 2 + [all_items] + [step] * 2 + [all_items] + [step] * 3
     assert pool.members[0].training
+    Watched.seen.clear()
+    _log_probabilities(pool.members[1].train(), CrowdData(features))
+    assert Watched.seen == [all_items]
+    assert pool.members[1].training
 
 
 def test_photographs_are_named_by_either_and_by_both():
