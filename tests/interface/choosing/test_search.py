@@ -87,6 +87,20 @@ def test_fewer_components_of_the_best_kind_are_all_tried(monkeypatch):
     assert kinds == {best.form.kind}
 
 
+def test_more_end_after_two_losses_and_fewer_where_they_are_clearly_worse(monkeypatch):
+    """Within an error of the best fewer are no loss; of the best form all of them are tried."""
+    found = {number: -1 - 0.01 * abs(number - 8) for number in (4, 5, 6, 8, 10, 13, 16, 20)}
+    search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0))
+    search.best()
+    tried: dict[tuple[str, str], set[int]] = {}
+    for one in search.trials:
+        tried.setdefault((one.form.kind, one.form.features), set()).add(one.num_components)
+    first, second, *others = tried.values()
+    assert first == {2, 3, 4, 5, 6, 8, 10, 13}
+    assert second == {3, 4, 5, 6, 8, 10, 13}
+    assert all(sizes == {8} for sizes in others)
+
+
 def test_without_a_difference_by_items_the_larger_elbo_is_chosen(monkeypatch):
     found = {6: -1.03, 8: -1.0}
     search = of_features(monkeypatch, lambda form, number: found.get(number, -9.0), error=0.0)
