@@ -18,14 +18,12 @@ from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
-    AnswerSites,
     sites_of,
     summarize_workers,
     told_of_items,
 )
 from pyro_crowdclust.annotators.sorted_pages import (
     PAGE_STATES,
-    PagePosterior,
     SortedPages,
     pair_rates,
 )
@@ -38,7 +36,6 @@ from pyro_crowdclust.annotators.suited import (
 
 __all__ = [
     "PAGE_STATES",
-    "AnswerSites",
     "AnswerSources",
     "ClassStates",
     "CommunityConfusion",
@@ -50,7 +47,6 @@ __all__ = [
     "LabelLikelihood",
     "LapsingWorkers",
     "OneCoin",
-    "PagePosterior",
     "SortedPages",
     "Truth",
     "TwoCoin",

@@ -7,7 +7,7 @@ from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.callbacks.nearby_owners import NearbyOwners
 from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
-from pyro_crowdclust.callbacks.structural_moves import Judge, MovableGuide, StructuralMoves
+from pyro_crowdclust.callbacks.structural_moves import Judge, StructuralMoves
 from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "LearnedPrior",
     "LinearDecay",
     "MergeMoves",
-    "MovableGuide",
     "NearbyOwners",
     "OwnershipMoves",
     "RateMoves",

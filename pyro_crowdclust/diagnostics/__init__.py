@@ -1,7 +1,6 @@
 """Diagnostics of fits: export to ArviZ, Pareto-k, posterior predictive checks, restarts."""
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
-from pyro_crowdclust.diagnostics.chains import weight_draws
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.diagnostics.families import find_families
 from pyro_crowdclust.diagnostics.lapses import find_lapses
@@ -16,5 +15,4 @@ __all__ = [
     "find_lapses",
     "pareto_k",
     "to_arviz",
-    "weight_draws",
 ]

@@ -5,7 +5,6 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
     averaged,
-    enumerated_inference,
     latent_values,
     trace_of,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "LossTerms",
     "add_loss_term",
     "averaged",
-    "enumerated_inference",
     "latent_values",
     "trace_of",
     "exponential_annealing",

@@ -1,6 +1,6 @@
 """Partitions of items of which only answers about pairs are known."""
 
-from pyro_crowdclust.partitions.annealing import Annealed, anneal
+from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
@@ -15,7 +15,6 @@ from pyro_crowdclust.partitions.sweeps import sweep
 
 __all__ = [
     "NUM_KINDS",
-    "Annealed",
     "AskedPairs",
     "AskedPartition",
     "Choices",
