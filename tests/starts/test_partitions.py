@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -115,12 +116,12 @@ def test_responsibilities_fall_with_the_distance():
 
 
 def test_responsibilities_are_those_of_distances_that_are_not_squared():
-    """Thirty items at one point, ten at another, three units away."""
-    x = np.repeat([[0.0] * 4, [3.0, 0, 0, 0]], [30, 10], axis=0)
-    guide = started(KMeansStart(), CrowdData(x), clusters=2)
-    own = 1 / (1 + np.exp(-1.5))
-    expected = [30 * own + 10 * (1 - own), 10 * own + 30 * (1 - own)]
-    np.testing.assert_allclose(sorted(counts(guide).tolist(), reverse=True), expected)
+    """Thirty items at one point, ten at another, five at a third."""
+    place, number = np.array([0.0, 3.0, 8.0]), np.array([30, 10, 5])
+    x = np.pad(np.repeat(place, number)[:, None], ((0, 0), (0, 3)))
+    guide = started(KMeansStart(), CrowdData(x), clusters=3)
+    near = softmax(-np.abs(place[:, None] - place) / 2, axis=1)
+    np.testing.assert_allclose(np.sort(counts(guide)), np.sort(number @ near))
 
 
 def test_clusters_go_where_most_labels_fall_on_one():
