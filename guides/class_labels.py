@@ -18,10 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import (
-    LabelLikelihood,
-    sample_evidence,
-)
+from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,

@@ -22,13 +22,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    ConjugateAtMean,
-    FullPlate,
-    OfItems,
-    RowNormalAtMean,
-    Rows,
-)
+from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, OfItems, RowNormalAtMean, Rows
 from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide

@@ -21,12 +21,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    ConjugatePrior,
-    FullPlate,
-    NamedDraws,
-    SiteDraws,
-)
+from pyro_crowdclust.distributions import ConjugatePrior, FullPlate, NamedDraws, SiteDraws
 from pyro_crowdclust.emissions import Emission, as_emission
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch

@@ -15,14 +15,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.data.tables import (
-    codes_and_ids,
-    item_positions,
-    reject,
-    show,
-    to_index,
-    where,
-)
+from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show, to_index, where
 
 
 @dataclass(frozen=True, eq=False)

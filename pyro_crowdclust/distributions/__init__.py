@@ -3,11 +3,7 @@
 from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseAtMean
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
-from pyro_crowdclust.distributions.pairs import (
-    EnumeratedAgreement,
-    SameCluster,
-    TwoCoinAnswer,
-)
+from pyro_crowdclust.distributions.pairs import EnumeratedAgreement, SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites

@@ -11,12 +11,7 @@ import pandas as pd
 from pyro_crowdclust.data.tables import read_table, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
-from pyro_crowdclust.exchange.questions import (
-    DIFFERENT,
-    SAME,
-    PairQuestion,
-    read_questions,
-)
+from pyro_crowdclust.exchange.questions import DIFFERENT, SAME, PairQuestion, read_questions
 from pyro_crowdclust.exchange.records import Record, dump_json, parse_json
 
 _LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}

@@ -2,12 +2,7 @@
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.inference.enumeration import (
-    ItemSite,
-    averaged,
-    latent_values,
-    trace_of,
-)
+from pyro_crowdclust.inference.enumeration import ItemSite, averaged, latent_values, trace_of
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,

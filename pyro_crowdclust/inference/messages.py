@@ -10,11 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.families import (
-    Moments,
-    NormalInverseWishart,
-    softmax_without_denormals,
-)
+from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.inference.last_round import last_round

@@ -9,9 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.summaries import (
-    ComponentSummary,
-)
+from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import ExponentialFamily
 
 

@@ -9,11 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.distributions.summaries import (
-    LocalPosterior,
-    MixtureSummary,
-    WorkerSummary,
-)
+from pyro_crowdclust.distributions.summaries import LocalPosterior, MixtureSummary, WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
 

@@ -11,12 +11,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.opinions import OpinionPool
-from pyro_crowdclust.starts.descent import (
-    descend,
-    features_for,
-    learn_patterns,
-    random_views,
-)
+from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
 from pyro_crowdclust.starts.ridge import RidgeTeaching
 from pyro_crowdclust.starts.taught import Teacher
 

@@ -15,12 +15,7 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import item_batches
 from pyro_crowdclust.networks.perceptrons import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
-from pyro_crowdclust.starts.descent import (
-    descend,
-    features_for,
-    learn_patterns,
-    random_views,
-)
+from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
 from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalComponentStart
 
 # Items that the guide sees at once after training.
