@@ -156,8 +156,8 @@ class Form:
         return self.make(data, num_components, emission)
 
 
-# Which components are one cluster. A smaller share of own clusters, .5, joins more where answers say
-# little: it was sure of two clusters of glass.
+# Which components are one cluster. A smaller first share of own clusters, .5, joins more where
+# answers say little: it was sure of two clusters of glass.
 OWNERS_LEARNED: list[Callback] = [NearbyOwners(own=0.8, strength=5.0), OwnershipMoves()]
 
 
