@@ -281,7 +281,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 22 candidates; nothing held out'
+    'largest ELBO of 19 candidates; nothing held out'
     """
     check_data(data)
     forms, least = forms_for(data), data.num_known_classes

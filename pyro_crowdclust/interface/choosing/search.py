@@ -26,6 +26,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
     unlike_items,
 )
 from pyro_crowdclust.interface.choosing.trials import (
+    SMALLEST_EVIDENCE,
     SMALLEST_GAIN,
     WEIGHTS,
     Trial,
@@ -36,7 +37,6 @@ from pyro_crowdclust.interface.choosing.trials import (
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import full_batch
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.restarts import is_interrupted, whole
 from pyro_crowdclust.training import Stopping
 
@@ -219,10 +219,14 @@ class Search:
         """Whether it pays to have gone up or down the sizes."""
         if self.in_order([best, found])[0] is not found:
             return False
-        # More components that answers do not ask for have to pay by more than their error.
+        # More components that answers do not ask for have to pay by evidence.
         if direction < 0 or not self.splits or len(self.rivals([best, found])) < 2:
             return True
-        return found.elbo - best.elbo > elbo_error(best, found)
+        return not self.is_no_evidence(found, best)
+
+    def is_no_evidence(self, larger: Trial, other: Trial) -> bool:
+        """Whether the larger ELBO is so by too little to tell."""
+        return (larger.elbo - other.elbo) * self.data.num_items <= SMALLEST_EVIDENCE
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate without the answers of a split, and predict these."""
@@ -286,15 +290,16 @@ class Search:
     def by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
         """``log sum_k pi_k p(x_i | k)``, but for constants, of items of which nothing is said."""
         data = result.data
-        if is_supervised(data) or not isinstance(result.model, SemiCrowdsourcedMixture):
+        if data.has_answers or is_supervised(data):
             return None
-        silent = data.with_parts(answers=None, _pairs_index=None)
-        return result.guide.infer(full_batch(silent)).logits.logsumexp(1).numpy()
+        return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
 
     def by_elbo(self) -> tuple[Trial, str]:
         """The largest ELBO, or, of its form, the fewest components that do as well."""
         first = max(self.trials, key=lambda trial: trial.elbo)
-        best = fewest_components(first, self.trials)
+        of_form = [trial for trial in self.trials if trial.form == first.form]
+        alike = [one for one in of_form if first.elbo - one.elbo <= elbo_error(first, one)]
+        best = min(alike, key=lambda trial: trial.num_components)
         said = f"of {len(self.trials)} candidates; nothing held out"
         if best is first:
             return best, f"largest ELBO {said}"
@@ -324,19 +329,20 @@ class Search:
         rivals = self.rivals(self.trials, errors=1.0)
         first = max(rivals, key=lambda trial: trial.score)
         alike = [one for one in rivals if one.form.of_features == first.form.of_features]
-        best = largest = first
-        if first.form.of_features:
-            largest = max(alike, key=lambda trial: trial.elbo)
-            best = fewest_components(largest, alike)
+        best = self.largest_elbo(alike) if first.form.of_features else first
         said = self.splits[0].sentence(best.score)
         if len(rivals) == 1:
             return best, f"{said}, better than by any other candidate"
         if not first.form.of_features:
             return best, f"{said}; {len(rivals) - 1} others do about as well"
-        said += f"; of {len(alike)} candidates that do as well it has"
-        if best is largest:
-            return best, f"{said} the largest ELBO"
-        return best, f"{said} the fewest components within a standard error of the largest ELBO"
+        return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
+
+    def largest_elbo(self, trials: Sequence[Trial]) -> Trial:
+        """The largest ELBO, or of its form the fewest components that it is no evidence against."""
+        largest = max(trials, key=lambda trial: trial.elbo)
+        of_form = [trial for trial in trials if trial.form == largest.form]
+        alike = [trial for trial in of_form if self.is_no_evidence(largest, trial)]
+        return min(alike, key=lambda trial: trial.num_components)
 
     def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
         """Trials on as many splits as the best, not worse than it by so many standard errors."""
@@ -358,13 +364,6 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
-
-
-def fewest_components(largest: Trial, trials: Sequence[Trial]) -> Trial:
-    """Of the form of the largest ELBO, the fewest components within a standard error of it."""
-    of_form = [trial for trial in trials if trial.form == largest.form]
-    alike = [one for one in of_form if largest.elbo - one.elbo <= elbo_error(largest, one)]
-    return min(alike, key=lambda trial: trial.num_components)
 
 
 def weights_for(one: HeldOut) -> tuple[float, ...]:

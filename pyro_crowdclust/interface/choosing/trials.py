@@ -156,11 +156,8 @@ def dyadic_error(
 def elbo_error(one: Trial, other: Trial) -> float:
     """Standard error of the difference of two ELBOs, as of other items of the same kind.
 
-    That of the mean difference of the items' log-densities (Vuong 1989), and at least what evidence
-    is not worth a word (``SMALLEST_EVIDENCE``); 0 where the densities are unknown.
+    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
     """
     if one.by_item is None or other.by_item is None:
         return 0.0
-    number = len(one.by_item)
-    error = float((one.by_item - other.by_item).std() / np.sqrt(number))
-    return max(error, SMALLEST_EVIDENCE / number)
+    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))

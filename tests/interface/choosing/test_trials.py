@@ -87,7 +87,3 @@ def test_the_error_of_a_difference_of_elbos_is_that_of_a_mean_over_items():
     found = elbo_error(trial(by_item=one), trial(by_item=other))
     assert found == pytest.approx(stats.sem(one - other, ddof=0))
     assert elbo_error(trial(by_item=one), trial()) == elbo_error(trial(), trial(by_item=one)) == 0.0
-
-
-def test_less_than_three_nats_are_no_evidence():
-    assert elbo_error(trial(by_item=np.zeros(60)), trial(by_item=np.ones(60))) == 3 / 60
