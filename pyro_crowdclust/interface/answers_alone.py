@@ -165,9 +165,10 @@ class AnswersAlone:
                     f"answers held out are about as likely under {chosen.prior} as under "
                     f"{likeliest.prior}, with no more clusters"
                 )
-            # Whether items differ is asked under one prior only.
+            # Whether items differ is asked under one prior only. Items that are alike are a case of
+            # items that differ, so that these have nothing to prove.
             fit_trial(chosen.prior, True, parts)
-            if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities):
+            if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                 chosen = tried[-1]
                 reason += "; they are likelier if some items are hard to recognize"
         else:
