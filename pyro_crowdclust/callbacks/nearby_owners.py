@@ -74,13 +74,9 @@ class NearbyOwners:
         near = near_shares(trainer.guide.mixture()) @ owners
         own = np.eye(len(near))
         far = (1 - own) / (len(near) - 1)
-        share = self._learned_own(owners.trace(), len(owners))
+        # Written so that an infinite strength leaves it where it is.
+        excess = owners.trace() - self.own * len(owners)
+        share = self.own + excess / (self.strength + len(owners))
         table = share * own + (1 - share) * ((1 - self.far) * near + self.far * far)
         prior = ownership.prior
         prior.set_natural_parameters(torch.from_numpy(np.log(table)).to(prior.natural_parameters))
-
-    def _learned_own(self, found: float, number: int) -> float:
-        """a, after so many of a number of components were found to have their own cluster."""
-        if math.isinf(self.strength):
-            return self.own
-        return (self.strength * self.own + found) / (self.strength + number)

@@ -71,16 +71,19 @@ def _check_given(features: Any, pairs: Any, placements: Any, labels: Any, **opti
         )
 
 
+def answers_with(columns: Iterable[Hashable]) -> str | None:
+    """Which answers a table with these columns holds, as ``CrowdData`` calls them; None if none."""
+    found = {*columns}
+    return next((name for name, (own, _) in COLUMNS.items() if {*own} <= found), None)
+
+
 def _refuse_answers(features: Any) -> None:
     """Raise a ``ValueError`` for a table of answers where the features should be."""
-    if not isinstance(features, pd.DataFrame):
-        return
-    for name, (columns, _) in COLUMNS.items():
-        if {*columns} <= {*features.columns}:
-            raise ValueError(
-                f"features have the columns {', '.join(columns)}, as {name} do: pass the table as "
-                f"{name}={name}, and the features, or None where there are none, first"
-            )
+    if isinstance(features, pd.DataFrame) and (name := answers_with(features.columns)):
+        raise ValueError(
+            f"features have the columns {', '.join(COLUMNS[name][0])}, as {name} do: pass the "
+            f"table as {name}={name}, and the features, or None where there are none, first"
+        )
 
 
 def _table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:

@@ -29,8 +29,7 @@ def extended(
     """Data and more of the same, which comes after what is there.
 
     Pairs and placements are turned into what the data have, pairs without pages into pages of two
-    items. Workers are numbered anew, by their
-    ids; items keep their positions.
+    items. Workers are numbered anew, by their ids; items keep their positions.
 
     Parameters
     ----------

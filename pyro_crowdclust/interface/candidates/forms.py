@@ -158,7 +158,7 @@ class Form:
 
 # Which components are one cluster. A smaller first share of own clusters, .5, joins more where
 # answers say little: it was sure of two clusters of glass.
-OWNERS_LEARNED: list[Callback] = [NearbyOwners(own=0.8, strength=5.0), OwnershipMoves()]
+OWNERS_LEARNED: tuple[Callback, ...] = (NearbyOwners(own=0.8, strength=5.0), OwnershipMoves())
 
 
 def mixture_recipe(
@@ -194,7 +194,7 @@ def mixture_recipe(
     options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
     if data.has_answers:
-        options["callbacks"] += OWNERS_LEARNED if owns else [MergeMoves()]
+        options["callbacks"] += OWNERS_LEARNED if owns else (MergeMoves(),)
     options["initialize"] = TrustingStart()
     atoms = emission.atoms if isinstance(emission, WithAtoms) else None
     return Recipe(model, MessagePassingGuide(model), unrounded(data, atoms), options)

@@ -132,12 +132,12 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
             learned = prior.natural_parameters + counts[name]
             read.guide.posteriors[name].set_natural_parameters(learned)
     # With more answers, by ``update``, these say which components are one cluster.
-    hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else []
+    hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(hearing, TrainingOptions):
         if feature_weight == 1:
             hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
         else:  # items that count so little would blur the components, which stay as they are
-            hearing = replace(hearing, callbacks=moves, step_size=_STILL)
+            hearing = replace(hearing, callbacks=[*moves], step_size=_STILL)
     return replace(read, data=data, train_on=hearing)
 
 

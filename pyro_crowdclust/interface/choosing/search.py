@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -297,9 +297,7 @@ class Search:
     def by_elbo(self) -> tuple[Trial, str]:
         """The largest ELBO, or, of its form, the fewest components that do as well."""
         first = max(self.trials, key=lambda trial: trial.elbo)
-        of_form = [trial for trial in self.trials if trial.form == first.form]
-        alike = [one for one in of_form if first.elbo - one.elbo <= elbo_error(first, one)]
-        best = min(alike, key=lambda trial: trial.num_components)
+        best = fewest_components(first, self.trials, is_within_error)
         said = f"of {len(self.trials)} candidates; nothing held out"
         if best is first:
             return best, f"largest ELBO {said}"
@@ -340,9 +338,7 @@ class Search:
     def largest_elbo(self, trials: Sequence[Trial]) -> Trial:
         """The largest ELBO, or of its form the fewest components that it is no evidence against."""
         largest = max(trials, key=lambda trial: trial.elbo)
-        of_form = [trial for trial in trials if trial.form == largest.form]
-        alike = [trial for trial in of_form if self.is_no_evidence(largest, trial)]
-        return min(alike, key=lambda trial: trial.num_components)
+        return fewest_components(largest, trials, self.is_no_evidence)
 
     def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
         """Trials on as many splits as the best, not worse than it by so many standard errors."""
@@ -364,6 +360,20 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
+
+
+def fewest_components(
+    largest: Trial, trials: Sequence[Trial], are_alike: Callable[[Trial, Trial], bool]
+) -> Trial:
+    """Of the form of the largest ELBO the fewest components that do as well."""
+    of_form = [trial for trial in trials if trial.form == largest.form]
+    alike = [trial for trial in of_form if are_alike(largest, trial)]
+    return min(alike, key=lambda trial: trial.num_components)
+
+
+def is_within_error(larger: Trial, other: Trial) -> bool:
+    """Whether the larger ELBO is so by no more than a standard error."""
+    return larger.elbo - other.elbo <= elbo_error(larger, other)
 
 
 def weights_for(one: HeldOut) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.crowd_data import COLUMNS
+from pyro_crowdclust.data.crowd_data import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
@@ -83,11 +83,11 @@ def read_features(
             hint = did_you_mean(name, head.columns)
             raise ValueError(f"{path} has no column '{name}'; it has {list(head.columns)}{hint}")
     _check_names(path, head.columns)
-    for name, (columns, _) in COLUMNS.items():
-        if {*columns} <= {*head.columns} - {*ignore}:
-            raise ValueError(
-                f"{path} has the columns {', '.join(columns)}, as {name} do: pass it as --{name}"
-            )
+    if answers := answers_with({*head.columns} - {*ignore}):
+        columns = ", ".join(COLUMNS[answers][0])
+        raise ValueError(
+            f"{path} has the columns {columns}, as {answers} do: pass it as --{answers}"
+        )
     if id_column is None:
         id_column = _find_ids(head.drop(columns=list(ignore)))
     table = _read(path, text=[] if id_column is None else [id_column])
