@@ -34,7 +34,7 @@ from pyro_crowdclust.plots import plot_partition
 from pyro_crowdclust.plots.style import new_figure
 from pyro_crowdclust.results import known_or_likeliest
 from pyro_crowdclust.starts import KMeansStart, LabeledStart
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
 
 ROW = np.array([[0.0, 7.5], [0.0, 2.5], [0.0, -2.5], [0.0, -7.5]])
 SQUARE = np.array([[-3.0, 3.0], [3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]])
@@ -62,7 +62,7 @@ def four_gaussians(
 def fit_mixture(points: np.ndarray, known: np.ndarray, clusters: int, kind: str, args) -> Fitted:
     """A truncated Dirichlet-process mixture, without help or with one kind of supervision."""
     data = CrowdData(points, known=known)
-    supervision = None
+    supervision = Supervision()
     if kind.startswith("field"):
         supervision = HiddenMarkovField.of(data, clusters, strength=args.strength)
     elif kind == "table":

@@ -39,7 +39,7 @@ from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
 from pyro_crowdclust.protocols import SiteStatistics, SupportsSizeCheck
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -107,7 +107,7 @@ class AmortizedGuide(nn.Module):
                 "the model's features are its latents, so there is nothing to amortize: use "
                 "MessagePassingGuide(model)"
             )
-        if type(model.supervision) is not Supervision:
+        if type(model.supervision) not in (Supervision, Unsupervised):
             raise ValueError(
                 "points and amortized assignments do not hear known labels and links: use "
                 "MessagePassingGuide for a model with supervision"

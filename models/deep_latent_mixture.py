@@ -47,7 +47,7 @@ from pyro_crowdclust.mixture import (
     sample_mixture,
 )
 from pyro_crowdclust.protocols import PairAnnotators
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 
 @described
@@ -73,7 +73,7 @@ class DeepLatentMixture(nn.Module):
     annotators
         Model of the workers; None if there are no answers.
     supervision
-        What known labels say: ``KnownClusters`` in the paper; None if there are none.
+        What known labels say: ``KnownClusters`` in the paper; None refuses data that have any.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class DeepLatentMixture(nn.Module):
         supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
-        self.supervision = Supervision() if supervision is None else supervision
+        self.supervision = Unsupervised() if supervision is None else supervision
         check_parts(weights, components, self.supervision, emission)
         self.weights = weights
         self.components = components

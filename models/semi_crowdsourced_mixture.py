@@ -40,7 +40,7 @@ from pyro_crowdclust.mixture import (
     sample_summed_out,
 )
 from pyro_crowdclust.protocols import PairAnnotators
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 
 @described
@@ -59,8 +59,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     annotators
         Model of the workers; None if there are no answers.
     supervision
-        What known labels and links say, e.g. ``ClassTable`` or ``HiddenMarkovField``; None if
-        there are none.
+        What known labels and links say, e.g. ``ClassTable`` or ``HiddenMarkovField``; None
+        refuses data that have any.
     sum_out_assignments
         With an ``Identity`` emission: the precision, such as ``torch.float64``, in which batches
         without answers are computed with z summed out, several times faster than with a site for
@@ -116,7 +116,7 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.components = components
         self.emission = as_emission(emission)
         self.annotators = annotators
-        self.supervision = Supervision() if supervision is None else supervision
+        self.supervision = Unsupervised() if supervision is None else supervision
         self.ownership = ownership
         if ownership is not None and ownership.num_components != weights.num_clusters:
             raise ValueError(

@@ -20,6 +20,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.simulation import simulate_grades, simulate_pages
+from pyro_crowdclust.supervision import Supervision
 
 NUM_CLUSTERS, NUM_FEATURES, DIM, NUM_WORKERS = 3, 4, 2, 3
 
@@ -51,13 +52,16 @@ def crowd(num_items: int = 60, seed: int = 0, item_ids: list | None = None) -> C
     return CrowdData(features, pairs, item_ids=item_ids)
 
 
-def plain_mixture(num_workers: int | None = NUM_WORKERS) -> SemiCrowdsourcedMixture:
+def plain_mixture(
+    num_workers: int | None = NUM_WORKERS, supervision: Supervision | None = None
+) -> SemiCrowdsourcedMixture:
     """Gaussians on the features themselves."""
     return SemiCrowdsourcedMixture(
         DirichletWeights(NUM_CLUSTERS, 1.0),
         GaussianComponents(NUM_CLUSTERS, NUM_FEATURES),
         Identity(),
         None if num_workers is None else TwoCoin(num_workers),
+        supervision,
     )
 
 
@@ -96,9 +100,11 @@ def amortized_pair() -> tuple[SemiCrowdsourcedMixture, AmortizedGuide]:
     return model, AmortizedGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
 
 
-def plain_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+def plain_pair(
+    supervision: Supervision | None = None,
+) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     """No network at all."""
-    model = plain_mixture()
+    model = plain_mixture(supervision=supervision)
     return model, MessagePassingGuide(model)
 
 

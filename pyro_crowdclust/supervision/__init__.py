@@ -4,10 +4,12 @@ from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.supervision.known_clusters import KnownClusters
 from pyro_crowdclust.supervision.supervision import Supervision
+from pyro_crowdclust.supervision.unsupervised import Unsupervised
 
 __all__ = [
     "ClassTable",
     "HiddenMarkovField",
     "KnownClusters",
     "Supervision",
+    "Unsupervised",
 ]

@@ -17,6 +17,7 @@ from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.safetensors_file import file_digest
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.networks import SkipMLP
+from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Checkpoint
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
@@ -41,7 +42,7 @@ def result_file(tmp_path_factory) -> bytes:
         labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
         must_link={"left": [0], "right": [7]},
     )
-    quiet_fit(*plain_pair(), data, epochs=1).save(path)
+    quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
     return path.read_bytes()
 
 

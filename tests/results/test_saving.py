@@ -41,6 +41,7 @@ from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.results import class_probabilities, cluster_classes
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.results.saving import structure_of
+from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Checkpoint
 from pyro_crowdclust.training.fingerprint import digest
 
@@ -148,7 +149,7 @@ def test_data_with_labels_and_links(path):
         labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
         must_link={"left": [0], "right": [7]},
     )
-    quiet_fit(*plain_pair(), data, epochs=1).save(path)
+    quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
     loaded = load(path).data
     assert digest(data_fields(loaded)) == digest(data_fields(data))
     assert torch.equal(loaded.known, data.known)

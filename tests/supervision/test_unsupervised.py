@@ -1,0 +1,39 @@
+"""What an expert said is heard or refused, never passed over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.supervision import Supervision
+
+from ..crowds import blobs, plain_pair, quiet_fit
+
+SAID = {
+    "labels": ({"known": {0: "a", 7: "b"}}, "of 2 items"),
+    "links": ({"must_link": {"left": [0], "right": [3]}}, "of 2 items"),
+    "a label": ({"known": {5: "a"}}, "of 1 item, "),
+}
+
+
+@pytest.mark.parametrize(("said", "count"), SAID.values(), ids=SAID)
+def test_a_model_without_supervision_refuses_what_an_expert_said(said, count):
+    data = CrowdData(blobs(60)[0], **said)
+    with pytest.raises(ValueError, match=f"known labels or links {count}.*no supervision"):
+        quiet_fit(*plain_pair(), data, epochs=1)
+
+
+@pytest.mark.parametrize("said", [said for said, _ in SAID.values()], ids=SAID)
+def test_by_name_it_is_left_unheard(said):
+    features = blobs(60)[0]
+    fits = [
+        quiet_fit(
+            *plain_pair(Supervision()),
+            CrowdData(features, **words),
+            batch_size=None,
+            initialize=None,
+        )
+        for words in (said, {})
+    ]
+    assert np.array_equal(fits[0].probabilities, fits[1].probabilities)
