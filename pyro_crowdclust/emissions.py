@@ -80,10 +80,13 @@ class Emission(nn.Module):
         True if features are the latents themselves, so that there is nothing to emit.
     mixes_features
         True if a latent depends on several features, so that none may be missing.
+    fills_gaps
+        True if no latent is missing where features are.
     """
 
     observes_latent = False
     mixes_features = False
+    fills_gaps = False
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         """p(o | x), with batch shape ``[...]``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -65,6 +66,11 @@ class Projected(Identity):
         self.register_buffer("mean", mean.double())
         self.register_buffer("directions", directions.double())
 
+    @property
+    def fills_gaps(self) -> bool:  # type: ignore[override]
+        """Whether f leaves none."""
+        return self.inner.fills_gaps
+
     def latent_size(self, num_features: int) -> int:
         return self.directions.shape[0]
 
@@ -81,7 +87,15 @@ class Projected(Identity):
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        return self.features(location)
+        """On the plane of the directions, a column for every coordinate of f."""
+        plane = self.mean + (self.scale * location) @ self.directions
+        return self.inner.in_feature_units(plane, list(range(len(self.mean))))
+
+    def own_features(self, num_features: int) -> list[int]:
+        return self.inner.own_features(num_features)
+
+    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
+        return self.inner.coordinate_names(names)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         centered = self.inner.latent(features) - self.mean

@@ -14,6 +14,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.transforms import (
+    Filled,
     OneHot,
     PowerTransformed,
     Projected,
@@ -203,7 +204,30 @@ def test_directions_need_whole_rows():
             assert np.isfinite(result.predict_proba(gappy)).all()
 
 
-@pytest.mark.parametrize("name", ["powers", "selected", "atoms", "codes", "projected"])
+def test_gaps_are_filled_and_the_rest_is_that_of_the_inner_coordinates():
+    inner = OneHot(EMISSIONS["powers"](), [0, 2, 0])
+    emission = Filled(inner, tensor(0.5, -1.0, 0.25, 0.75))
+    features = tensor(0.3, 1.0, -2.0, torch.nan, torch.nan, 4.0).reshape(2, 3)
+    points, plain = emission.latent(features), inner.latent(features)
+    torch.testing.assert_close(points[0], plain[0])
+    torch.testing.assert_close(points[1], tensor(0.5, float(plain[1, 1]), 0.25, 0.75))
+    assert emission.latent_size(3) == 4
+    torch.testing.assert_close(emission.features(points[:1]), features[:1])
+    assert emission.coordinate_names("abc") == inner.coordinate_names("abc")
+    assert emission.own_features(3) == [0, 2, 1, 1]
+    assert emission.units(3) is None  # as of powers
+    torch.testing.assert_close(emission.log_volume(features), inner.log_volume(features))
+    here = emission.in_feature_units(points, [0, 1, 2, 3])
+    torch.testing.assert_close(here, inner.in_feature_units(points, [0, 1, 2, 3]))
+    directed = Projected(emission, torch.zeros(4), torch.eye(4)[:2], 1.0, 0.1)
+    assert emission.fills_gaps
+    assert directed.fills_gaps
+    assert not inner.fills_gaps
+    assert directed.latent(features).isfinite().all()
+    assert directed.coordinate_names("abc") == inner.coordinate_names("abc")
+
+
+@pytest.mark.parametrize("name", ["powers", "selected", "atoms", "codes", "projected", "filled"])
 def test_a_file_can_say_what_they_are(name):
     inner = EMISSIONS["powers"]()
     emission = {
@@ -212,6 +236,7 @@ def test_a_file_can_say_what_they_are(name):
         "atoms": WithAtoms(inner, tensor(0.5, torch.nan, -1.0)),
         "codes": OneHot(inner, [0, 2, 0]),
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
+        "filled": Filled(inner, tensor(0.5, 0.0, -1.0)),
     }[name]
     tensors: dict[str, torch.Tensor] = {}
     again = build(describe(emission, tensors), tensors)

@@ -19,7 +19,7 @@ from pyro_crowdclust.interface.candidates.following import add_something
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
-from pyro_crowdclust.transforms import OneHot, PowerTransformed, Projected, Selected
+from pyro_crowdclust.transforms import Filled, OneHot, PowerTransformed, Projected, Selected
 
 # Atoms, powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
@@ -75,6 +75,24 @@ def with_categories(emission: Identity, data: CrowdData) -> Identity:
         levels = columns.levels[place]
         sizes[place] = 0 if levels is None else len(levels)
     return OneHot(emission, sizes)
+
+
+def as_numbers(data: CrowdData) -> Identity:
+    """Every column as a number in units of its deviation, and every category as a number.
+
+    For directions and regressions, which columns of all kinds have a part in. An indicator of a
+    category of share p has the variance ``p (1 - p)``, so that those of a column have less than 1
+    together. What is missing is at the mean.
+    """
+    is_number = torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
+    if data.columns is not None:
+        is_number[data.columns.of_kind("category")] = False
+    emission = with_categories(Standardized(*location_and_scale(data, is_number)), data)
+    if not data.has_gaps:
+        return emission
+    # Of a column that is missing everywhere nothing is known.
+    mean = emission.latent(sample_of(data)).nanmean(0).nan_to_num(0.0)
+    return Filled(emission, mean)
 
 
 def in_common_units(data: CrowdData) -> Standardized:

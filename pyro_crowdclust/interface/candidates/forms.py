@@ -20,6 +20,7 @@ from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
+    as_numbers,
     beyond_one_gaussian,
     in_central_units,
     in_common_units,
@@ -27,8 +28,10 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     is_real,
     power_transformed,
     projected,
+    sample_of,
     standardized,
     telling,
+    with_categories,
 )
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.interface.recipe import (
@@ -67,6 +70,8 @@ MOST_HEAVY = 800_000
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
 FIRST_SCALE = 0.2
+# How much scores of a regression are expected to deviate; 2 is from one in ten to nine in ten.
+_SCORES = 2.0
 MINIBATCHES: dict[str, Any] = {
     **{"epochs": 20, "batch_size": 1024, "stopping": Stopping(tolerance=1e-3)},
     **{"step_size": robbins_monro(0.5, delay=20.0)},
@@ -201,11 +206,18 @@ def mixture_recipe(
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
-    """Clusters regressed on the coordinates; its guide starts at what the answers say."""
-    dim = emission.latent_size(int(np.prod(feature_shape(data))))
-    model = PairRegression(
-        SoftmaxRegression(num_clusters, dim), annotators_on_pages(data), emission
+    """Clusters regressed on the coordinates; its guide starts at what the answers say.
+
+    Scores are expected to deviate by ``_SCORES`` over the items, in whatever units the coordinates
+    are: with weights of deviation s they do so by ``s sqrt(sum_f var x_f)``.
+    """
+    points = emission.latent(sample_of(data))
+    spread = float(points.var(0, correction=0).sum().sqrt())
+    regression = SoftmaxRegression(
+        num_clusters, points.shape[1], scale=_SCORES / spread if spread > 0 else None
     )
+    model = PairRegression(regression, annotators_on_pages(data), emission)
+    dim = regression.num_features
     options = {
         **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
         **{"batch_size": None, "step_size": 0.5},
@@ -218,15 +230,18 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
 def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """The forms that suit features of this size and kind, and answers, if there are any.
 
-    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
+    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns. Of
+    many real columns without gaps these are on directions, whatever else the table holds.
     """
     atoms = atoms_of(data)
     places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
-    if data.has_gaps or not bool(is_real(data).all()):
-        return _on_columns(data, places, atoms)
-    regressed = data.answers is not None and not is_supervised(data)
-    forms = _mixtures(data, places, atoms)
-    return forms + (_regressions(data, places) if regressed else ())
+    real = is_real(data)
+    is_plain = bool(real.all()) and not data.has_gaps
+    on_columns = data.has_gaps or (not is_plain and int(real.sum()) <= MOST_FULL)
+    forms = _on_columns(data, places, atoms) if on_columns else _mixtures(data, places, atoms)
+    if data.answers is None or is_supervised(data):
+        return forms
+    return forms + _regressions(data, places if is_plain else {"columns": as_numbers})
 
 
 def _on_columns(
@@ -281,11 +296,16 @@ def _mixtures(
                 forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
         return tuple(forms)
     numbers = [number for number in (10, 20, 40) if number < min(dim, data.num_items)]
-    directed = {
-        f"{number} directions, common units": partial(_directions, in_common_units, number)
-        for number in numbers
-    }
-    directed["20 directions"] = partial(_directions, standardized, min(20, data.num_items - 1))
+    if bool(is_real(data).all()):
+        directed = {
+            f"{number} directions, common units": partial(_directions, in_common_units, number)
+            for number in numbers
+        }
+        numbers = [min(20, data.num_items - 1)]
+    else:  # no units are common to columns of several kinds
+        directed = {}
+    for number in numbers:
+        directed[f"{number} directions"] = partial(_directions, as_numbers, number)
     return tuple(
         Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian)
         for name, place in directed.items()
@@ -293,16 +313,21 @@ def _mixtures(
 
 
 def _regressions(data: CrowdData, places: Mapping[str, Place]) -> tuple[Form, ...]:
-    dim = int(np.prod(feature_shape(data)))
+    dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MOST_FULL:
-        number = min(40, dim - 1, data.num_items - 1)
-        inner = partial(_directions, in_common_units, number)
-        places = {f"{number} directions, common units": inner}
+        most = min(dim, data.num_items) - 1
+        number, own = min(40, most), min(20, most)
+        places = {
+            f"{own} directions, own units": partial(_directions, as_numbers, own, whiten=True)
+        }
+        if bool(is_real(data).all()) and not data.has_gaps:
+            common = partial(_directions, in_common_units, number)
+            places = {f"{number} directions, common units": common} | places
     return tuple(
         Form(name, REGRESSION, emission, regression_recipe, of_features=False)
         for name, emission in places.items()
     )
 
 
-def _directions(inner: Place, number: int, data: CrowdData) -> Identity:
-    return projected(data, inner(data), number)
+def _directions(inner: Place, number: int, data: CrowdData, whiten: bool = False) -> Identity:
+    return projected(data, inner(data), number, whiten)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.candidates.forms import REGRESSION
 
 from ..small_choices import (
     two_rings,
@@ -60,3 +62,93 @@ def test_many_columns_of_many_items_have_no_full_covariances_with_heavy_tails():
         for number in (100, 2000)
     )
     assert few - many == {"full Student's t"}
+
+
+def answered(features):
+    """A table and a few answers."""
+    ends = np.arange(len(features)).reshape(2, -1)
+    pairs = pd.DataFrame({"left": ends[0], "right": ends[1], "worker": 0, "label": ends[0] % 2})
+    return CrowdData(features, pairs)
+
+
+def regressions(data):
+    return {form.features: form for form in choice_for(data).forms if form.kind == REGRESSION}
+
+
+def mixed(num_real, num_items=60):
+    """Real columns that depend on each other, a count, a yes and no, and a category."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(num_items, 8)) @ rng.normal(size=(8, num_real)))
+    table.columns = [f"wave {place}" for place in range(num_real)]
+    table["visits"], table["smokes"] = rng.poisson(2, num_items), rng.random(num_items) < 0.5
+    return table.assign(hair=rng.choice(["dark", "fair", "red"], num_items))
+
+
+@pytest.mark.parametrize("num_columns", [3, 90])
+def test_scores_of_a_regression_deviate_by_two_in_any_units(num_columns):
+    """Directions beside a long first one are short in its units, and would count for nothing."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(80, num_columns)) + 30 * rng.normal(size=(80, 1))
+    data = answered(features)
+    assert regressions(data)
+    for form in regressions(data).values():
+        model = form.recipe(data, 4).model
+        points = model.emission.latent(torch.as_tensor(features))
+        weights = model.regression.precision()[:-1].rsqrt().detach()
+        drawn = torch.randn(4000, len(weights), dtype=torch.float64) * weights
+        scores = (points - points.mean(0)) @ drawn.mT
+        assert scores.square().mean().sqrt() == pytest.approx(2, rel=0.05)
+
+
+def test_directions_of_many_columns_have_a_regression_in_their_own_units():
+    features = np.random.default_rng(0).normal(size=(80, 90)) * np.logspace(0, 3, 90)
+    data = answered(features)
+    form = regressions(data)["20 directions, own units"]
+    points = form.emission(data).latent(torch.as_tensor(features))
+    np.testing.assert_allclose(points.var(0).numpy(), np.ones(20), rtol=1e-9)
+
+
+def test_columns_of_several_kinds_have_a_regression_on_all():
+    data = answered(mixed(3))
+    form = regressions(data)["columns"]
+    points = form.emission(data).latent(data.rows(torch.arange(60)))
+    assert points.shape == (60, 3 + 2 + 3)
+    np.testing.assert_allclose(points[:, :5].std(0, correction=0).numpy(), np.ones(5), rtol=1e-9)
+    np.testing.assert_array_equal(points[:, 5:].sum(1).numpy(), np.ones(60))
+    assert not regressions(CrowdData(mixed(3)))  # without answers
+
+
+def test_gaps_are_at_the_mean_of_a_regression():
+    table = mixed(3)
+    table.loc[0, ["wave 1", "hair"]] = None
+    data = answered(table)
+    form = regressions(data)["columns"]
+    recipe = form.recipe(data, 2)
+    points = recipe.model.emission.latent(data.rows(torch.arange(60)))
+    assert points.isfinite().all()
+    np.testing.assert_allclose(points[0, [1, 5, 6, 7]], points[1:, [1, 5, 6, 7]].mean(0), atol=1e-9)
+    assert recipe.model.takes_gaps
+    assert np.isfinite(recipe.fit(progress=False, epochs=3).probabilities).all()
+
+
+def test_many_columns_with_gaps_have_a_regression_on_directions():
+    table = mixed(60)
+    table.loc[0, "wave 1"] = np.nan
+    (form,) = regressions(answered(table)).values()
+    assert form.recipe(answered(table), 2).model.takes_gaps
+
+
+def test_many_real_columns_are_projected_beside_others():
+    """Independent columns of what depends on each other need a component for every few items."""
+    data = CrowdData(mixed(60))
+    forms = choice_for(data).forms
+    assert [form.features for form in forms] == ["10 directions", "20 directions", "40 directions"]
+    result = forms[0].recipe(data, 2).fit(progress=False, epochs=3)
+    shares = result.components[[f"hair={hair}" for hair in ("dark", "fair", "red")]]
+    np.testing.assert_allclose(shares.to_numpy().sum(1), np.ones(2), atol=1e-9)
+    assert {"wave 59", "visits", "smokes"} <= {*result.components.columns}
+
+
+def test_yes_and_no_of_many_columns_stay_independent():
+    kinds = {form.kind for form in choice_for(CrowdData(np.eye(60)[:, :55])).forms}
+    assert kinds == {"independent columns"}
