@@ -51,11 +51,12 @@ def component_means(
     if emission is None or not emission.observes_latent:
         return location, components.column_labels()
     found = emission.in_feature_units(location, components.summary_features)
-    features, labels = emission.own_features(len(names)), emission.coordinate_names(names)
-    if not emission.mixes_features:
-        labels = components.column_labels(labels)
-        features = [features[column] for column in components.summary_features]
+    if emission.mixes_features:
+        return found, list(names)
+    own = emission.own_features(len(names))
+    labels = components.column_labels(emission.coordinate_names(names))
     if columns is not None:
+        features = [own[column] for column in components.summary_features]
         labels = _with_levels(labels, features, columns)
     return found, labels
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -87,15 +86,7 @@ class Projected(Identity):
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        """On the plane of the directions, a column for every coordinate of f."""
-        plane = self.mean + (self.scale * location) @ self.directions
-        return self.inner.in_feature_units(plane, list(range(len(self.mean))))
-
-    def own_features(self, num_features: int) -> list[int]:
-        return self.inner.own_features(num_features)
-
-    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
-        return self.inner.coordinate_names(names)
+        return self.features(location)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         centered = self.inner.latent(features) - self.mean

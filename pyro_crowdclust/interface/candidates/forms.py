@@ -230,15 +230,12 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
 def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """The forms that suit features of this size and kind, and answers, if there are any.
 
-    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns. Of
-    many real columns without gaps these are on directions, whatever else the table holds.
+    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
     """
     atoms = atoms_of(data)
     places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
-    real = is_real(data)
-    is_plain = bool(real.all()) and not data.has_gaps
-    on_columns = data.has_gaps or (not is_plain and int(real.sum()) <= MOST_FULL)
-    forms = _on_columns(data, places, atoms) if on_columns else _mixtures(data, places, atoms)
+    is_plain = bool(is_real(data).all()) and not data.has_gaps
+    forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
     if data.answers is None or is_supervised(data):
         return forms
     return forms + _regressions(data, places if is_plain else {"columns": as_numbers})
@@ -296,16 +293,11 @@ def _mixtures(
                 forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
         return tuple(forms)
     numbers = [number for number in (10, 20, 40) if number < min(dim, data.num_items)]
-    if bool(is_real(data).all()):
-        directed = {
-            f"{number} directions, common units": partial(_directions, in_common_units, number)
-            for number in numbers
-        }
-        numbers = [min(20, data.num_items - 1)]
-    else:  # no units are common to columns of several kinds
-        directed = {}
-    for number in numbers:
-        directed[f"{number} directions"] = partial(_directions, as_numbers, number)
+    directed = {
+        f"{number} directions, common units": partial(_directions, in_common_units, number)
+        for number in numbers
+    }
+    directed["20 directions"] = partial(_directions, standardized, min(20, data.num_items - 1))
     return tuple(
         Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian)
         for name, place in directed.items()

@@ -42,6 +42,7 @@ from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import robbins_monro
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
+from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
@@ -220,7 +221,8 @@ def _about_left_out(emission: Identity, data: CrowdData) -> str:
     """The columns that the coordinates are not of, as the end of a sentence; else nothing."""
     number = math.prod(feature_shape(data))
     names = range(number) if data.columns is None else data.columns.labels()
-    own = {*emission.own_features(number)}
+    inner = emission.inner if isinstance(emission, Projected) else emission
+    own = {*inner.own_features(number)}
     others = [show(name) for place, name in enumerate(names) if place not in own]
     shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
     return f"; left out for telling nothing that others do not: {shown}" if others else ""

@@ -138,17 +138,3 @@ def test_many_columns_with_gaps_have_a_regression_on_directions():
     assert form.recipe(answered(table), 2).model.takes_gaps
 
 
-def test_many_real_columns_are_projected_beside_others():
-    """Independent columns of what depends on each other need a component for every few items."""
-    data = CrowdData(mixed(60))
-    forms = choice_for(data).forms
-    assert [form.features for form in forms] == ["10 directions", "20 directions", "40 directions"]
-    result = forms[0].recipe(data, 2).fit(progress=False, epochs=3)
-    shares = result.components[[f"hair={hair}" for hair in ("dark", "fair", "red")]]
-    np.testing.assert_allclose(shares.to_numpy().sum(1), np.ones(2), atol=1e-9)
-    assert {"wave 59", "visits", "smokes"} <= {*result.components.columns}
-
-
-def test_yes_and_no_of_many_columns_stay_independent():
-    kinds = {form.kind for form in choice_for(CrowdData(np.eye(60)[:, :55])).forms}
-    assert kinds == {"independent columns"}
