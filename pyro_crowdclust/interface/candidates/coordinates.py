@@ -77,19 +77,17 @@ def with_categories(emission: Identity, data: CrowdData) -> Identity:
     return OneHot(emission, sizes)
 
 
-def as_numbers(data: CrowdData) -> Identity:
+def as_numbers(data: CrowdData) -> Filled:
     """Every column as a number in units of its deviation, and every category as a number.
 
-    For directions and regressions, which columns of all kinds have a part in. An indicator of a
-    category of share p has the variance ``p (1 - p)``, so that those of a column have less than 1
-    together. What is missing is at the mean.
+    For regressions, in which columns of all kinds have a part. An indicator of a category of share
+    p has the variance ``p (1 - p)``, so that those of a column have less than 1 together. What is
+    missing is at the mean, also in new items.
     """
     is_number = torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
     if data.columns is not None:
         is_number[data.columns.of_kind("category")] = False
     emission = with_categories(Standardized(*location_and_scale(data, is_number)), data)
-    if not data.has_gaps:
-        return emission
     # Of a column that is missing everywhere nothing is known.
     mean = emission.latent(sample_of(data)).nanmean(0).nan_to_num(0.0)
     return Filled(emission, mean)

@@ -169,10 +169,13 @@ class Search:
         return alone
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
-        """Log-probability of the held-out answers where answers have no part in the components."""
+        """Log-probability of the held-out answers where answers have no part in the components.
+
+        Of few items, of which some rows may have gaps.
+        """
         of_splits = []
         for one in self.splits:
-            read = (with_answers_heard(fitted, one.data, weight) for weight in weights_for(one))
+            read = (with_answers_heard(fitted, one.data, weight) for weight in WEIGHTS)
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
 

@@ -118,6 +118,14 @@ def test_columns_of_several_kinds_have_a_regression_on_all():
     assert not regressions(CrowdData(mixed(3)))  # without answers
 
 
+def test_a_regression_on_columns_of_several_kinds_predicts_items_with_gaps():
+    data = answered(mixed(3))
+    result = regressions(data)["columns"].recipe(data, 2).fit(progress=False, epochs=3)
+    item = mixed(3)[:1].astype({"visits": float})
+    item["wave 1"] = item["visits"] = np.nan
+    assert np.isfinite(result.predict_proba(item)).all()
+
+
 def test_gaps_are_at_the_mean_of_a_regression():
     table = mixed(3)
     table.loc[0, ["wave 1", "hair"]] = None
@@ -136,5 +144,3 @@ def test_many_columns_with_gaps_have_a_regression_on_directions():
     table.loc[0, "wave 1"] = np.nan
     (form,) = regressions(answered(table)).values()
     assert form.recipe(answered(table), 2).model.takes_gaps
-
-

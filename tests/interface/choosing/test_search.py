@@ -238,3 +238,17 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     most, least = weighted(result, 0.9), weighted(result, 0.05)
     assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
     assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
+
+
+def test_answers_beside_components_are_heard_at_every_weight_also_of_rows_with_gaps():
+    """Features that show other clusters than people see are sure, and right by chance."""
+    rng = np.random.default_rng(0)
+    seen, said = np.arange(80) % 2, np.arange(80) // 2 % 2
+    features = 6.0 * seen[:, None] + rng.normal(size=(80, 2))
+    features[rng.random(features.shape) < 0.1] = np.nan
+    search = Search(small(answered(features, said), 2, forms=1), 0, False)
+    assert search.choice.alone is not None
+    alone = search.without_answers(search.choice.alone)
+    assert alone.by_weight is not None
+    assert alone.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
+    assert alone.feature_weight < 1
