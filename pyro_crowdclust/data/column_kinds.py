@@ -88,11 +88,11 @@ def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
         example = show(texts.iloc[0] if odd.empty else odd.iloc[0])
         raise ValueError(
             f"feature column {label} holds numbers written as texts, and {example} among them: "
-            "make it numbers, or say that it is a category (kinds)"
+            "make it numbers, and empty what is missing, or say that it is a category (kinds)"
         )
     if len(levels) > max(_MOST_NAMES, len(texts) / 2):
         raise ValueError(
-            f"feature column {label} holds {len(levels)} different texts in {len(texts)} rows, "
+            f"feature column {label} holds {len(levels)} different texts in {len(texts)} cells, "
             "which looks like names: drop it, or make it the ids of the items"
         )
 

@@ -95,10 +95,7 @@ class Columns:
                     stacklevel=4,
                 )
                 names, frame = names[full], frame.iloc[:, full]
-        read = [
-            recognized(name, frame.iloc[:, place], kinds.get(name))
-            for place, name in enumerate(frame.columns)
-        ]
+        read = _all_recognized(frame, kinds)
         return cls(names, tuple(kind for kind, _ in read), tuple(levels for _, levels in read))
 
     @classmethod
@@ -186,6 +183,27 @@ class Columns:
     def __str__(self) -> str:
         found = [(kind, len(self.of_kind(kind))) for kind in KINDS]
         return ", ".join(f"{number} {kind}" for kind, number in found if number)
+
+
+def _all_recognized(
+    frame: pd.DataFrame, kinds: Mapping[Hashable, str]
+) -> list[tuple[str, pd.Index | None]]:
+    """Kinds and levels of all columns, or an error about the first that names the others."""
+    read, errors = [], {}
+    for place, name in enumerate(frame.columns):
+        try:
+            read.append(recognized(name, frame.iloc[:, place], kinds.get(name)))
+        except ValueError as error:
+            errors[name] = error
+    if not errors:
+        return read
+    first, *others = errors
+    if not others:
+        raise errors[first]
+    raise ValueError(
+        f"{errors[first]}. {count(len(others), 'other column')} cannot be read either: "
+        f"{', '.join(map(show, others[:8]))}{', ...' * (len(others) > 8)}"
+    ) from errors[first]
 
 
 def _names(frame: pd.DataFrame) -> pd.Index | None:

@@ -93,7 +93,7 @@ def test_what_a_column_holds_can_be_said():
         (["2020-01-01", "2021-05-06 10:00"], {}, "column 'x' holds dates"),
         (["3/4/99", "12/11/01"], {}, "column 'x' holds dates"),
         ([datetime.date(2020, 1, 1), None], {}, r"column 'x' holds date \(dtype object\)"),
-        ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 rows, which looks like"),
+        ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 cells, which looks like"),
         (["1.5", "2", "unknown"], {}, "numbers written as texts, and 'unknown' among them"),
         (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: make it numbers"),
         (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: make it"),
@@ -177,6 +177,26 @@ def test_what_is_masked_is_missing():
     data = CrowdData(np.ma.masked_greater([[1, 2], [3, 9]], 5))
     np.testing.assert_array_equal(data.features, [[1, 2], [3, np.nan]])
     assert data.num_missing == 1
+
+
+def test_all_columns_that_cannot_be_read_are_named_at_once():
+    """Marks of missing cells, ids and dates come together, and are mended together."""
+    rows = range(30)
+    frame = pd.DataFrame(
+        {
+            "age": np.linspace(20, 60, 30),
+            "pulse": [".", *map(str, rows[1:])],
+            "name": [f"name {row}" for row in rows],
+            "born": ["1990-01-02"] * 30,
+        }
+    )
+    with pytest.raises(ValueError, match="and empty what is missing") as caught:
+        CrowdData(frame)
+    assert "'pulse' holds numbers written as texts, and '.' among them" in str(caught.value)
+    assert str(caught.value).endswith("2 other columns cannot be read either: 'name', 'born'")
+    with pytest.raises(ValueError, match=r"'name' holds .*\. 1 other column cannot .*: 'born'$"):
+        CrowdData(frame.drop(columns="pulse"))
+    assert len(CrowdData(frame[["age"]]).columns) == 1
 
 
 def test_a_table_of_names_alone_is_refused():
