@@ -132,8 +132,7 @@ class Form:
         Makes the recipe from the data, the number of components, and the coordinates.
     of_features
         Whether it has a density of the features, so that its ELBO can be compared with those of
-        others. What has none is told apart by answers alone, and clusters that it does not need
-        cost next to nothing, so that fewer need not be tried.
+        others. What has none is told apart by answers alone.
     to_compare
         What to add to the ELBO of the coordinates, in nats an item, so that it can be compared:
         from the coordinates and the features.

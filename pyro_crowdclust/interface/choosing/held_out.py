@@ -20,6 +20,8 @@ from pyro_crowdclust.results import class_probabilities
 
 # Nothing that happened was less probable.
 _LEAST = 1e-6
+# A worker's own shares of the labels count as much as those of all with so many answers.
+_OWN = 4.0
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,28 @@ class Split:
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows the shares of the labels of the fit's answers."""
+        """Mean log-probability of who knows what every worker says how often, and no item."""
         return float(self.by_chance.mean())
 
     @property
     def by_chance(self) -> Float[np.ndarray, " pair"]:
-        """Log-probability of every held-out answer by these shares."""
+        """``log p_m(L)`` of every held-out answer, by the shares of the labels in the fit's.
+
+        With n_mL answers L of worker m, n_m in all, and p(L) the share of L in those of everybody,
+        ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
+        """
         answers = self.data.answers
         assert answers is not None  # some are kept in
         outcomes = self.data.outcomes
         kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
-        counts = torch.bincount(kept, minlength=outcomes.num_outcomes) + 1.0
-        return (counts / counts.sum())[held_out].double().log().numpy()
+        size = self.data.num_workers, outcomes.num_outcomes
+        one_of_each = torch.ones(len(kept), dtype=torch.float64)
+        counts = torch.zeros(size, dtype=torch.float64)
+        counts.index_put_((answers.worker, kept), one_of_each, accumulate=True)
+        of_all = counts.sum(0) + 1
+        own = counts + _OWN * of_all / of_all.sum()
+        shares = own / own.sum(1, keepdim=True)
+        return shares[self.held_out.worker, held_out].log().numpy()
 
     def log_probability(
         self, result: Fitted, workers: WorkerSummary | None = None

@@ -32,6 +32,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     Trial,
     elbo_error,
     error_of,
+    gain_by_a_part,
     is_clear,
     log_orders,
 )
@@ -121,20 +122,24 @@ class Search:
                 for rank, trial in enumerate(self.in_order(alike)[: choice.best_forms]):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
-                    if of_features:
-                        self.climb(trial, -1, to_end=rank == 0 and not self.splits)
+                    self.climb(trial, -1, to_end=rank == 0 and not self.splits)
             return self.by_answers() if self.splits else self.by_elbo()
 
     def tells_of_others(self, best: Trial) -> bool:
-        """Whether answers about items without answers are predicted clearly better than by chance.
+        """Whether answers about items without answers are clearly no matter of chance.
 
-        Chance knows the share of "same", and nothing of the items.
+        Chance knows what workers say how often, and nothing of the items. Any candidate will do
+        that was tried on as many splits as the best.
         """
         splits = [one for one in self.splits if isinstance(one, Split)]
         number = len(best.answers)
         chance = np.concatenate([one.by_chance for one in splits])[:number]
         ends = torch.cat([one.ends for one in splits], 1).numpy()[:, :number]
-        return is_clear(best.answers - chance, ends, len(self.trials))
+        return any(
+            is_clear(gain_by_a_part(trial.answers, chance), ends, len(self.trials))
+            for trial in self.trials
+            if len(trial.answers) == number
+        )
 
     def tells_of_most(self, best: Trial) -> bool:
         """Whether other answers about the same items are, and most of the items have answers.
@@ -147,7 +152,8 @@ class Search:
         one = split_answers(self.data, self.choice.share, generator)
         result = self.whole_fit_of(best, one.data)
         found = one.log_probability(weighted(result, best.feature_weight))
-        return is_clear(found - one.by_chance, one.ends.numpy(), len(self.trials))
+        gain = gain_by_a_part(found, one.by_chance)
+        return is_clear(gain, one.ends.numpy(), len(self.trials))
 
     @property
     def blocks(self) -> Int[np.ndarray, " answer"]:

@@ -106,6 +106,30 @@ def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, "
     return float(np.sqrt(np.square(sums).sum()) / len(difference))
 
 
+def gain_by_a_part(
+    found: Float[np.ndarray, " answer"], chance: Float[np.ndarray, " answer"]
+) -> Float[np.ndarray, " answer"]:
+    """``p(L) / p_0(L) - 1`` of every answer: what chance gains by a little of a prediction.
+
+    It is the derivative of ``log((1 - t) p_0(L) + t p(L))`` at t = 0, whose mean is above 0 if and
+    only if some share of the prediction makes the answers likelier than chance does. For answers
+    that have nothing to do with it the expectation is ``sum_L p_0(L) (p(L) / p_0(L) - 1) = 0``,
+    however sure it is of itself; that of ``log p(L) / p_0(L)`` is below.
+
+    Parameters
+    ----------
+    found, chance
+        ``log p(L)`` and ``log p_0(L)``.
+
+    Examples
+    --------
+    >>> surely = np.log([0.9, 0.1])  # of what happens, and of what does not
+    >>> bool(np.isclose(gain_by_a_part(surely, np.log([0.5, 0.5])).mean(), 0))
+    True
+    """
+    return np.expm1(found - chance)
+
+
 def is_clear(
     gain: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"], num_candidates: int
 ) -> bool:

@@ -102,10 +102,19 @@ def test_a_share_of_the_answers_is_held_out_whoever_they_are_about():
     one = split_answers(data, 0.25, torch.Generator().manual_seed(0))
     assert one.held_out.num_pairs + one.data.num_pairs == data.num_pairs
     assert one.held_out.num_pairs / data.num_pairs == pytest.approx(0.25, abs=0.1)
-    counts = np.bincount(one.data.answers.label.long(), minlength=2) + 1
-    expected = np.log(counts / counts.sum())[one.held_out.label.long()]
-    np.testing.assert_allclose(one.by_chance, expected, rtol=1e-6)
-    assert one.chance == pytest.approx(expected.mean())
+    assert one.chance == pytest.approx(one.by_chance.mean())
+
+
+def test_chance_knows_what_every_worker_says_how_often():
+    data = said_of("answers")
+    one = split_answers(data, 0.25, torch.Generator().manual_seed(0))
+    said = list(zip(one.data.answers.worker.tolist(), one.data.answers.label.tolist(), strict=True))
+    for row in range(one.held_out.num_pairs):
+        worker, label = int(one.held_out.worker[row]), float(one.held_out.label[row])
+        of_all = (sum(other == label for _, other in said) + 1) / (len(said) + 2)
+        own = [other for by, other in said if by == worker]
+        share = (sum(other == label for other in own) + 4 * of_all) / (len(own) + 4)
+        assert one.by_chance[row] == pytest.approx(np.log(share))
 
 
 def test_answers_about_held_out_items_are_kept_out():

@@ -16,6 +16,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     dyadic_error,
     elbo_error,
     error_of,
+    gain_by_a_part,
     is_clear,
     log_orders,
 )
@@ -58,6 +59,26 @@ def test_the_luckiest_of_many_that_guess_is_seldom_clear():
         clear += is_clear(best, ends, 20)
     assert clear <= 10
     assert is_clear(best - best.mean() + 1.5, ends, 20)
+
+
+def test_a_part_of_a_prediction_gains_what_the_derivative_says():
+    rng = np.random.default_rng(0)
+    found, chance = rng.uniform(0.05, 0.95, (2, 200))
+    step = 1e-7
+    slope = (np.log((1 - step) * chance + step * found) - np.log(chance)) / step
+    np.testing.assert_allclose(gain_by_a_part(np.log(found), np.log(chance)), slope, rtol=1e-5)
+
+
+def test_sure_predictions_of_what_is_unrelated_gain_nothing():
+    """Not so by log-probabilities, which are lower than those of chance by many errors."""
+    rng = np.random.default_rng(0)
+    chance, said = np.full(20_000, 0.7), rng.random(20_000) < 0.7
+    surely = rng.random(20_000) < 0.5
+    found, base = np.where(said == surely, 0.95, 0.05), np.where(said, chance, 1 - chance)
+    gain = gain_by_a_part(np.log(found), np.log(base))
+    assert abs(gain.mean()) < 2 * gain.std() / np.sqrt(len(gain))
+    log_gain = np.log(found / base)
+    assert log_gain.mean() < -20 * log_gain.std() / np.sqrt(len(gain))
 
 
 @pytest.mark.parametrize("used", [1, 2, 3, 4])
