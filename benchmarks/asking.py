@@ -33,6 +33,8 @@ from sklearn.metrics import f1_score
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.annotators.pairs import TRUSTED
+from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -49,7 +51,9 @@ from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface.answers_alone import recipe_of
+from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining, weighted
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -61,8 +65,15 @@ PERFECT = {"oracle": 1.0}
 MIXED = {"a": 0.98, "b": 0.95, "c": 0.9, "d": 0.85, "guesses": 0.1}
 
 
-def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
-    """Clusters that own Gaussian components, of which there are many; pages are heard as pairs."""
+def mixture(
+    data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 1.0
+) -> Fitted:
+    """Clusters that own Gaussian components, of which there are many; pages are heard as pairs.
+
+    Of twenty directions Gaussians are so sure that no page moves an item. With a smaller weight
+    features count less than that once the components are learned, and workers are judged by what
+    items are then.
+    """
     data = data.as_pairs()
     dim = data.features.shape[1]
     degrees = dim + 2.0
@@ -77,7 +88,7 @@ def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
         sum_out_assignments=None if answered else torch.float64,
         ownership=Ownership(num_components, own=0.3) if answered else None,
     )
-    return fit(
+    whole = fit(
         model,
         MessagePassingGuide(model),
         data,
@@ -91,6 +102,48 @@ def mixture(data: CrowdData, num_components: int, seed: int) -> Fitted:
         seed=seed,
         progress=False,
     )
+    if feature_weight == 1:
+        return whole
+    return judged(weighted(whole, feature_weight))
+
+
+@dataclass(frozen=True)
+class JudgedTraining(ReweightedTraining):
+    """Training whose result is read with features that count less, workers and all."""
+
+    def __call__(self, *parts, **changes) -> Fitted:
+        """Fit, and read."""
+        return judged(super().__call__(*parts, **changes))
+
+
+@torch.no_grad()
+def judged(result: Fitted) -> Fitted:
+    """Items and workers in turn, as the result is read; workers begin as trusted.
+
+    With ``s_ij = q(z_i, z_j of one cluster)``, of worker m ``alpha_m ~ Beta(a + sum s_ij L_ij, b +
+    sum s_ij (1 - L_ij))``, and the specificity likewise.
+    """
+    heard = answered_batch(result.data)
+    if heard is None:
+        return result
+    batch, label = heard.to(None, torch.float64), heard.label.double()
+    model, posteriors = result.model, result.guide.posteriors
+    together = model.ownership.together(posteriors["owners"].mean()).double()
+    learned = {
+        name: prior.natural_parameters
+        for name, prior in model.annotators.with_trust(TRUSTED).priors().items()
+    }
+    for _ in range(10):
+        for name, natural in learned.items():
+            posteriors[name].set_natural_parameters(natural)
+        q = result.guide.infer(batch).assignments
+        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
+        counts = expected_counts(model.annotators, same, batch.worker, label)
+        priors = model.annotators.priors().items()
+        learned = {name: prior.natural_parameters + counts[name] for name, prior in priors}
+    for name, natural in learned.items():
+        posteriors[name].set_natural_parameters(natural)
+    return replace(result, train_on=JudgedTraining(**vars(result.train_on)))
 
 
 def dawid_skene(data: CrowdData, seed: int) -> Fitted:
@@ -151,7 +204,7 @@ def simulated(features: np.ndarray, truth: np.ndarray, workers: dict, kind, **bu
     return Case(
         CrowdData(directions(features)),
         truth,
-        partial(mixture, num_components=40),
+        mixture,
         lambda seed: SimulatedCrowd(truth, workers, seed=seed),
         kind,
         **budget,
@@ -355,7 +408,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--items", type=int, default=None, help="so many of cases with features")
-    parser.add_argument("--components", type=int, default=None, help="of cases with features")
+    parser.add_argument("--components", type=int, default=40, help="of cases with features")
+    parser.add_argument("--feature-weight", type=float, default=1.0, help="of the same, below 1")
     parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
     options = parser.parse_args(arguments)
     known = cases(options.data)
@@ -371,8 +425,13 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
         if options.items is not None:
             part = CrowdData(case.data.features[: options.items])
             case = replace(case, data=part, truth=case.truth[: options.items])
-        if options.components is not None:
-            case = replace(case, fit=partial(mixture, num_components=options.components))
+        if case.fit is mixture:
+            with_options = partial(
+                mixture,
+                num_components=options.components,
+                feature_weight=options.feature_weight,
+            )
+            case = replace(case, fit=with_options)
         parts = []
         for seed in range(options.seeds):
             campaigns = {
