@@ -196,7 +196,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/asking.py": (
-        ["--cases", "digits_pages", "--items", "200", "--components", "10", "--rounds", "2"],
+        [
+            *("--cases", "digits_pages", "--items", "200", "--components", "10", "--rounds", "2"),
+            *("--feature-weight", "0.1"),
+        ],
         {"digits_pages"},
     ),
     "examples/pair_votes.py": (
