@@ -155,7 +155,8 @@ class PairTeaching:
         for label in range(channels.shape[2]):
             apart, gap = channels[:, 0, label], channels[:, 1, label] - channels[:, 0, label]
             total = np.maximum(apart + gap * one, _TINY)
-            said = apart[:, None] * marginal + gap[:, None] * joint
+            # Not below 0, as rounding may have it where an answer never is that of a draw.
+            said = np.maximum(apart[:, None] * marginal + gap[:, None] * joint, 0.0)
             ratio = said / np.maximum(total[:, None] * marginal, _TINY)
             told += self._drawn.sums(xlogy(said, ratio))
             noise += gap**2 * one * (1 - one) / total
