@@ -77,7 +77,8 @@ def read_table(
             frame = pd.DataFrame(in_pandas(table))
     except Exception as error:  # whatever pandas finds wrong in what somebody passed
         raise ValueError(
-            f"{name} are not a table ({error}); pass a data frame (pandas.read_csv of a file)"
+            f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
+            "(pandas.read_csv of a file)"
         ) from error
     columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
