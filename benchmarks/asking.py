@@ -33,8 +33,6 @@ from sklearn.metrics import f1_score
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
-from pyro_crowdclust.annotators.pairs import TRUSTED
-from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -51,7 +49,11 @@ from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface.answers_alone import recipe_of
-from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining, weighted
+from pyro_crowdclust.interface.choosing.rereading import (
+    ReweightedTraining,
+    judge_workers,
+    weighted,
+)
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
@@ -116,33 +118,12 @@ class JudgedTraining(ReweightedTraining):
         return judged(super().__call__(*parts, **changes))
 
 
-@torch.no_grad()
 def judged(result: Fitted) -> Fitted:
-    """Items and workers in turn, as the result is read; workers begin as trusted.
-
-    With ``s_ij = q(z_i, z_j of one cluster)``, of worker m ``alpha_m ~ Beta(a + sum s_ij L_ij, b +
-    sum s_ij (1 - L_ij))``, and the specificity likewise.
-    """
+    """Workers and items in turn, as the result is read."""
     heard = answered_batch(result.data)
     if heard is None:
         return result
-    batch, label = heard.to(None, torch.float64), heard.label.double()
-    model, posteriors = result.model, result.guide.posteriors
-    together = model.ownership.together(posteriors["owners"].mean()).double()
-    learned = {
-        name: prior.natural_parameters
-        for name, prior in model.annotators.with_trust(TRUSTED).priors().items()
-    }
-    for _ in range(10):
-        for name, natural in learned.items():
-            posteriors[name].set_natural_parameters(natural)
-        q = result.guide.infer(batch).assignments
-        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
-        counts = expected_counts(model.annotators, same, batch.worker, label)
-        priors = model.annotators.priors().items()
-        learned = {name: prior.natural_parameters + counts[name] for name, prior in priors}
-    for name, natural in learned.items():
-        posteriors[name].set_natural_parameters(natural)
+    judge_workers(result, heard.to(None, torch.float64), rounds=10)
     return replace(result, train_on=JudgedTraining(**vars(result.train_on)))
 
 

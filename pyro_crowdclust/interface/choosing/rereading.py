@@ -17,7 +17,7 @@ from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.minibatches.batch import Batch, answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
@@ -90,13 +90,9 @@ def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 1.0) -> Fitted:
     """The result of a mixture without answers, in which they move their items and judge workers.
 
-    Components stay those of the features alone. Workers, who begin as trusted, and the items that
-    were asked about are updated in turn: with ``s_ij = q(z_i = z_j)``, answers heard, of worker m
-
-        alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
-
-    over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``. (A cut, as of
-    Plummer 2015: no answer has a part in the components, so that no other item moves.)
+    Components stay those of the features alone, and ``judge_workers`` moves the items that were
+    asked about. (A cut, as of Plummer 2015: no answer has a part in the components, so that no
+    other item moves.)
 
     Parameters
     ----------
@@ -109,8 +105,6 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     """
     heard = answered_batch(data)
     assert heard is not None  # there are answers
-    assert heard.label is not None
-    batch = heard.to(None, torch.float64)
     annotators = annotators_for(data)
     number = result.model.num_clusters
     if result.model.ownership is None and number > 1:
@@ -118,19 +112,7 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     read = _read_by(
         result, result.model.ownership, feature_weight, annotators, prior_weight=feature_weight
     )
-    together = torch.eye(number, dtype=torch.float64)
-    if read.model.ownership is not None:
-        owners = read.guide.posteriors["owners"].mean()
-        together = read.model.ownership.together(owners).double()
-    for name, trusted in annotators.with_trust(TRUSTED).priors().items():
-        read.guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
-    for _ in range(_ROUNDS):
-        q = read.guide.infer(batch).assignments
-        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
-        counts = expected_counts(annotators, same, batch.worker, heard.label.double())
-        for name, prior in annotators.priors().items():
-            learned = prior.natural_parameters + counts[name]
-            read.guide.posteriors[name].set_natural_parameters(learned)
+    judge_workers(read, heard.to(None, torch.float64))
     # With more answers, by ``update``, these say which components are one cluster.
     hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(hearing, TrainingOptions):
@@ -139,6 +121,40 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
         else:  # items that count so little would blur the components, which stay as they are
             hearing = replace(hearing, callbacks=[*moves], step_size=_STILL)
     return replace(read, data=data, train_on=hearing)
+
+
+@torch.no_grad()
+def judge_workers(result: Fitted, batch: Batch, rounds: int = _ROUNDS) -> None:
+    """Update workers, who begin as trusted, and the items of a batch in turn; nothing else moves.
+
+    With ``s_ij = q(z_i, z_j of one cluster)``, answers heard, of worker m
+
+        alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
+
+    over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
+
+    Parameters
+    ----------
+    result
+        Of a mixture whose workers are two coins or graders; its guide learns.
+    batch
+        All answers, in double precision.
+    rounds
+        How often.
+    """
+    model, guide, label = result.model, result.guide, batch.label
+    assert label is not None  # there are answers
+    together = torch.eye(model.num_clusters, dtype=torch.float64)
+    if model.ownership is not None:
+        together = model.ownership.together(guide.posteriors["owners"].mean()).double()
+    for name, trusted in model.annotators.with_trust(TRUSTED).priors().items():
+        guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
+    for _ in range(rounds):
+        q = guide.infer(batch).assignments
+        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
+        counts = expected_counts(model.annotators, same, batch.worker, label.double())
+        for name, prior in model.annotators.priors().items():
+            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
 
 
 def _read_by(
