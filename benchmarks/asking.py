@@ -26,13 +26,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
+from asking_fits import answered_partition, dawid_skene, mixture
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import f1_score
 
-from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -45,103 +44,11 @@ from pyro_crowdclust.asking import (
     Stop,
     simulate_campaign,
 )
-from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
-from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
-from pyro_crowdclust.interface.answers_alone import recipe_of
-from pyro_crowdclust.interface.choosing.rereading import (
-    ReweightedTraining,
-    judge_workers,
-    weighted,
-)
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.minibatches.batch import answered_batch
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
-from pyro_crowdclust.partitions import PitmanYor
-from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import Stopping
 
 CHOOSERS = {"ours": InformationGain(), "random": Random(), "margin": Margin()}
 PERFECT = {"oracle": 1.0}
 MIXED = {"a": 0.98, "b": 0.95, "c": 0.9, "d": 0.85, "guesses": 0.1}
-
-
-def mixture(
-    data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 1.0
-) -> Fitted:
-    """Clusters that own Gaussian components, of which there are many; pages are heard as pairs.
-
-    Of twenty directions Gaussians are so sure that no page moves an item. With a smaller weight
-    features count less than that once the components are learned, and workers are judged by what
-    items are then.
-    """
-    data = data.as_pairs()
-    dim = data.features.shape[1]
-    degrees = dim + 2.0
-    answered = data.has_answers
-    model = SemiCrowdsourcedMixture(
-        DirichletWeights(num_components),
-        GaussianComponents(
-            num_components, dim, concentration=0.05, scale=0.2 * degrees, degrees=degrees
-        ),
-        Identity(),
-        TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)) if answered else None,
-        sum_out_assignments=None if answered else torch.float64,
-        ownership=Ownership(num_components, own=0.3) if answered else None,
-    )
-    whole = fit(
-        model,
-        MessagePassingGuide(model),
-        data,
-        epochs=60,
-        batch_size=None,
-        step_size=1.0,
-        initialize=TrustingStart(),
-        stopping=Stopping(1e-3, 3),
-        callbacks=[LearnedPrior(), *([NearbyOwners(), OwnershipMoves()] if answered else [])],
-        dtype=torch.float64,
-        seed=seed,
-        progress=False,
-    )
-    if feature_weight == 1:
-        return whole
-    return judged(weighted(whole, feature_weight))
-
-
-@dataclass(frozen=True)
-class JudgedTraining(ReweightedTraining):
-    """Training whose result is read with features that count less, workers and all."""
-
-    def __call__(self, *parts, **changes) -> Fitted:
-        """Fit, and read."""
-        return judged(super().__call__(*parts, **changes))
-
-
-def judged(result: Fitted) -> Fitted:
-    """Workers and items in turn, as the result is read."""
-    heard = answered_batch(result.data)
-    if heard is None:
-        return result
-    judge_workers(result, heard.to(None, torch.float64), rounds=10)
-    return replace(result, train_on=JudgedTraining(**vars(result.train_on)))
-
-
-def dawid_skene(data: CrowdData, seed: int) -> Fitted:
-    """Confusion matrices of workers who name classes."""
-    model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
-    return fit(
-        model,
-        ClassLabelGuide(model),
-        data,
-        epochs=200,
-        batch_size=None,
-        step_size=1.0,
-        stopping=Stopping(1e-5),
-        dtype=torch.float64,
-        seed=seed,
-        progress=False,
-    )
 
 
 def directions(features: np.ndarray, number: int = 20) -> np.ndarray:
@@ -255,11 +162,6 @@ def product(folder: Path, rounds: int, count: int) -> Case:
         rounds,
         lambda truth, result: float(f1_score(truth, result.assignments)),
     )
-
-
-def answered_partition(data: CrowdData, seed: int) -> Fitted:
-    """Clusters of all sizes, from answers alone."""
-    return recipe_of(data, PitmanYor()).fit(epochs=60, seed=seed, progress=False)
 
 
 def dogs(folder: Path, rounds: int, count: int) -> Case:
