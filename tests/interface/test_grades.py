@@ -91,6 +91,14 @@ def test_held_out_grades_are_as_likely_as_a_mixture_of_both_rows(result):
         likely = same * workers.loc[worker, f"if_same_{name}"]
         likely += (1 - same) * workers.loc[worker, f"if_different_{name}"]
         assert found[row] == pytest.approx(np.log(likely))
+    parts = one.data.answers, one.held_out
+    place = [(part.label.nan_to_num(nan=4 / 3) * 3).round().long() for part in parts]
+    shares = torch.bincount(place[0], minlength=5) + 1.0
+    counts = 4 * (shares / shares.sum()).expand(result.data.num_workers, 5).clone()
+    for worker, label in zip(parts[0].worker, place[0], strict=True):
+        counts[worker, label] += 1
+    expected = (counts / counts.sum(1, keepdim=True)).log()[parts[1].worker, place[1]]
+    assert one.chance == pytest.approx(float(expected.mean()))
     assert one.chance < found.mean()
 
 

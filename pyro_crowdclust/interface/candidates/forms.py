@@ -237,7 +237,7 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
     if data.answers is None or is_supervised(data):
         return forms
-    return forms + _regressions(data, places if is_plain else {"columns": as_numbers})
+    return forms + _regressions(data, places if is_plain else {"columns": as_numbers}, is_plain)
 
 
 def _on_columns(
@@ -303,17 +303,18 @@ def _mixtures(
     )
 
 
-def _regressions(data: CrowdData, places: Mapping[str, Place]) -> tuple[Form, ...]:
+def _regressions(
+    data: CrowdData, places: Mapping[str, Place], have_common_units: bool
+) -> tuple[Form, ...]:
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MOST_FULL:
         most = min(dim, data.num_items) - 1
-        number, own = min(40, most), min(20, most)
-        places = {
-            f"{own} directions, own units": partial(_directions, as_numbers, own, whiten=True)
-        }
-        if bool(is_real(data).all()) and not data.has_gaps:
-            common = partial(_directions, in_common_units, number)
-            places = {f"{number} directions, common units": common} | places
+        own, common = min(20, most), min(40, most)
+        whitened = partial(_directions, as_numbers, own, whiten=True)
+        places = {f"{own} directions, own units": whitened}
+        if have_common_units:
+            alike = partial(_directions, in_common_units, common)
+            places = {f"{common} directions, common units": alike} | places
     return tuple(
         Form(name, REGRESSION, emission, regression_recipe, of_features=False)
         for name, emission in places.items()

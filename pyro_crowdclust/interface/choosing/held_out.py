@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +21,8 @@ from pyro_crowdclust.results import class_probabilities
 
 # Nothing that happened was less probable.
 _LEAST = 1e-6
-# A worker's own shares of the labels count as much as those of all with so many answers.
-_OWN = 4.0
+# The shares of the labels in all answers count as much as so many answers of a worker's own.
+_OF_ALL = 4.0
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,10 @@ class Split:
         outcomes = self.data.outcomes
         kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
         size = self.data.num_workers, outcomes.num_outcomes
-        one_of_each = torch.ones(len(kept), dtype=torch.float64)
-        counts = torch.zeros(size, dtype=torch.float64)
-        counts.index_put_((answers.worker, kept), one_of_each, accumulate=True)
+        code = answers.worker * outcomes.num_outcomes + kept
+        counts = torch.bincount(code, minlength=math.prod(size)).reshape(size).double()
         of_all = counts.sum(0) + 1
-        own = counts + _OWN * of_all / of_all.sum()
+        own = counts + _OF_ALL * of_all / of_all.sum()
         shares = own / own.sum(1, keepdim=True)
         return shares[self.held_out.worker, held_out].log().numpy()
 
