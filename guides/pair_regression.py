@@ -8,11 +8,13 @@ with w as in eq. 14 of Luo et al. 2018. Items without answers have their predict
 
 from __future__ import annotations
 
+import copy
+import math
 from typing import Any
 
 import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
@@ -31,7 +33,7 @@ from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
-from pyro_crowdclust.starts import answered_groups
+from pyro_crowdclust.starts import answered_groups, partition_by_directions
 from pyro_crowdclust.training import NaturalGradient
 
 
@@ -46,7 +48,7 @@ class PairRegressionGuide(nn.Module):
     solver
         Its rounds of messages.
     start_steps
-        For so many steps q(z) is held at the groups that the answers make (``answered_groups``).
+        For so many steps q(z) is held at a partition by the answers, and for as many it is free.
     """
 
     shares: Tensor
@@ -123,23 +125,52 @@ class PairRegressionGuide(nn.Module):
         return LocalPosterior(self._heard(prior, self.rate_statistics(), batch), None)
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Move all posteriors to where the groups of answered items put them."""
+        """Move all posteriors to where a partition by the answers puts them.
+
+        One partition is of the groups that answers keep together, another of the directions of the
+        features along which answers tell items apart. The one that the bound prefers is taken: the
+        first knows most where few items have many answers, the second where many have few.
+        """
         batch = answered_batch(data)
         if batch is None:
             return
         batch = batch.to(None, torch.float64)
-        group = answered_groups(data, self.model.num_clusters)[batch.items]
-        given = nn.functional.one_hot(group.clamp_min(0), self.model.num_clusters).double()
-        unsure = torch.full_like(given, 1 / self.model.num_clusters)
-        self._given = torch.where((group >= 0).unsqueeze(1), given, unsure).clamp_min(1e-30).log()
-        natural = NaturalGradient(self.posteriors.values(), 0.5)
+        label = batch.label
+        assert label is not None  # there are answers
+        number = self.model.num_clusters
+        asked = self.model.coordinates(batch)[: batch.num_paired].double()
+        pairs = batch.left, batch.right, label.double()
+        partitions = [
+            answered_groups(data, number)[batch.items],
+            partition_by_directions(asked, *pairs, most_groups=number, generator=generator),
+        ]
+        prior = copy.deepcopy(self.posteriors.state_dict())
+        found = []
+        for partition in partitions:
+            self.posteriors.load_state_dict(prior)
+            elbo = self._begin_at(partition, batch)
+            found.append((elbo, copy.deepcopy(self.posteriors.state_dict())))
+        self.posteriors.load_state_dict(max(found, key=lambda one: one[0])[1])
+
+    def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
+        """The ELBO after steps from a partition; -1 is an item of which it says nothing."""
+        number = self.model.num_clusters
+        sure = nn.functional.one_hot(group.clamp_min(0), number).double()
+        unsure = torch.full_like(sure, 1 / number)
+        held = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
+        natural, loss = NaturalGradient(self.posteriors.values(), 0.5), math.inf
+        steps: list[Tensor | None] = [held] * self.start_steps + [None] * self.start_steps
         try:
-            for _ in range(self.start_steps):
+            for given in steps:
+                self._given = given
                 self.zero_grad()
-                Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
+                step = Trace_ELBO().differentiable_loss(self.model, self, batch)
+                step.backward()
                 natural.step()
+                loss = float(step.detach())
         finally:
             self._given = None
+        return -loss
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

@@ -1,5 +1,6 @@
 """Where training begins."""
 
+from pyro_crowdclust.starts.answer_directions import answer_directions, partition_by_directions
 from pyro_crowdclust.starts.answers import (
     AnswersStart,
     TrustingStart,
@@ -39,8 +40,10 @@ __all__ = [
     "TaughtStart",
     "Teaching",
     "TrustingStart",
+    "answer_directions",
     "answered_groups",
     "default_start",
     "groups_by_answers",
+    "partition_by_directions",
     "within_class_covariance",
 ]

@@ -16,6 +16,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import PairRegressionGuide
+from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.mixture.softmax_regression import with_one
@@ -85,9 +86,11 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
     pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
     workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
     guide = PairRegressionGuide(PairRegression(SoftmaxRegression(3, 1), workers), start_steps=60)
-    guide.start(CrowdData(np.linspace(-1, 1, 8)[:, None], pairs), torch.Generator())
-    q = np.eye(3)[[0, 0, 0, 1, 1, 1, 1, 2]]
-    q[7] = 1 / 3
+    data = CrowdData(np.linspace(-1, 1, 8)[:, None], pairs)
+    guide.start(data, torch.Generator())
+    q = guide.infer(full_batch(data)).assignments.numpy()
+    assert len({*q[:3].argmax(1)}) == len({*q[3:7].argmax(1)}) == 1
+    assert q[0].argmax() != q[3].argmax()
     counts = {"sensitivity": np.array([2.0, 1.0]), "specificity": np.array([1.5, 0.7])}
     for one, other, yes in said:
         same = q[one] @ q[other]
@@ -95,7 +98,25 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
         counts["specificity"][yes] += 1 - same
     for name, expected in counts.items():
         found = torch.cat(guide.posteriors[name].standard()).detach()
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_answers_about_pairs_that_share_no_item_teach_what_tells_items_apart():
+    """Three corners in the plane, beside six useless features; no item is in two pairs."""
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(0, 3, 1200)
+    corners = 3.5 * np.array([[0, 0], [1, 0], [0, 1]])
+    x = np.hstack([corners[kinds] + rng.normal(size=(1200, 2)), 3 * rng.normal(size=(1200, 6))])
+    left, right = np.arange(0, 1200, 2), np.arange(1, 1200, 2)
+    same = kinds[left] == kinds[right]
+    label = np.where(rng.random(600) < 0.9, same, ~same).astype(int)
+    data = CrowdData(x, {"left": left, "right": right, "worker": ["a"] * 600, "label": label})
+    model = PairRegression(SoftmaxRegression(6, 8), TwoCoin(1, (2.0, 1.0), (2.0, 1.0)))
+    guide = PairRegressionGuide(model)
+    result = fit(model, guide, data, seed=0, **OPTIONS)
+    assert clustering_accuracy(result.assignments, kinds) > 0.9
+    rates = result.workers[["sensitivity", "specificity"]].to_numpy()
+    np.testing.assert_allclose(rates, 0.9, atol=0.1)
 
 
 def test_clusters_have_the_shares_and_the_middle_of_the_last_batch():
