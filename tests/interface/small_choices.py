@@ -21,9 +21,12 @@ def two_rings(num_items: int = 240) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1), ring
 
 
-def answered(features: np.ndarray, kinds: np.ndarray, number: int = 120) -> CrowdData:
-    rates = [0.9] * 3
-    return CrowdData(features, simulate_pairs(kinds, rates, rates, pairs_per_worker=number, seed=0))
+def answered(
+    features: np.ndarray, kinds: np.ndarray, number: int = 120, items: range | None = None
+) -> CrowdData:
+    """So many answers of each of three workers, about all of the items or some."""
+    rates, options = [0.9] * 3, {"pairs_per_worker": number, "items": items, "seed": 0}
+    return CrowdData(features, simulate_pairs(kinds, rates, rates, **options))
 
 
 def small(data: CrowdData, *sizes: int, forms: int = 2) -> Choice:

@@ -45,7 +45,7 @@ class Split:
 
     def sentence(self, score: float) -> str:
         """What a score says."""
-        return f"answers about held-out items are predicted at {score:.3f} nats an answer"
+        return f"held-out answers are predicted at {score:.3f} nats an answer"
 
     @property
     def ends(self) -> Int[Tensor, "2 pair"]:
@@ -210,7 +210,10 @@ HeldOut = Split | KnownSplit | LinkSplit
 def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:
     """Hold out what is said of a share of the items; None if too little is left.
 
-    An answer is held out if at least one of its items is, and both parts must have 20 answers.
+    What is held out is what a user wants to know. Where less than half of the items have answers
+    these are answers about other items: an answer is held out if at least one of its items is.
+    Where more have, most items that a user has were asked about, and held out are answers about
+    pairs, whatever else is said of their items. Both parts must have 20 answers.
     Without answers known classes are held out, or a share of the links where there are these
     alone, and both parts must have 10.
     """
@@ -219,29 +222,28 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     answers = data.answers
     if answers is None:
         return None
-    asked = torch.zeros(data.num_items, dtype=torch.bool)
-    asked[answers.left] = asked[answers.right] = True
-    chosen = asked & (torch.rand(data.num_items, generator=generator) < share)
-    of_left, of_right = chosen[answers.left], chosen[answers.right]
-    out = of_left | of_right
+    out, item = _pairs_out(data, answers, share, generator)
     if int(out.sum()) < 20 or int((~out).sum()) < 20:
         return None
-    return _split_at(data, answers, out, torch.where(of_left, answers.left, answers.right))
-
-
-def split_answers(data: CrowdData, share: float, generator: torch.Generator) -> Split:
-    """Hold out a share of the answers, whatever others there are about the same items."""
-    answers = data.answers
-    assert answers is not None  # of which some can be held out
-    out = torch.rand(answers.num_pairs, generator=generator) < share
-    return _split_at(data, answers, out, answers.left)
-
-
-def _split_at(
-    data: CrowdData, answers: Answers, out: Bool[Tensor, " pair"], item: Int[Tensor, " pair"]
-) -> Split:
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return Split(kept, answers.at(out), item[out])
+
+
+def _pairs_out(
+    data: CrowdData, answers: Answers, share: float, generator: torch.Generator
+) -> tuple[Bool[Tensor, " pair"], Int[Tensor, " pair"]]:
+    """Which answers are held out, and the item for which each of them is."""
+    asked = torch.zeros(data.num_items, dtype=torch.bool)
+    asked[answers.left] = asked[answers.right] = True
+    if 2 * int(asked.sum()) >= data.num_items:
+        # Another answer about the same pair would tell it.
+        ends = torch.stack([answers.left, answers.right]).sort(0).values
+        pairs, pair = ends.unique(dim=1, return_inverse=True)
+        chosen = torch.rand(pairs.shape[1], generator=generator) < share
+        return chosen[pair], answers.left
+    chosen = asked & (torch.rand(data.num_items, generator=generator) < share)
+    of_left, of_right = chosen[answers.left], chosen[answers.right]
+    return of_left | of_right, torch.where(of_left, answers.left, answers.right)
 
 
 def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:

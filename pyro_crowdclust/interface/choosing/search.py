@@ -16,7 +16,7 @@ from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, Place, ToCompare
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, split_answers
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -105,12 +105,19 @@ class Search:
         if plan is not None and not self.splits:
             return self.without_answers(plan), f"answers are too few to hold some out: {ALONE}"
         best, reason = self.best_heard()
-        if plan is None or self.tells_of_others(best) or self.tells_of_most(best):
+        if plan is None or (self.are_about_others and self.tells_of_others(best)):
             return best, reason
         alone = self.without_answers(plan)
         if alone.clusters == 1:  # which no answer can spoil
             return best, reason
-        return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
+        if not self.tells_of_others(best):
+            return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
+        # Answers about the same items are predicted beside components that heard none, too.
+        scored = alone.answers[: len(best.answers)]
+        if scored.size and scored.mean() > best.score + SMALLEST_GAIN:
+            said = self.splits[0].sentence(float(scored.mean()))
+            return alone, f"{said}, and worse where components hear answers: {ALONE}"
+        return best, reason
 
     def best_heard(self) -> tuple[Trial, str]:
         """Try the candidates on all that is said of the items."""
@@ -126,7 +133,7 @@ class Search:
             return self.by_answers() if self.splits else self.by_elbo()
 
     def tells_of_others(self, best: Trial) -> bool:
-        """Whether answers about items without answers are clearly no matter of chance.
+        """Whether held-out answers are clearly no matter of chance.
 
         Chance knows what workers say how often, and nothing of the items. Any candidate will do
         that was tried on as many splits as the best.
@@ -141,19 +148,10 @@ class Search:
             if len(trial.answers) == number
         )
 
-    def tells_of_most(self, best: Trial) -> bool:
-        """Whether other answers about the same items are, and most of the items have answers.
-
-        Then clusters are what people say, whatever the features show.
-        """
-        if 2 * len(self.data.annotated_items) < self.data.num_items:
-            return False
-        generator = torch.Generator().manual_seed(self.seed)
-        one = split_answers(self.data, self.choice.share, generator)
-        result = self.whole_fit_of(best, one.data)
-        found = one.log_probability(weighted(result, best.feature_weight))
-        gain = gain_by_a_part(found, one.by_chance)
-        return is_clear(gain, one.ends.numpy(), len(self.trials))
+    @property
+    def are_about_others(self) -> bool:
+        """Whether held-out answers are about items of which nothing else is said."""
+        return 2 * len(self.data.annotated_items) < self.data.num_items
 
     @property
     def blocks(self) -> Int[np.ndarray, " answer"]:
@@ -315,7 +313,7 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        weights = weights_for(one) if form.of_features else WEIGHTS[:1]
+        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
         each = (weighted(result, weight) for weight in weights)
         workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
@@ -383,12 +381,6 @@ def fewest_components(
 def is_within_error(larger: Trial, other: Trial) -> bool:
     """Whether the larger ELBO is so by no more than a standard error."""
     return larger.elbo - other.elbo <= elbo_error(larger, other)
-
-
-def weights_for(one: HeldOut) -> tuple[float, ...]:
-    """Weights of the features at which held-out answers are predicted."""
-    # Of rows with gaps every weight would need their densities anew, which take most time.
-    return WEIGHTS[:1] if one.data.has_gaps else WEIGHTS
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:

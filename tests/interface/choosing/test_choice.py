@@ -90,7 +90,7 @@ def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(150, 4))
     side = (features[:, 0] + features[:, 1] > 0).astype(int)
-    data = answered(features, side, 200)
+    data = answered(features, side, 200, range(70))
     choice = choice_for(data)
     of_columns = [form for form in choice.forms if form.features == "columns"]
     choice = dataclasses.replace(choice, forms=of_columns, sizes=(2, 4), first_size=4, num_splits=1)

@@ -10,12 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.interface.choosing.held_out import (
-    KnownSplit,
-    LinkSplit,
-    split,
-    split_answers,
-)
+from pyro_crowdclust.interface.choosing.held_out import KnownSplit, LinkSplit, split
 from pyro_crowdclust.results import class_probabilities
 
 from ..small_choices import (
@@ -76,7 +71,7 @@ def said_of(kind: str) -> CrowdData:
     """Two rings of which much is said: answers, classes or links."""
     features, ring = two_rings(120)
     if kind == "answers":
-        return answered(features, ring)
+        return answered(features, ring, items=range(59))
     if kind == "classes":
         return CrowdData(features, known=ring)
     items = np.arange(118)
@@ -97,17 +92,27 @@ def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
     assert len(one.block) / total == pytest.approx(expected, abs=0.1)
 
 
-def test_a_share_of_the_answers_is_held_out_whoever_they_are_about():
-    data = said_of("answers")
-    one = split_answers(data, 0.25, torch.Generator().manual_seed(0))
-    assert one.held_out.num_pairs + one.data.num_pairs == data.num_pairs
-    assert one.held_out.num_pairs / data.num_pairs == pytest.approx(0.25, abs=0.1)
-    assert one.chance == pytest.approx(one.by_chance.mean())
+def test_answers_about_a_share_of_the_pairs_are_held_out_where_most_items_have_answers():
+    """All answers about a pair together; of its items there may be others."""
+    features, ring = two_rings(120)
+    few, most = (answered(features, ring, items=range(number)) for number in (59, 60))
+    of_items, of_pairs = (split(one, 0.25, torch.Generator().manual_seed(0)) for one in (few, most))
+    for one, is_about_items in ((of_items, True), (of_pairs, False)):
+        ends = {*one.data.answers.left.tolist(), *one.data.answers.right.tolist()}
+        assert ends.isdisjoint(one.block.tolist()) == is_about_items
+    assert of_pairs.held_out.num_pairs + of_pairs.data.num_pairs == most.num_pairs
+    assert of_pairs.held_out.num_pairs / most.num_pairs == pytest.approx(0.25, abs=0.1)
+    held, kept = (
+        {frozenset(pair) for pair in zip(one.left.tolist(), one.right.tolist(), strict=True)}
+        for one in (of_pairs.held_out, of_pairs.data.answers)
+    )
+    assert held.isdisjoint(kept)
+    assert of_pairs.chance == pytest.approx(of_pairs.by_chance.mean())
 
 
 def test_chance_knows_what_every_worker_says_how_often():
     data = said_of("answers")
-    one = split_answers(data, 0.25, torch.Generator().manual_seed(0))
+    one = split(data, 0.25, torch.Generator().manual_seed(0))
     said = list(zip(one.data.answers.worker.tolist(), one.data.answers.label.tolist(), strict=True))
     for row in range(one.held_out.num_pairs):
         worker, label = int(one.held_out.worker[row]), float(one.held_out.label[row])
@@ -119,7 +124,7 @@ def test_chance_knows_what_every_worker_says_how_often():
 
 def test_answers_about_held_out_items_are_kept_out():
     features, ring = two_rings(60)
-    data = answered(features, ring)
+    data = answered(features, ring, items=range(29))
     one = split(data, 0.25, torch.Generator().manual_seed(0))
     assert len(one.held_out.label) + one.data.num_pairs == data.num_pairs
     held = set(one.block.tolist())

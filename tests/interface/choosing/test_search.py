@@ -193,11 +193,17 @@ def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
     assert len(result.chosen.table) == tried
 
 
+def misleading() -> tuple[np.ndarray, np.ndarray]:
+    """Features that show other clusters than people see: they are sure, and right by chance."""
+    seen, said = np.arange(80) % 2, np.arange(80) // 2 % 2
+    return 6.0 * seen[:, None] + np.random.default_rng(0).normal(size=(80, 2)), said
+
+
 def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
     """The second of the candidates, which is not noted then; the first is read as it scored."""
     number = len(WEIGHTS)
     press_control_c(monkeypatch, Split, "log_probability", number + 1)
-    result = small(answered(*two_rings(60), 60), 3, 4).fit(progress=False)
+    result = small(answered(*misleading()), 3, 4).fit(progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     (row,) = result.chosen.table.itertuples()
     assert result.model.feature_weight == row.feature_weight < 1
@@ -241,11 +247,8 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
 
 
 def test_answers_beside_components_are_heard_at_every_weight_also_of_rows_with_gaps():
-    """Features that show other clusters than people see are sure, and right by chance."""
-    rng = np.random.default_rng(0)
-    seen, said = np.arange(80) % 2, np.arange(80) // 2 % 2
-    features = 6.0 * seen[:, None] + rng.normal(size=(80, 2))
-    features[rng.random(features.shape) < 0.1] = np.nan
+    features, said = misleading()
+    features[np.random.default_rng(0).random(features.shape) < 0.1] = np.nan
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
     assert search.choice.alone is not None
     alone = search.without_answers(search.choice.alone)
