@@ -292,7 +292,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--items", type=int, default=None, help="so many of cases with features")
     parser.add_argument("--components", type=int, default=40, help="of cases with features")
-    parser.add_argument("--feature-weight", type=float, default=1.0, help="of the same, below 1")
+    parser.add_argument("--feature-weight", type=float, default=0.1, help="of the same; 1: in full")
     parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
     options = parser.parse_args(arguments)
     known = cases(options.data)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
@@ -12,12 +10,7 @@ from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface.answers_alone import recipe_of
-from pyro_crowdclust.interface.choosing.rereading import (
-    ReweightedTraining,
-    judge_workers,
-    weighted,
-)
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.interface.choosing.rereading import judged, weighted
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -26,7 +19,7 @@ from pyro_crowdclust.training import Stopping
 
 
 def mixture(
-    data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 1.0
+    data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 0.1
 ) -> Fitted:
     """Clusters that own Gaussian components, of which there are many; pages are heard as pairs.
 
@@ -65,24 +58,6 @@ def mixture(
     if feature_weight == 1:
         return whole
     return judged(weighted(whole, feature_weight))
-
-
-@dataclass(frozen=True)
-class JudgedTraining(ReweightedTraining):
-    """Training whose result is read with features that count less, workers and all."""
-
-    def __call__(self, *parts, **changes) -> Fitted:
-        """Fit, and read."""
-        return judged(super().__call__(*parts, **changes))
-
-
-def judged(result: Fitted) -> Fitted:
-    """Workers and items in turn, as the result is read."""
-    heard = answered_batch(result.data)
-    if heard is None:
-        return result
-    judge_workers(result, heard.to(None, torch.float64), rounds=10)
-    return replace(result, train_on=JudgedTraining(**vars(result.train_on)))
 
 
 def dawid_skene(data: CrowdData, seed: int) -> Fitted:

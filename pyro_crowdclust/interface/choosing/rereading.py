@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import annotators_for
+from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
 from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
@@ -26,15 +27,14 @@ from pyro_crowdclust.protocols import PairAnnotators
 _SURE = 50.0
 # Rounds of items and workers in turn.
 _ROUNDS = 20
-# A step that leaves the posteriors where they are.
-_STILL = 1e-9
 
 
 @dataclass(frozen=True)
 class ReweightedTraining(TrainingOptions):
     """``fit`` with features that count in full, and its result read as if they counted less.
 
-    Components that are learned while items count little would be blurred.
+    Components that are learned while items count little would be blurred, and workers who are
+    judged by items that no answer moves would be blamed for what the features have wrong.
     """
 
     feature_weight: float
@@ -48,21 +48,40 @@ class ReweightedTraining(TrainingOptions):
     ) -> Fitted:
         """Fit with these options, but for changes."""
         whole = _parts_like(model, guide, model.ownership, feature_weight=1.0)
-        return weighted(super().__call__(*whole, data, **changes), self.feature_weight)
+        result = super().__call__(*whole, data, **changes)
+        return judged(weighted(result, self.feature_weight, model.prior_weight))
 
 
-def weighted(result: Fitted, feature_weight: float) -> Fitted:
+def weighted(result: Fitted, feature_weight: float, prior_weight: float = 1.0) -> Fitted:
     """The result of a mixture, read with features that count less than they did in the fit.
 
-    An update trains as the fit did, and is read in the same way.
+    An update trains as the fit did, and is read in the same way, by workers who are ``judged``.
     """
     if feature_weight == 1:
         return result
-    read = _read_by(result, result.model.ownership, feature_weight)
-    if not isinstance(result.train_on, TrainingOptions):
-        return read
-    again = ReweightedTraining(**vars(result.train_on) | {"feature_weight": feature_weight})
-    return replace(read, train_on=again)
+    ownership, train_on = result.model.ownership, result.train_on
+    read = _read_by(result, ownership, feature_weight, prior_weight=prior_weight)
+    return replace(read, train_on=_reweighted(train_on, feature_weight))
+
+
+def _reweighted(
+    train_on: Callable[..., Fitted] | None, feature_weight: float
+) -> Callable[..., Fitted] | None:
+    """The same training, whose result is read with features that count less."""
+    if feature_weight == 1 or not isinstance(train_on, TrainingOptions):
+        return train_on
+    return ReweightedTraining(**vars(train_on) | {"feature_weight": feature_weight})
+
+
+def judged(result: Fitted) -> Fitted:
+    """The result of a mixture that was read anew, with workers judged by what items are now.
+
+    Workers who lapse stay as they are: whether they looked is no matter of items alone.
+    """
+    heard = answered_batch(result.data)
+    if heard is not None and isinstance(result.model.annotators, TwoCoin | GradedPairs):
+        judge_workers(result, heard.to(result.device, torch.float64))
+    return result
 
 
 @torch.no_grad()
@@ -116,15 +135,12 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     # With more answers, by ``update``, these say which components are one cluster.
     hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(hearing, TrainingOptions):
-        if feature_weight == 1:
-            hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
-        else:  # items that count so little would blur the components, which stay as they are
-            hearing = replace(hearing, callbacks=[*moves], step_size=_STILL)
-    return replace(read, data=data, train_on=hearing)
+        hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
+    return replace(read, data=data, train_on=_reweighted(hearing, feature_weight))
 
 
 @torch.no_grad()
-def judge_workers(result: Fitted, batch: Batch, rounds: int = _ROUNDS) -> None:
+def judge_workers(result: Fitted, batch: Batch) -> None:
     """Update workers, who begin as trusted, and the items of a batch in turn; nothing else moves.
 
     With ``s_ij = q(z_i, z_j of one cluster)``, answers heard, of worker m
@@ -139,17 +155,15 @@ def judge_workers(result: Fitted, batch: Batch, rounds: int = _ROUNDS) -> None:
         Of a mixture whose workers are two coins or graders; its guide learns.
     batch
         All answers, in double precision.
-    rounds
-        How often.
     """
     model, guide, label = result.model, result.guide, batch.label
     assert label is not None  # there are answers
-    together = torch.eye(model.num_clusters, dtype=torch.float64)
+    together = torch.eye(model.num_clusters, dtype=torch.float64, device=label.device)
     if model.ownership is not None:
         together = model.ownership.together(guide.posteriors["owners"].mean()).double()
     for name, trusted in model.annotators.with_trust(TRUSTED).priors().items():
         guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         q = guide.infer(batch).assignments
         same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
         counts = expected_counts(model.annotators, same, batch.worker, label.double())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
@@ -22,23 +23,29 @@ def silent():
     return small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
 
 
+def rates_are_counts(result, said):
+    """Of every worker, under q(z) and Beta(2, 1)."""
+    q = result.probabilities
+    same = (q[said["left"]] * q[said["right"]]).sum(1)
+    label, worker = said["label"].to_numpy(), said["worker"].to_numpy()
+    for one in result.workers.index:
+        s, yes = same[worker == one], label[worker == one]
+        right, wrong = 2 + (s * yes).sum(), 1 + (s * (1 - yes)).sum()
+        found = result.workers["sensitivity"][one]
+        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
+        right, wrong = 2 + ((1 - s) * (1 - yes)).sum(), 1 + ((1 - s) * yes).sum()
+        found = result.workers["specificity"][one]
+        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
+
+
 @pytest.mark.parametrize("weight", [1.0, 0.1])
 def test_rates_are_counts_under_the_clusters(silent, weight):
     said = simulate_pairs(
         KINDS, [0.9, 0.5], [0.8, 0.5], pairs_per_worker=90, items=range(40), seed=0
     )
     heard = with_answers_heard(silent, CrowdData(FEATURES, said), weight)
+    rates_are_counts(heard, said)
     q = heard.probabilities
-    same = (q[said["left"]] * q[said["right"]]).sum(1)
-    label, worker = said["label"].to_numpy(), said["worker"].to_numpy()
-    for one in range(2):
-        s, yes = same[worker == one], label[worker == one]
-        right, wrong = 2 + (s * yes).sum(), 1 + (s * (1 - yes)).sum()
-        found = heard.workers["sensitivity"][one]
-        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
-        right, wrong = 2 + ((1 - s) * (1 - yes)).sum(), 1 + ((1 - s) * yes).sum()
-        found = heard.workers["specificity"][one]
-        assert found == pytest.approx(right / (right + wrong), abs=1e-3)
     # Nobody was asked about the others: they stay where they are, and are as sure as features are.
     of_features = silent.probabilities[40:] ** weight
     expected = np.sort(of_features / of_features.sum(1, keepdims=True))
@@ -78,15 +85,28 @@ def test_more_answers_may_move_the_clusters():
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
-def test_more_answers_leave_components_that_count_little_as_they_are(silent):
+def test_answers_that_come_later_have_a_part_in_components_and_judge_who_gives_them(
+    silent, tmp_path
+):
+    """At full weight, where components would be blurred at .05; the weights of before are kept."""
     said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=40, seed=0)
-    heard = with_answers_heard(silent, CrowdData(FEATURES, said), 0.05)
+    data = CrowdData(FEATURES, said)
+    heard = with_answers_heard(silent, data, 0.05)
+    heard.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=data)
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=1)
-    updated = heard.update(more.assign(worker=more["worker"] + 3))
-    components = heard.guide.posteriors["components"].natural_parameters
-    found = updated.guide.posteriors["components"].natural_parameters
-    np.testing.assert_allclose(found.detach(), components.detach(), rtol=1e-6)
-    assert clustering_accuracy(KINDS, updated.assignments) > 0.95
+    more["worker"] += 3
+    whole = with_answers_heard(silent, data).update(more)
+    for updated in (heard.update(more), loaded.update(more)):
+        assert updated.model.feature_weight == updated.model.prior_weight == 0.05
+        components, found = (
+            result.guide.posteriors["components"].natural_parameters.detach()
+            for result in (whole, updated)
+        )
+        np.testing.assert_allclose(found, components, rtol=0.01, atol=0.01)
+        rates_are_counts(updated, pd.concat([said, more], ignore_index=True))
+        assert updated.workers["sensitivity"][3:].min() > 0.9
+        assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
 def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
@@ -106,6 +126,7 @@ def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
         for result in (expected, updated)
     )
     np.testing.assert_allclose(found, components, rtol=1e-6)
+    rates_are_counts(updated, pd.concat([said, more], ignore_index=True))
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
