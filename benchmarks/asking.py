@@ -1,9 +1,10 @@
 """What to ask next: ours against random choice, margins, and choosers that assume an oracle.
 
 All choosers have the same fit, a mixture whose clusters own components (`Ownership`) where there
-are features, and go on from it with every round of answers. The target of a case is the accuracy
-that random choice has at the end of its budget; counted is how many questions each chooser needs
-to have it for good, that is in the round and in the mean of the two after it.
+are features, which count a tenth once components are learned, and go on from it with every round of
+answers. With `--first-call` the fit is what `cluster` chooses, as users have it. The target of a
+case is the accuracy that random choice has at the end of its budget; counted is how many questions
+each chooser needs to have it for good, that is in the round and in the mean of the two after it.
 
     python benchmarks/asking.py --cases digits_pages digits_pairs --seeds 1
 
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from asking_fits import answered_partition, dawid_skene, mixture
+from asking_fits import answered_partition, dawid_skene, first_call, mixture
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import f1_score
@@ -293,6 +294,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--items", type=int, default=None, help="so many of cases with features")
     parser.add_argument("--components", type=int, default=40, help="of cases with features")
     parser.add_argument("--feature-weight", type=float, default=0.1, help="of the same; 1: in full")
+    parser.add_argument("--first-call", action="store_true", help="these by `cluster`, no options")
     parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
     options = parser.parse_args(arguments)
     known = cases(options.data)
@@ -314,7 +316,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
                 num_components=options.components,
                 feature_weight=options.feature_weight,
             )
-            case = replace(case, fit=with_options)
+            case = replace(case, fit=first_call if options.first_call else with_options)
         parts = []
         for seed in range(options.seeds):
             campaigns = {

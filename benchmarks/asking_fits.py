@@ -9,6 +9,7 @@ from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.interface import recipe_for
 from pyro_crowdclust.interface.answers_alone import recipe_of
 from pyro_crowdclust.interface.choosing.rereading import judged, weighted
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
@@ -58,6 +59,11 @@ def mixture(
     if feature_weight == 1:
         return whole
     return judged(weighted(whole, feature_weight))
+
+
+def first_call(data: CrowdData, seed: int) -> Fitted:
+    """What ``cluster`` chooses; pages are heard as pairs."""
+    return recipe_for(data.as_pairs()).fit(seed=seed, progress=False)
 
 
 def dawid_skene(data: CrowdData, seed: int) -> Fitted:
