@@ -13,7 +13,7 @@ _HEARD = 1.0
 _CARELESS = 0.9
 # So large a share of one word says nothing about the pairs.
 _NEARLY_ALL = 0.95
-# Features show what the crowd sees if held-out answers gain so many nats each over their shares.
+# Features show little of what the crowd sees if held-out answers gain no more nats over chance.
 _SHOWN = 0.01
 
 
@@ -24,10 +24,10 @@ def advice(result: Fitted) -> list[str]:
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
     - The crowd guesses: most answers come from workers who count for next to nothing.
-    - Answers had no part in the clusters: they are few, nearly all the same word, or not
-      predicted clearly better than by chance.
-    - The features do not show what the crowd sees: workers agree with each other, but their answers
-      about items that the fit did not hear of are predicted no better than by their shares.
+    - Answers had no part in the clusters, as the choice has decided: they are few, nearly all the
+      same word, or not predicted clearly better than by chance.
+    - The features show little of what the crowd sees: the clusters hear the answers, but answers
+      about other items are predicted hardly better than by how often workers say "same".
     - Workers lapsed: pages of pairs look answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -43,7 +43,7 @@ def advice(result: Fitted) -> list[str]:
     if isinstance(result.guide, SupportsMixture):
         found += _of_clusters(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
-    if has_workers and not found:
+    if has_workers and not (found and _are_heard(result)):
         found += _of_answers(result) or _of_lapses(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
@@ -70,39 +70,44 @@ def _of_clusters(result: Fitted) -> list[str]:
 
 
 def _of_answers(result: Fitted) -> list[str]:
-    """Whether the crowd guesses, or sees what the features do not show."""
+    """Whether answers had no part in the clusters, the crowd guesses, or features show little."""
     chosen = result.chosen
-    alone = None if chosen is None or chosen.hears else chosen
+    alone = "" if _are_heard(result) else ", and the clusters are those of the features alone"
     if _are_few(result):
-        clusters = ", and the clusters are those of the features alone" if alone else ""
         return [
-            f"the answers are too few to tell what they teach about other items{clusters}: ask "
-            "about more pairs"
+            f"the answers are too few to tell what they teach about other items{alone}: ask about "
+            "more pairs"
         ]
     if alone and (word := _only_word(result)):
         return [
-            f'nearly all answers are "{word}", whatever the pair, and the clusters are those of '
-            "the features alone: look at the question, or ask about pairs of both kinds"
+            f'nearly all answers are "{word}", whatever the pair{alone}: look at the question, or '
+            "ask about pairs of both kinds"
         ]
     if _unheard_share(result) > 0.5:
         return [
-            "most answers come from workers who seem to guess: their answers agree neither with "
-            "each other nor with anything else; look at the question that they were asked"
+            "most answers come from workers who seem to guess, as they agree neither with each "
+            f"other nor with anything else{alone}: look at the question that they were asked"
         ]
-    if isinstance(result.guide, SupportsPartition):  # there are no features
-        return []
     if alone:
         return [
             "answers about items that were not asked about before are not predicted clearly better "
-            "than by chance, and the clusters are those of the features alone: ask about more "
-            "pairs, or bring features that show what the crowd sees"
+            f"than by chance{alone}: ask about more pairs, or bring features that show what the "
+            "crowd sees"
         ]
+    if isinstance(result.guide, SupportsPartition):  # there are no features
+        return []
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [
-        "the features do not show what the crowd sees: answers about items that it was not asked "
-        "about before cannot be predicted; clusters of these items are guesses"
+        "the features show little of what the crowd sees: answers about items that it was not "
+        "asked about are predicted hardly better than by chance; ask about more items, or bring "
+        "other features"
     ]
+
+
+def _are_heard(result: Fitted) -> bool:
+    """Whether answers had a part in the clusters, as the choice has decided."""
+    return result.chosen is None or result.chosen.hears
 
 
 def _are_few(result: Fitted) -> bool:
