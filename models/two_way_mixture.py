@@ -35,6 +35,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
 from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.supervision import refuse_experts
 
 
 @described
@@ -144,11 +145,7 @@ class TwoWayMixture(nn.Module):
                 f"the model is of {self.num_features} features per item, but the data have the "
                 f"shape {list(found)}: build it with num_features={found[-1] if found else 1}"
             )
-        if data.known is not None or data.links is not None:
-            raise ValueError(
-                "a two-way mixture does not use known labels, must-links and cannot-links: leave "
-                "them out, or use SemiCrowdsourcedMixture with a supervision"
-            )
+        refuse_experts(data, "use SemiCrowdsourcedMixture with one")
         check_annotators(self.annotators, data)
 
     def log_cells(self, weights: Tensor, styles: Tensor) -> Float[Tensor, " cell"]:

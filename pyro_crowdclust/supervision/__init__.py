@@ -4,7 +4,7 @@ from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.supervision.known_clusters import KnownClusters
 from pyro_crowdclust.supervision.supervision import Supervision
-from pyro_crowdclust.supervision.unsupervised import Unsupervised
+from pyro_crowdclust.supervision.unsupervised import Unsupervised, refuse_experts
 
 __all__ = [
     "ClassTable",
@@ -12,4 +12,5 @@ __all__ = [
     "KnownClusters",
     "Supervision",
     "Unsupervised",
+    "refuse_experts",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.supervision.supervision import Supervision
 
@@ -25,11 +26,26 @@ class Unsupervised(Supervision):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` if there are known labels or links."""
-        count = len(data.supervised_items)
-        if count:
-            raise ValueError(
-                f"the data have known labels or links of {count} item{'s' if count > 1 else ''}, "
-                "but the model has no supervision that hears them: give it one, such as "
-                "supervision=ClassTable(...), or Supervision() to leave them unheard, or build the "
-                "data without them"
-            )
+        refuse_experts(
+            data,
+            "give it one, such as supervision=ClassTable(...), or Supervision() to leave them "
+            "unheard",
+        )
+
+
+def refuse_experts(data: CrowdData, remedy: str) -> None:
+    """Raise a ``ValueError`` if there are known labels or links, which a model does not hear.
+
+    Parameters
+    ----------
+    data
+        What a model is about to be fitted to.
+    remedy
+        What else to do than to build the data without them.
+    """
+    number = len(data.supervised_items)
+    if number:
+        raise ValueError(
+            f"the data have known labels or links of {count(number, 'item')}, but the model has no "
+            f"supervision that hears them: {remedy}, or build the data without them"
+        )
