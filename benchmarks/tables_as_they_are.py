@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.simulation import simulate_placements
 
 CELLS = ("gaps, pairs", "gaps", "mixed, pairs", "mixed", "known", "links", "pages")
@@ -100,7 +100,7 @@ def run(name: str, wanted: list[str], seed: int, items: int | None) -> list[dict
             warnings.simplefilter("ignore")
             result = cluster(table, **said, seed=seed, progress=False)
             if cell == "known":
-                ours = float((class_probabilities(result).argmax(1) == kinds)[~known].mean())
+                ours = float((known_class_probabilities(result).argmax(1) == kinds)[~known].mean())
                 peer = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
                 peer.fit(x[known], kinds[known])
                 best = float((peer.predict(x) == kinds)[~known].mean())

@@ -43,7 +43,7 @@ from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.results import class_probabilities, known_or_likeliest, stacking_weights
+from pyro_crowdclust.results import known_class_probabilities, known_or_likeliest, stacking_weights
 from pyro_crowdclust.starts import LabeledStart, within_class_covariance
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
@@ -105,7 +105,7 @@ def ours(x: np.ndarray, known: np.ndarray, clusters: int, seed: int, args) -> np
         tables = np.zeros((len(views) * len(settings), len(x), known.max() + 1))
         for table, (view, setting) in zip(tables, product(views, settings), strict=True):
             result = mixture(view, labels, clusters, seed, args, setting)
-            table[:, result.data.known_ids] = class_probabilities(result)
+            table[:, result.data.known_ids] = known_class_probabilities(result)
         return tables
 
     held = np.random.default_rng(seed).permutation(np.flatnonzero(known >= 0))

@@ -3,8 +3,8 @@
 from pyro_crowdclust.results.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.results.calibration import calibrated_class_probabilities
 from pyro_crowdclust.results.cluster_classes import (
-    class_probabilities,
     cluster_classes,
+    known_class_probabilities,
     known_or_likeliest,
 )
 from pyro_crowdclust.results.decisions import choose_positives
@@ -31,13 +31,13 @@ __all__ = [
     "average_classes",
     "calibrated_class_probabilities",
     "choose_positives",
-    "class_probabilities",
     "cluster_classes",
     "combine_soft_answers",
     "discount_copies",
     "discounted_class_probabilities",
     "draw_classes",
     "held_out_log_probability",
+    "known_class_probabilities",
     "known_or_likeliest",
     "load",
     "match_records",

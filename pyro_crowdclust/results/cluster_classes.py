@@ -62,7 +62,7 @@ def component_classes(result: FittedModel) -> Float[np.ndarray, "component class
     return counts / counts.sum(1, keepdims=True)
 
 
-def class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
+def known_class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
     """p(y_n = c) of training items: the label where known, else ``sum_k q(z_n = k) E[rho_kc]``."""
     known = result.data.known.numpy() if result.data.known is not None else np.array([])
     classes = component_classes(result)
@@ -73,4 +73,4 @@ def class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
 
 def known_or_likeliest(result: FittedModel) -> Int[np.ndarray, " item"]:
     """Code of every training item's class, an index into ``data.known_ids``."""
-    return class_probabilities(result).argmax(1)
+    return known_class_probabilities(result).argmax(1)

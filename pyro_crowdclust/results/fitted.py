@@ -514,7 +514,10 @@ class Fitted:
 
     def _by_class(self, probabilities: np.ndarray, index: pd.Index | None) -> pd.DataFrame:
         if self.data.class_labels is None:
-            raise ValueError("the data have no class labels, so clusters have no class ids")
+            raise ValueError(
+                "the data have no class labels, so clusters have no class ids: what known labels "
+                "say is results.known_class_probabilities(result)"
+            )
         return pd.DataFrame(probabilities, index, self.data.class_ids.rename("class"))
 
     @cached_property

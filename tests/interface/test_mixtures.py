@@ -30,7 +30,7 @@ from pyro_crowdclust.mixture import (
     MixedComponents,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 from ..crowds import quiet_fit
@@ -176,7 +176,7 @@ def test_known_labels_and_links_are_heard():
     few = {"num_clusters": 4, "num_starts": 1, "progress": False}
     by_labels = cluster(features, known=KNOWN, **few)
     assert isinstance(by_labels.model.supervision, ClassTable)
-    classes = class_probabilities(by_labels).argmax(1)
+    classes = known_class_probabilities(by_labels).argmax(1)
     assert np.array_equal(classes, np.arange(40) % 2)  # "even" comes first
     by_links = cluster(features, must_link=LINK, **few)
     assert isinstance(by_links.model.supervision, HiddenMarkovField)

@@ -18,7 +18,7 @@ from pyro_crowdclust.minibatches import MinibatchSampler, features_batch, full_b
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.results import class_probabilities, cluster_classes, known_or_likeliest
+from pyro_crowdclust.results import cluster_classes, known_class_probabilities, known_or_likeliest
 from pyro_crowdclust.starts import LabeledStart
 from pyro_crowdclust.supervision import ClassTable, Supervision
 from pyro_crowdclust.supervision.class_table import KnownClass
@@ -201,7 +201,7 @@ def test_a_class_may_own_several_clusters():
     used = result.clusters.index[result.clusters["assigned_items"] > 10]
     assert (table.loc[used].max(axis=1) > 0.9).all()
     np.testing.assert_allclose(table.sum(axis=1), 1)
-    probabilities = class_probabilities(result)
+    probabilities = known_class_probabilities(result)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     labelled = known == "a"
     assert (probabilities[labelled] == [1, 0]).all()

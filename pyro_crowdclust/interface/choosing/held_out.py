@@ -17,7 +17,7 @@ from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
 from pyro_crowdclust.interface.choosing.subsets import some_items
-from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.results import known_class_probabilities
 
 # Nothing that happened was less probable.
 _LEAST = 1e-6
@@ -145,7 +145,7 @@ class KnownSplit:
         self, result: Fitted, workers: WorkerSummary | None = None
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
-        probabilities = class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
+        probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
         return np.log(probabilities.clip(_LEAST))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
-from pyro_crowdclust.results import Fitted, class_probabilities
+from pyro_crowdclust.results import Fitted, known_class_probabilities
 
 
 def has_clusters(result: Fitted) -> bool:
@@ -57,7 +57,7 @@ def _item_table(result: Fitted) -> pd.DataFrame:
     """
     columns = {"cluster": result.assignments, "probability": result.assignment_probabilities}
     if result.data.num_known_classes:
-        of_classes = class_probabilities(result)
+        of_classes = known_class_probabilities(result)
         columns["class"] = result.data.known_ids[of_classes.argmax(1)]
         columns["class_probability"] = of_classes.max(1)
     return pd.DataFrame(columns, index=result.data.item_ids.rename("item"))

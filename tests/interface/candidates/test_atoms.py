@@ -13,7 +13,7 @@ from pyro_crowdclust.interface.candidates.atoms import atoms_of
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import HurdleGaussianComponents
-from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.results import known_class_probabilities
 
 from ..small_choices import answered, known_part, small
 
@@ -93,4 +93,4 @@ def test_atoms_with_known_labels_in_minibatches():
     choice = small(CrowdData(features, **known_part(kinds)), 3, forms=1)
     result = choice.fit(num_starts=1, batch_size=32, epochs=10, progress=False)
     assert isinstance(result.model.components, HurdleGaussianComponents)
-    assert (class_probabilities(result).argmax(1) == kinds).mean() > 0.95
+    assert (known_class_probabilities(result).argmax(1) == kinds).mean() > 0.95

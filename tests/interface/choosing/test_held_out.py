@@ -11,7 +11,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.interface.choosing.held_out import KnownSplit, LinkSplit, split
-from pyro_crowdclust.results import class_probabilities
+from pyro_crowdclust.results import known_class_probabilities
 
 from ..small_choices import (
     answered,
@@ -35,7 +35,7 @@ def test_classes_of_held_out_items_are_predicted_by_the_table():
     result = small(one.data, 3, forms=1).forms[0].recipe(one.data, 3).fit(progress=False)
     found = one.log_probability(result)
     np.testing.assert_allclose(
-        np.exp(found), class_probabilities(result)[one.block, one.classes], atol=1e-6
+        np.exp(found), known_class_probabilities(result)[one.block, one.classes], atol=1e-6
     )
     assert found.mean() > one.chance
 
