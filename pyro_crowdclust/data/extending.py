@@ -68,15 +68,17 @@ def extended(
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
     grades, of_labels = _grades(data), _classes(data, classes)
-    tables = CrowdData(
-        None,
-        _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
-        placements=_together("placements", data.pages, placements, item_ids=ids),
-        labels=_together("labels", data.labels, labels, item_ids=ids, classes=of_labels),
-        grades=grades,
-        classes=of_labels,
-        item_ids=ids,
-    )
+    before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
+    after = {
+        "pairs": _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
+        "placements": _together("placements", data.pages, placements, item_ids=ids),
+        "labels": _together("labels", data.labels, labels, item_ids=ids, classes=of_labels),
+    }
+    _, told = _read(before, grades=grades, classes=_classes(data, None), item_ids=data.item_ids)
+    tables, found = _read(after, grades=grades, classes=of_labels, item_ids=ids)
+    for message in found:
+        if message not in told:
+            warnings.warn(message, stacklevel=3)
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:
@@ -94,6 +96,14 @@ def extended(
         links=data.links,
         num_contradictions=data.num_contradictions,
     )
+
+
+def _read(tables: dict[str, Any], **options: Any) -> tuple[CrowdData, list[str]]:
+    """Data of these answers, and what there is to warn of."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        data = CrowdData(None, **tables, **options)
+    return data, [str(one.message) for one in found]
 
 
 def _pages_of(pairs: Any, before: pd.Index) -> pd.DataFrame | None:

@@ -322,3 +322,16 @@ def test_new_answers_are_checked_for_themselves(more, message):
 def test_no_new_answers_change_nothing():
     before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
     assert extended(before, pairs=before.pairs[:0]).pairs.equals(before.pairs)
+
+
+def test_only_what_is_new_is_warned_of():
+    """Warnings are errors here: what was told of the first answers is not told again."""
+    said = {"left": [0, 1], "right": [1, 0], "worker": ["a", "a"], "label": [1, 1]}
+    with pytest.warns(UserWarning, match="pairs row 1 .index 1.: repeats an earlier answer"):
+        data = CrowdData(FEATURES, said)
+    more = {"left": [0], "right": [1], "worker": ["b"], "label": [1]}
+    data = extended(data, pairs=more)
+    with pytest.warns(UserWarning, match="2 such rows.: repeats an earlier answer"):
+        data = extended(data, pairs=more)
+    with pytest.warns(UserWarning, match="workers 'B' and 'b' differ in case"):
+        extended(data, pairs=more | {"worker": ["B"]})
