@@ -14,6 +14,7 @@ from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.pages import Pages
+from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.protocols import FittedModel
@@ -123,8 +124,8 @@ def suggest(
     Raises
     ------
     ValueError
-        For what is no kind or criterion, numbers out of range, unknown items, or a result without
-        q(z).
+        For what is no kind or criterion, numbers out of range, unknown items, a result without
+        q(z), and pages or pairs where the fit is of class labels alone.
 
     Examples
     --------
@@ -143,6 +144,8 @@ def suggest(
     _check(kind, count, criterion, exploration)
     generator = np.random.default_rng(seed)
     data = result.data
+    if data.class_labels is not None and not data.has_answers and isinstance(kind, (Pages, Pairs)):
+        raise ValueError(f"the fit is of class labels, and cannot hear {kind!r}: ask Labels()")
     asked = Asked(data)
     everybody = Crowd.of(result, None, None, None, generator)
     num_clusters = result.probabilities.shape[1]
