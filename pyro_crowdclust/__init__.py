@@ -1,6 +1,6 @@
 """Clustering with imperfect human answers: probabilistic models on Pyro.
 
->>> from pyro_crowdclust import CrowdData, fit
+>>> from pyro_crowdclust import CrowdData, cluster, fit
 """
 
 from typing import TYPE_CHECKING
@@ -23,5 +23,7 @@ _HOMES = {
     "fit": "fitting",
     "load": "results.loading",
 }
+# The first calls of the room above all others, which nobody below has to know to find them.
+_FIRST_CALLS = dict.fromkeys(("CrowdClusterer", "classify", "cluster"), "interface")
 
-__getattr__, __dir__ = loaded_late(__name__, _HOMES)
+__getattr__, __dir__ = loaded_late(__name__, _HOMES | _FIRST_CALLS)

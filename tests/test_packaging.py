@@ -192,6 +192,15 @@ def test_faces_that_load_late_offer_what_they_list():
     assert callable(pyro_crowdclust.fit)
 
 
+@pytest.mark.parametrize("name", ["CrowdClusterer", "classify", "cluster"])
+def test_first_calls_are_found_where_they_are_looked_for(name):
+    import pyro_crowdclust
+    from pyro_crowdclust import interface
+
+    assert getattr(pyro_crowdclust, name) is getattr(interface, name)
+    assert name in dir(pyro_crowdclust)
+
+
 def imported_names(source, package):
     """Full dotted names that a file of `package` imports, relative ones resolved."""
     for node in ast.walk(ast.parse(source)):
