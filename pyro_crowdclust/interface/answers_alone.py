@@ -24,7 +24,7 @@ from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.restarts import is_interrupted
-from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 
 # The first is taken where answers are too few to tell.
 PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
@@ -174,10 +174,7 @@ class AnswersAlone:
         else:
             # Then they cannot tell priors apart, either.
             chosen = tried[0]
-            reason = (
-                "under no prior are answers held out clearly likelier than by the shares of the "
-                f"labels: {_GUESSES if chosen.clusters > 1 else _ONE_CLUSTER}"
-            )
+            reason = f"{UNCLEAR}: {_GUESSES if chosen.clusters > 1 else _ONE_CLUSTER}"
         return chosen, reason, float(chance.mean())
 
     def _trial(

@@ -8,6 +8,8 @@ import pandas as pd
 
 from pyro_crowdclust.data.tables import count
 
+# How it is said that answers alone tell next to nothing.
+UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
 # Why a fit stopped whose candidates were not all tried.
 INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
 

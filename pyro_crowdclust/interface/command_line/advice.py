@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers, part_of
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.chosen import UNCLEAR
 
 # A worker is heard if an answer counts at least so many nats.
 _HEARD = 1.0
@@ -23,9 +26,11 @@ def advice(result: Fitted) -> list[str]:
     - Clusters collapsed: all items are in one, though the crowd often said "different".
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
+    - Same and different are swapped: most answers come from workers who say the opposite.
     - The crowd guesses: most answers come from workers who count for next to nothing.
     - Answers had no part in the clusters, as the choice has decided: they are few, nearly all the
       same word, or not predicted clearly better than by chance.
+    - There are no features, and answers held out are hardly predicted by any prior.
     - The features show little of what the crowd sees: the clusters hear the answers, but answers
       about other items are predicted hardly better than by how often workers say "same".
     - Workers lapsed: pages of pairs look answered without looking.
@@ -83,7 +88,13 @@ def _of_answers(result: Fitted) -> list[str]:
             f'nearly all answers are "{word}", whatever the pair{alone}: look at the question, or '
             "ask about pairs of both kinds"
         ]
-    if _unheard_share(result) > 0.5:
+    weight = result.workers["weight"]
+    if _share_of(result, weight < -_HEARD) > 0.5:
+        return [
+            f"most answers say the opposite of what the clusters show{alone}: look whether 1 is "
+            '"same" and 0 "different" in them, and not the other way round'
+        ]
+    if _share_of(result, weight < _HEARD) > 0.5:
         return [
             "most answers come from workers who seem to guess, as they agree neither with each "
             f"other nor with anything else{alone}: look at the question that they were asked"
@@ -95,7 +106,7 @@ def _of_answers(result: Fitted) -> list[str]:
             "crowd sees"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        return []
+        return [chosen.reason] if chosen is not None and UNCLEAR in chosen.reason else []
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [
@@ -145,10 +156,10 @@ def _of_lapses(result: Fitted) -> list[str]:
     ]
 
 
-def _unheard_share(result: Fitted) -> float:
-    """Share of the answers that come from workers of next to no weight."""
-    workers = result.workers
-    return float(workers["answers"][workers["weight"] < _HEARD].sum() / workers["answers"].sum())
+def _share_of(result: Fitted, are_meant: pd.Series) -> float:
+    """Share of the answers that come from some of the workers."""
+    number = result.workers["answers"]
+    return float(number[are_meant].sum() / number.sum())
 
 
 def _still_rising(result: Fitted) -> bool:

@@ -68,6 +68,20 @@ def test_a_crowd_that_guesses():
     assert "seem to guess" in sentence
 
 
+def test_answers_that_say_the_opposite():
+    swapped = simulate_pairs(FINE % 2, [0.05] * 3, [0.05] * 3, pairs_per_worker=100, seed=0)
+    (sentence,) = advice(chosen(FEATURES, swapped, 2, 3))
+    assert sentence.startswith("most answers say the opposite of what the clusters show, and the")
+
+
+def test_answers_alone_that_tell_nothing():
+    """Workers look right among clusters that were made of their guesses."""
+    guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=60, seed=0)
+    result = cluster(None, guesses, epochs=30, progress=False)
+    assert advice(result) == [result.chosen.reason]
+    assert "the clusters, few clusters, are guesses" in result.chosen.reason
+
+
 def test_features_that_do_not_show_what_the_crowd_sees():
     kinds = np.random.default_rng(1).integers(0, 2, 120)
     seen = simulate_pairs(kinds, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
