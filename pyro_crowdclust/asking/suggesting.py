@@ -145,7 +145,8 @@ def suggest(
     generator = np.random.default_rng(seed)
     data = result.data
     if data.class_labels is not None and not data.has_answers and isinstance(kind, (Pages, Pairs)):
-        raise ValueError(f"the fit is of class labels, and cannot hear {kind!r}: ask Labels()")
+        what = type(kind).__name__.lower()
+        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
     asked = Asked(data)
     everybody = Crowd.of(result, None, None, None, generator)
     num_clusters = result.probabilities.shape[1]

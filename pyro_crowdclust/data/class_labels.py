@@ -119,9 +119,6 @@ def read_class_labels(
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
-        blank = [isinstance(one, str) and not one.strip() for one in class_ids]
-        bad = np.asarray(blank)[label.numpy()]
-        reject("labels", table["label"], bad, "which is blank; fill it in, or drop the row")
         check_alike(class_ids, "labels")
         _warn_of_probabilities(class_ids)
     else:

@@ -1,7 +1,8 @@
 """What the columns of a table hold: told from their values, kept, and applied to new tables.
 
 A table becomes numbers: 1 and 0 for yes and no, the codes 0, 1, ... of categories, and NaN where a
-cell is empty. What was decided stays with the data, so that a table of new items is read likewise.
+cell is empty, or holds a blank text. What was decided stays with the data, so that a table of new
+items is read likewise.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from pyro_crowdclust.data.column_kinds import KINDS, SAMPLE, check_numbers, recognized
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import are_blank, count, show
 from pyro_crowdclust.errors import did_you_mean
+
+# Columns of these names hold ids where they tell all items apart.
+_ID_NAMES = ("id", "item", "item_id")
+# So few rows may be in the order of a feature.
+_FEW_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,9 @@ class Columns:
         -----
         UserWarning
             Where columns are empty. Those with names are left out, and others are missing features.
+            Where columns look like ids.
         """
+        frame = _without_blanks(frame)
         names, kinds = _names(frame), dict(kinds or {})
         labels = frame.columns.tolist()
         for name, kind in kinds.items():
@@ -95,6 +103,7 @@ class Columns:
                     stacklevel=4,
                 )
                 names, frame = names[full], frame.iloc[:, full]
+            _warn_of_numbered_rows(frame, kinds)
         read = _all_recognized(frame, kinds)
         return cls(names, tuple(kind for kind, _ in read), tuple(levels for _, levels in read))
 
@@ -140,7 +149,7 @@ class Columns:
         UserWarning
             Where a cell holds a category that there was not: it is taken for empty.
         """
-        frame = self.matched(frame)
+        frame = _without_blanks(self.matched(frame))
         if frame.shape[1] != len(self):
             raise ValueError(
                 f"the table has {count(frame.shape[1], 'column')}, but those of the fit were "
@@ -185,6 +194,23 @@ class Columns:
         return ", ".join(f"{number} {kind}" for kind, number in found if number)
 
 
+def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -> None:
+    """Warn of columns that hold ids, as far as their names or the order of their rows tell."""
+    for name, column in frame.items():
+        whole = pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any()
+        if name in kinds or not whole or len(frame) <= _FEW_ROWS:
+            continue
+        steps = np.diff(column.to_numpy(np.int64))
+        named = str(name).lower() in _ID_NAMES and column.is_unique
+        if named or (steps == 1).all():
+            warnings.warn(
+                f"feature column {show(name)} looks like ids of the rows, but counts as a feature: "
+                "make it the index (set_index), or drop it; else say by kinds what it holds",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
 def _all_recognized(
     frame: pd.DataFrame, kinds: Mapping[Hashable, str]
 ) -> list[tuple[str, pd.Index | None]]:
@@ -216,6 +242,18 @@ def _names(frame: pd.DataFrame) -> pd.Index | None:
         name = show(names[int(names.duplicated().argmax())])
         raise ValueError(f"features have two columns {name}: rename or drop one")
     return names
+
+
+def _without_blanks(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with texts that are blank taken for missing, as they are in files."""
+    blank = {place: are_blank(frame.iloc[:, place]) for place in range(frame.shape[1])}
+    full = {
+        place: frame.iloc[:, place].mask(cells) for place, cells in blank.items() if cells.any()
+    }
+    if not full:
+        return frame
+    columns = [full.get(place, frame.iloc[:, place]) for place in blank]
+    return pd.concat(columns, axis=1)
 
 
 def _is_plain(frame: pd.DataFrame) -> bool:

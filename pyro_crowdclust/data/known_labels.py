@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import (
+    are_blank,
     codes_and_ids,
     count,
     in_pandas,
@@ -185,9 +186,9 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
 
 
 def _is_given(column: pd.Series) -> np.ndarray:
-    """Whether a label is known: neither missing nor -1."""
+    """Whether a label is known: neither missing nor blank nor -1."""
     column = column.reset_index(drop=True)
-    missing = column.isna().to_numpy(dtype=bool)
+    missing = column.isna().to_numpy(dtype=bool) | are_blank(column)
     is_minus_one = [not isinstance(value, str) and value == -1 for value in column[~missing]]
     given = ~missing
     given[given] = ~np.array(is_minus_one, dtype=bool)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int, Integer
+from jaxtyping import Bool, Int, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -87,7 +87,7 @@ def read_table(
         if column in may_lack:
             continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
-        missing = frame[column].isna()
+        missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
 
@@ -280,6 +280,19 @@ def unknown(item_ids: pd.Index, wanted: Any) -> str:
 def show(value: Any) -> str:
     """A value as the user wrote it."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
+    """Which cells hold a text of nothing but spaces, as empty cells do that no file was read of.
+
+    Examples
+    --------
+    >>> are_blank(pd.Series(["a", "", " ", 3, None])).tolist()
+    [False, True, True, False, False]
+    """
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return np.zeros(len(column), dtype=bool)
+    return np.array([isinstance(one, str) and not one.strip() for one in column], dtype=bool)
 
 
 def count(number: int, noun: str) -> str:

@@ -228,7 +228,7 @@ def stub(num_items):
 
 @pytest.mark.parametrize("kind", [Pages(4), Pairs()], ids=["pages", "pairs"])
 def test_a_fit_of_labels_asks_for_nothing_that_it_could_not_hear(labelled, kind):
-    with pytest.raises(ValueError, match=r"is of class labels, and cannot hear Pa.*: ask Labels()"):
+    with pytest.raises(ValueError, match="is of class labels, and hears of no pa.*: ask for L"):
         suggest(labelled, kind)
 
 

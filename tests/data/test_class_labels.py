@@ -173,7 +173,7 @@ def test_labels_that_look_like_probabilities_are_told_of():
 
 
 def test_blank_labels_are_missing():
-    with pytest.raises(ValueError, match="labels row 1 .*: label is ' ', which is blank; fill it"):
+    with pytest.raises(ValueError, match="labels row 1 .*: label is ' ', which is missing; fill"):
         CrowdData(None, labels=frame(label=["a", " ", "a", "b", "b"]))
 
 

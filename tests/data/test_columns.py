@@ -129,6 +129,26 @@ def test_empty_columns_are_left_out():
         CrowdData(frame[["none", "nan"]])
 
 
+def test_blank_texts_are_missing():
+    """As a file would have them, whatever the table was made by."""
+    frame = pd.DataFrame({"town": ["Rome", "", "Bari"], "age": [31.5, " ", 52], "x": [0.5, 1.5, 1]})
+    data = CrowdData(frame)
+    assert data.columns.kinds == ("binary", "real", "real")
+    assert data.num_missing == 2
+    np.testing.assert_array_equal(data.columns.encode(frame[1:2]), [[NAN, NAN, 1.5]])
+
+
+@pytest.mark.parametrize(("name", "ids"), [("x", range(1, 21)), ("ID", np.arange(20) ** 2)])
+def test_columns_that_look_like_ids(name, ids):
+    frame = pd.DataFrame({name: ids, "height": np.linspace(0, 1, 20)})
+    with pytest.warns(UserWarning, match=f"feature column '{name}' looks like ids of the rows"):
+        CrowdData(frame)
+    # Warnings are errors where there is nothing to warn of.
+    CrowdData(frame, kinds={name: "real"})
+    CrowdData(frame.set_index(name))
+    CrowdData(frame.iloc[[3, 1, 2] * 5, :].reset_index(drop=True))
+
+
 def test_new_tables():
     columns = CrowdData(pd.DataFrame({"a": [0.5, 1.5], "town": ["Rome", "Bari"]})).columns
     with pytest.warns(UserWarning, match=r"'town' holds 'Roma', which .*: 1 such cell .* 'Rome'"):

@@ -503,6 +503,15 @@ def test_what_was_meant():
         CrowdData(features(), pairs, item_ids=IDS)
 
 
+@pytest.mark.parametrize("column", ["left", "worker", "label", "page"])
+def test_blank_texts_are_missing(column):
+    """Who is called nothing is nobody, and not one worker who gave all such answers."""
+    table = {"left": ["a", "b"], "right": ["b", "c"], "worker": ["w", "v"], "label": ["same"] * 2}
+    table |= {"page": ["p", "q"], column: [table.get(column, ["p"])[0], " "]}
+    with pytest.raises(ValueError, match=f"pairs row 1 .*: {column} is ' ', which is missing; fil"):
+        CrowdData(None, table)
+
+
 def test_repeated_rows_are_kept_with_a_warning():
     again = {"left": ["ant", "bee", "ant"], "right": ["bee", "ant", "bee"]}
     with pytest.warns(UserWarning, match=r"row 1 \(index 'r1', 2 such rows\): repeats an earlier"):

@@ -26,6 +26,7 @@ def crowd(**given) -> CrowdData:
         (torch.tensor([-1, -1, 5, 4]), [-1, -1, 1, 0], [4, 5]),
         (["wing", None, "fur", "fur"], [1, -1, 0, 0], ["fur", "wing"]),
         (["wing", np.nan, -1, "fur"], [1, -1, -1, 0], ["fur", "wing"]),
+        (["wing", "", " ", "fur"], [1, -1, -1, 0], ["fur", "wing"]),
         ([True, False, None, True], [1, 0, -1, 1], [False, True]),
         (pd.Series(["b", None, "a", "b"], IDS, dtype="category"), [1, -1, 0, 1], ["a", "b"]),
         (pd.Series([1, pd.NA, 0, 1], IDS, dtype="Int64"), [1, -1, 0, 1], [0, 1]),
