@@ -21,6 +21,8 @@ from pyro_crowdclust.results import known_class_probabilities
 
 # Nothing that happened was less probable.
 _LEAST = 1e-6
+# From this share of items with answers on these count as the others do.
+_MOST = 0.5
 # The shares of the labels in all answers count as much as so many answers of a worker's own.
 _OF_ALL = 4.0
 
@@ -210,10 +212,11 @@ HeldOut = Split | KnownSplit | LinkSplit
 def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:
     """Hold out what is said of a share of the items; None if too little is left.
 
-    What is held out is what a user wants to know. Where less than half of the items have answers
-    these are answers about other items: an answer is held out if at least one of its items is.
-    Where more have, most items that a user has were asked about, and held out are answers about
-    pairs, whatever else is said of their items. Both parts must have 20 answers.
+    An answer is held out if at least one of its items is: a share ``1 - (1 - s)^2`` of all. Where
+    a share r of the items has answers, and that is at least half, so large a share of what is held
+    out is about pairs of such items, of which other answers are heard. Both parts must have 20
+    answers.
+
     Without answers known classes are held out, or a share of the links where there are these
     alone, and both parts must have 10.
     """
@@ -235,15 +238,20 @@ def _pairs_out(
     """Which answers are held out, and the item for which each of them is."""
     asked = torch.zeros(data.num_items, dtype=torch.bool)
     asked[answers.left] = asked[answers.right] = True
-    if 2 * int(asked.sum()) >= data.num_items:
-        # Another answer about the same pair would tell it.
-        ends = torch.stack([answers.left, answers.right]).sort(0).values
-        pairs, pair = ends.unique(dim=1, return_inverse=True)
-        chosen = torch.rand(pairs.shape[1], generator=generator) < share
-        return chosen[pair], answers.left
+    share_asked, of_pairs = float(asked.double().mean()), 0.0
+    if share_asked >= _MOST:
+        total = 1 - (1 - share) ** 2
+        others = 1 - total * (1 - share_asked)
+        share, of_pairs = 1 - math.sqrt(others), total * share_asked / others
     chosen = asked & (torch.rand(data.num_items, generator=generator) < share)
     of_left, of_right = chosen[answers.left], chosen[answers.right]
-    return of_left | of_right, torch.where(of_left, answers.left, answers.right)
+    out = of_left | of_right
+    if of_pairs:
+        # All answers about a pair are held out together: one would tell the other.
+        ends = torch.stack([answers.left, answers.right]).sort(0).values
+        pairs, pair = ends.unique(dim=1, return_inverse=True)
+        out |= (torch.rand(pairs.shape[1], generator=generator) < of_pairs)[pair]
+    return out, torch.where(of_right & ~of_left, answers.right, answers.left)
 
 
 def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:

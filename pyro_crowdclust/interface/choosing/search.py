@@ -105,19 +105,12 @@ class Search:
         if plan is not None and not self.splits:
             return self.without_answers(plan), f"answers are too few to hold some out: {ALONE}"
         best, reason = self.best_heard()
-        if plan is None or (self.are_about_others and self.tells_of_others(best)):
+        if plan is None or self.tells_of_others(best):
             return best, reason
         alone = self.without_answers(plan)
         if alone.clusters == 1:  # which no answer can spoil
             return best, reason
-        if not self.tells_of_others(best):
-            return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
-        # Answers about the same items are predicted beside components that heard none, too.
-        scored = alone.answers[: len(best.answers)]
-        if scored.size and scored.mean() > best.score + SMALLEST_GAIN:
-            said = self.splits[0].sentence(float(scored.mean()))
-            return alone, f"{said}, and worse where components hear answers: {ALONE}"
-        return best, reason
+        return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
 
     def best_heard(self) -> tuple[Trial, str]:
         """Try the candidates on all that is said of the items."""
@@ -147,11 +140,6 @@ class Search:
             for trial in self.trials
             if len(trial.answers) == number
         )
-
-    @property
-    def are_about_others(self) -> bool:
-        """Whether held-out answers are about items of which nothing else is said."""
-        return 2 * len(self.data.annotated_items) < self.data.num_items
 
     @property
     def blocks(self) -> Int[np.ndarray, " answer"]:

@@ -92,22 +92,29 @@ def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
     assert len(one.block) / total == pytest.approx(expected, abs=0.1)
 
 
-def test_answers_about_a_share_of_the_pairs_are_held_out_where_most_items_have_answers():
-    """All answers about a pair together; of its items there may be others."""
+@pytest.mark.parametrize("asked", [59, 60, 90, 120])
+def test_held_out_answers_are_about_items_as_the_users_are(asked):
+    """Of 120 items; where half of them or more have answers, some of these count as well."""
     features, ring = two_rings(120)
-    few, most = (answered(features, ring, items=range(number)) for number in (59, 60))
-    of_items, of_pairs = (split(one, 0.25, torch.Generator().manual_seed(0)) for one in (few, most))
-    for one, is_about_items in ((of_items, True), (of_pairs, False)):
-        ends = {*one.data.answers.left.tolist(), *one.data.answers.right.tolist()}
-        assert ends.isdisjoint(one.block.tolist()) == is_about_items
-    assert of_pairs.held_out.num_pairs + of_pairs.data.num_pairs == most.num_pairs
-    assert of_pairs.held_out.num_pairs / most.num_pairs == pytest.approx(0.25, abs=0.1)
-    held, kept = (
-        {frozenset(pair) for pair in zip(one.left.tolist(), one.right.tolist(), strict=True)}
-        for one in (of_pairs.held_out, of_pairs.data.answers)
-    )
-    assert held.isdisjoint(kept)
-    assert of_pairs.chance == pytest.approx(of_pairs.by_chance.mean())
+    data = answered(features, ring, 500, range(asked))
+    shares, totals = [], []
+    for seed in range(8):
+        one = split(data, 0.25, torch.Generator().manual_seed(seed))
+        assert one.held_out.num_pairs + one.data.num_pairs == data.num_pairs
+        heard = torch.zeros(120, dtype=torch.bool)
+        heard[one.data.answers.left] = heard[one.data.answers.right] = True
+        of_pairs = heard[one.held_out.left] & heard[one.held_out.right]
+        assert not bool(heard[one.block[~of_pairs]].any())
+        shares.append(float(of_pairs.double().mean()))
+        totals.append(one.held_out.num_pairs / data.num_pairs)
+        held, kept = (
+            {frozenset(pair) for pair in zip(said.left.tolist(), said.right.tolist(), strict=True)}
+            for said in (one.held_out, one.data.answers)
+        )
+        assert held.isdisjoint(kept) or asked < 60
+        assert one.chance == pytest.approx(one.by_chance.mean())
+    assert np.mean(totals) == pytest.approx(1 - 0.75**2, abs=0.05)
+    assert np.mean(shares) == pytest.approx(asked / 120 if asked >= 60 else 0.0, abs=0.07)
 
 
 def test_chance_knows_what_every_worker_says_how_often():

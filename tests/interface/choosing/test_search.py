@@ -246,10 +246,13 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
 
 
-def test_answers_beside_components_are_heard_at_every_weight_also_of_rows_with_gaps():
+def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     features, said = misleading()
     features[np.random.default_rng(0).random(features.shape) < 0.1] = np.nan
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
+    tried = search.try_out(search.choice.forms[0], 2)
+    assert tried.by_weight is not None
+    assert tried.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
     assert search.choice.alone is not None
     alone = search.without_answers(search.choice.alone)
     assert alone.by_weight is not None
