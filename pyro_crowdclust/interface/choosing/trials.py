@@ -143,7 +143,7 @@ def is_clear(
     The level is that of the best of C (Bonferroni), the error that of answers that share items,
     either of the two (Aronow, Samii and Assenova 2015): sums over the answers about an item, less
     those about a pair, which are in the sums of two items. Where that is less than the error of
-    independent pairs, which few items can make it, it is this.
+    independent pairs, or of independent answers, which few items can make it, it is this.
 
     Parameters
     ----------
@@ -174,7 +174,9 @@ def dyadic_error(
     of_items = sum(np.bincount(end, residual, ends.max() + 1) for end in ends)
     pairs = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True)[1]
     of_pairs = np.square(np.bincount(pairs.reshape(-1), residual)).sum()
-    return float(np.sqrt(max(np.square(of_items).sum() - of_pairs, of_pairs)) / len(difference))
+    # Answers that say the opposite of one pair cancel in its sum, but are no fewer for that.
+    least = max(of_pairs, np.square(residual).sum())
+    return float(np.sqrt(max(np.square(of_items).sum() - of_pairs, least)) / len(difference))
 
 
 def elbo_error(one: Trial, other: Trial) -> float:
