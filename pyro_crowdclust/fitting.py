@@ -272,7 +272,10 @@ def _check_arguments(
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
     for name, value in counts.items():
-        if value is not None and value < 1:
+        if value is None:
+            continue
+        check_whole(name, value)
+        if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if not callable(step_size) and not 0 < step_size <= 1:
         raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")

@@ -316,6 +316,9 @@ def test_bad_input_is_refused():
         mixture_for(CrowdData(two_groups()), components=GaussianComponents, networks=DeepNormal())
     with refuses("num_starts is 0, but must be at least 1"):
         mixture_for(CrowdData(two_groups())).fit(num_starts=0)
+    for name, wrong in (("epochs", "5"), ("epochs", 2.5), ("batch_size", 7.5)):
+        with refuses(f"{name} is {wrong!r}, but must be a whole number"):
+            mixture_for(CrowdData(two_groups())).fit(**{name: wrong})
     with refuses("num_clusters is 0, but must be at least 1"):
         cluster(two_groups(), num_clusters=0)
     with refuses(r"DeepNormal takes one row of numbers per item, but .*\[2, 2\]: .*\[item, 4\]"):
