@@ -29,7 +29,8 @@ def answers_about_few(rng: np.random.Generator, number: int, items: int) -> np.n
 
 def test_the_error_of_a_mean_counts_every_two_answers_that_share_an_item_once():
     rng = np.random.default_rng(0)
-    ends, difference = answers_about_few(rng, 60, 9), rng.normal(size=60)
+    ends = answers_about_few(rng, 60, 9)
+    difference = rng.normal(size=9)[ends].sum(0) + rng.normal(size=60)
     residual = difference - difference.mean()
     variance = sum(
         residual[p] * residual[q]
@@ -46,6 +47,14 @@ def test_answers_about_different_items_are_independent():
     found = dyadic_error(difference, np.arange(100).reshape(2, 50))
     assert found == pytest.approx(difference.std() / np.sqrt(50))
     assert found == pytest.approx(error_of(difference, np.arange(50)))
+
+
+def test_answers_that_contradict_each_other_do_not_make_an_error_small():
+    """Of every pair one that gains and one that loses as much, and a little more."""
+    ends = np.repeat(np.arange(40).reshape(2, 20), 2, axis=1)
+    gain = np.tile([0.5, -0.5], 20) + 1e-9
+    assert dyadic_error(gain, ends) == pytest.approx(0.5 / np.sqrt(40))
+    assert not is_clear(gain, ends, 1)
 
 
 def test_the_luckiest_of_many_that_guess_is_seldom_clear():
