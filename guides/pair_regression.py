@@ -170,7 +170,7 @@ class PairRegressionGuide(nn.Module):
                 loss = float(step.detach())
         finally:
             self._given = None
-        return -loss
+        return -loss if math.isfinite(loss) else -math.inf
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
