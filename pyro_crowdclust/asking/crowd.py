@@ -14,6 +14,7 @@ from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
@@ -111,8 +112,8 @@ class Crowd:
             counts,
             drawn,
             confusion,
-            _by_worker(ids, prices, 1.0, "prices"),
-            _by_worker(ids, loads, np.inf, "loads"),
+            _by_worker(ids, data.worker_ids, prices, 1.0, "prices"),
+            _by_worker(ids, data.worker_ids, loads, np.inf, "loads"),
             num_answers,
             is_placing,
             grades,
@@ -307,9 +308,20 @@ def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.nda
 
 
 def _by_worker(
-    ids: pd.Index, given: Mapping[Hashable, float] | None, default: float, name: str
+    ids: pd.Index,
+    who_answered: pd.Index,
+    given: Mapping[Hashable, float] | None,
+    default: float,
+    name: str,
 ) -> Float[np.ndarray, " worker"]:
     given = {} if given is None else given
+    for worker in given:
+        if worker not in ids and worker not in who_answered:
+            others = did_you_mean(worker, [*ids, *who_answered])
+            raise ValueError(
+                f"{name} has worker {show(worker)}, who has not answered and is not among "
+                f"workers{others or ': name new workers in workers'}"
+            )
     values = np.array([given.get(worker, default) for worker in ids], dtype=np.float64)
     bad = ~(values > 0)
     if bad.any():

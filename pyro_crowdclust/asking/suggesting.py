@@ -17,6 +17,7 @@ from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.tables import count as counted
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
 
 
@@ -197,6 +198,7 @@ def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> 
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "
             "Margin() or Random()"
         )
+    check_whole("count", count)
     if count < 1:
         raise ValueError(f"count is {count}, but at least 1 question must be asked for")
     if not 0 <= exploration <= 1:
