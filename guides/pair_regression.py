@@ -33,7 +33,7 @@ from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
-from pyro_crowdclust.starts import answered_groups, partition_by_directions
+from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
 from pyro_crowdclust.training import NaturalGradient
 
 
@@ -127,9 +127,10 @@ class PairRegressionGuide(nn.Module):
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
         """Move all posteriors to where a partition by the answers puts them.
 
-        One partition is of the groups that answers keep together, another of the directions of the
-        features along which answers tell items apart. The one that the bound prefers is taken: the
-        first knows most where few items have many answers, the second where many have few.
+        One partition is of the groups that answers keep together, others of the directions of the
+        features along which answers tell items apart, all of them and the clearest one. The one
+        that the bound prefers is taken: groups know most where few items have many answers,
+        directions where many have few.
         """
         batch = answered_batch(data)
         if batch is None:
@@ -139,11 +140,10 @@ class PairRegressionGuide(nn.Module):
         assert label is not None  # there are answers
         number = self.model.num_clusters
         asked = self.model.coordinates(batch)[: batch.num_paired].double()
-        pairs = batch.left, batch.right, label.double()
-        partitions = [
-            answered_groups(data, number)[batch.items],
-            partition_by_directions(asked, *pairs, most_groups=number, generator=generator),
-        ]
+        along = answer_directions(asked, batch.left, batch.right, label.double())
+        partitions = [answered_groups(data, number)[batch.items]]
+        for some in (along,) if along.shape[1] == 1 else (along, along[:, -1:]):
+            partitions.append(partition_along(some, most_groups=number, generator=generator))
         prior = copy.deepcopy(self.posteriors.state_dict())
         found = []
         for partition in partitions:

@@ -1,6 +1,6 @@
 """Where training begins."""
 
-from pyro_crowdclust.starts.answer_directions import answer_directions, partition_by_directions
+from pyro_crowdclust.starts.answer_directions import answer_directions, partition_along
 from pyro_crowdclust.starts.answers import (
     AnswersStart,
     TrustingStart,
@@ -44,6 +44,6 @@ __all__ = [
     "answered_groups",
     "default_start",
     "groups_by_answers",
-    "partition_by_directions",
+    "partition_along",
     "within_class_covariance",
 ]

@@ -1,4 +1,4 @@
-"""Directions of the features along which answers tell items apart, and a partition by these."""
+"""Directions of the features along which answers tell items apart, and partitions by these."""
 
 from __future__ import annotations
 
@@ -67,21 +67,15 @@ def answer_directions(
     return (white @ directions[:, is_seen]) * strengths[is_seen].clamp_min(0).sqrt()
 
 
-def partition_by_directions(
-    points: Float[Tensor, "item coordinate"],
-    left: Int[Tensor, " pair"],
-    right: Int[Tensor, " pair"],
-    label: Float[Tensor, " pair"],
-    *,
-    most_groups: int,
-    generator: torch.Generator,
+def partition_along(
+    along: Float[Tensor, "item direction"], *, most_groups: int, generator: torch.Generator
 ) -> Int[Tensor, " item"]:
-    """k-means along ``answer_directions``: a group more than there are directions, if that many.
+    """k-means along some directions: a group more than there are directions, if that many.
 
     Parameters
     ----------
-    points, left, right, label
-        As of ``answer_directions``.
+    along
+        Items along the directions, as of ``answer_directions``.
     most_groups
         At most so many groups.
     generator
@@ -89,7 +83,6 @@ def partition_by_directions(
     """
     from sklearn.cluster import KMeans  # late: loading it takes a while
 
-    along = answer_directions(points, left, right, label)
     number = min(along.shape[1] + 1, most_groups, len(along.unique(dim=0)))
     seed = int(torch.randint(2**31, (), generator=generator))
     found = KMeans(number, n_init=5, random_state=seed).fit_predict(along.numpy())

@@ -8,7 +8,7 @@ import torch
 from scipy.linalg import subspace_angles
 
 from pyro_crowdclust.metrics import adjusted_rand_index
-from pyro_crowdclust.starts import answer_directions, partition_by_directions
+from pyro_crowdclust.starts import answer_directions, partition_along
 
 MEANS = np.array([[3.0, 0, 0, 0, 0], [-1.5, 2.5, 0, 0, 0], [-1.5, -2.5, 0, 0, 0]])
 
@@ -41,12 +41,11 @@ def test_products_of_rows_are_the_share_of_what_answers_tell_that_means_hold():
 
 def test_few_answers_show_the_plane_of_the_means():
     points, kinds, pairs = crowd(500, 0.9, 0.9)
-    along = answer_directions(points, *pairs).numpy()
-    coefficients = np.linalg.lstsq(points.numpy() - points.numpy().mean(0), along, rcond=None)[0]
+    along = answer_directions(points, *pairs)
+    centered = (points - points.mean(0)).numpy()
+    coefficients = np.linalg.lstsq(centered, along.numpy(), rcond=None)[0]
     assert np.rad2deg(subspace_angles(coefficients, np.eye(5)[:, :2])).max() < 20
-    groups = partition_by_directions(
-        points, *pairs, most_groups=8, generator=torch.Generator().manual_seed(0)
-    )
+    groups = partition_along(along, most_groups=8, generator=torch.Generator().manual_seed(0))
     assert adjusted_rand_index(groups.numpy(), kinds) > 0.7
 
 
@@ -68,7 +67,6 @@ def test_answers_that_are_all_the_same_leave_one_direction(same: float):
 
 def test_items_that_are_all_alike_are_one_group():
     _, _, pairs = crowd(50, 0.9, 0.9)
-    groups = partition_by_directions(
-        torch.ones(100, 5).double(), *pairs, most_groups=4, generator=torch.Generator()
-    )
+    along = answer_directions(torch.ones(100, 5).double(), *pairs)
+    groups = partition_along(along, most_groups=4, generator=torch.Generator())
     assert len(groups.unique()) == 1
