@@ -140,10 +140,15 @@ class PairRegressionGuide(nn.Module):
         assert label is not None  # there are answers
         number = self.model.num_clusters
         asked = self.model.coordinates(batch)[: batch.num_paired].double()
-        along = answer_directions(asked, batch.left, batch.right, label.double())
         partitions = [answered_groups(data, number)[batch.items]]
-        for some in (along,) if along.shape[1] == 1 else (along, along[:, -1:]):
-            partitions.append(partition_along(some, most_groups=number, generator=generator))
+        told = ~label.isnan()  # who could not tell tells no items apart
+        if bool(told.any()):
+            said = batch.left[told], batch.right[told], label[told].double()
+            along = answer_directions(asked, *said)
+            each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
+            partitions += [
+                partition_along(some, most_groups=number, generator=generator) for some in each
+            ]
         prior = copy.deepcopy(self.posteriors.state_dict())
         found = []
         for partition in partitions:
