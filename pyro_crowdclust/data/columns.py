@@ -18,11 +18,9 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from pyro_crowdclust.data.column_kinds import KINDS, SAMPLE, check_numbers, recognized
-from pyro_crowdclust.data.tables import are_blank, count, show
+from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, show
 from pyro_crowdclust.errors import did_you_mean
 
-# Columns of these names hold ids where they tell all items apart.
-_ID_NAMES = ("id", "item", "item_id")
 # So few rows may be in the order of a feature.
 _FEW_ROWS = 10
 
@@ -201,7 +199,7 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
         if name in kinds or not whole or len(frame) <= _FEW_ROWS:
             continue
         steps = np.diff(column.to_numpy(np.int64))
-        named = str(name).lower() in _ID_NAMES and column.is_unique
+        named = str(name).lower() in ID_NAMES and column.is_unique
         if named or (steps == 1).all():
             warnings.warn(
                 f"feature column {show(name)} looks like ids of the rows, but counts as a feature: "

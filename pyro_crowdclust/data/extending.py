@@ -68,17 +68,19 @@ def extended(
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
     grades, of_labels = _grades(data), _classes(data, classes)
-    before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
     after = {
         "pairs": _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
         "placements": _together("placements", data.pages, placements, item_ids=ids),
         "labels": _together("labels", data.labels, labels, item_ids=ids, classes=of_labels),
     }
-    _, told = _read(before, grades=grades, classes=_classes(data, None), item_ids=data.item_ids)
     tables, found = _read(after, grades=grades, classes=of_labels, item_ids=ids)
-    for message in found:
-        if message not in told:
-            warnings.warn(message, stacklevel=3)
+    if found:
+        before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
+        options = {"grades": grades, "classes": _classes(data, None), "item_ids": data.item_ids}
+        _, told = _read(before, **options)
+        for message in found:
+            if message not in told:
+                warnings.warn(message, stacklevel=3)
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from pyro_crowdclust.errors import did_you_mean
 
+# Columns of these names hold the ids of the items, if none is named.
+ID_NAMES = ("item", "id", "item_id")
 _MOST_COMPARED = 10_000
 # What makes a row for every answer of a row for every item with a column for every worker.
 _ROW_PER_ANSWER = (

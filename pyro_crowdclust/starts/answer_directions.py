@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.starts.k_means import k_means
+
 # Directions that hardly vary are taken to vary by this share of the mean variance.
 _LEAST_VARIANCE = 0.02
 
@@ -81,9 +83,5 @@ def partition_along(
     generator
         Of the starts of k-means.
     """
-    from sklearn.cluster import KMeans  # late: loading it takes a while
-
-    number = min(along.shape[1] + 1, most_groups, len(along.unique(dim=0)))
-    seed = int(torch.randint(2**31, (), generator=generator))
-    found = KMeans(number, n_init=5, random_state=seed).fit_predict(along.numpy())
-    return torch.from_numpy(found).long()
+    found = k_means(along, min(along.shape[1] + 1, most_groups), generator, num_starts=5)
+    return torch.as_tensor(found.labels_, dtype=torch.int64)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.principal_components import MixtureStart, without_gaps
 
 
@@ -162,15 +163,11 @@ class KMeansStart:
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start the guide's posterior at these assignments."""
-        from sklearn.cluster import KMeans
-
         features, points = _points(model, data)
-        seed = int(torch.randint(2**31, (), generator=generator))
-        number = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
-        found = KMeans(number, n_init=self.num_starts, random_state=seed).fit(points.numpy())
+        found = k_means(points, model.num_clusters, generator, num_starts=self.num_starts)
         centers = torch.as_tensor(found.cluster_centers_, dtype=points.dtype)
         near = (-torch.cdist(points, centers) / 2).softmax(-1)
-        partition = nn.functional.pad(near, (0, model.num_clusters - number))
+        partition = nn.functional.pad(near, (0, model.num_clusters - len(centers)))
         observed = model.components.observe(features, data.has_gaps)
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from pyro_crowdclust.protocols import (
     SupportsStartAtPartition,
     part_of,
 )
+from pyro_crowdclust.starts.k_means import k_means
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,8 @@ class PrincipalComponentStart:
     @staticmethod
     def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
         """A k-means partition, in the order that suits the prior of the weights."""
-        from sklearn.cluster import KMeans  # late: loading it takes a while
-
-        seed = int(torch.randint(2**31, (), generator=generator))
-        count = min(model.num_clusters, len(np.unique(points.numpy(), axis=0)))
-        labels = KMeans(count, n_init=1, random_state=seed).fit_predict(points.numpy())
-        labels = torch.as_tensor(labels, dtype=torch.int64)
+        found = k_means(points, model.num_clusters, generator)
+        labels = torch.as_tensor(found.labels_, dtype=torch.int64)
         partition = nn.functional.one_hot(labels, model.num_clusters).double()
         return partition[:, model.weights.preferred_order(partition.sum(0))]
 

@@ -64,7 +64,8 @@ class Choice(Plan):
     first_size
         One of ``sizes``.
     share
-        Share of the answered items whose answers are held out.
+        Share of the answered items whose answers are held out; where most items have answers, as
+        many answers, of which a part is about pairs of other items (``held_out.split``).
     num_splits
         So many different shares are held out, the second and later ones for candidates that the
         first could not tell from the best.

@@ -17,11 +17,12 @@ from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
 from pyro_crowdclust.interface.choosing.subsets import some_items
+from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results import known_class_probabilities
 
 # Nothing that happened was less probable.
 _LEAST = 1e-6
-# From this share of items with answers on these count as the others do.
+# From this share of items with answers on, some of what is held out is about these.
 _MOST = 0.5
 # The shares of the labels in all answers count as much as so many answers of a worker's own.
 _OF_ALL = 4.0
@@ -29,16 +30,16 @@ _OF_ALL = 4.0
 
 @dataclass(frozen=True)
 class Split:
-    """Data without the answers about some items, and those answers.
+    """Data without the answers about some items, or about some pairs, and those answers.
 
     Attributes
     ----------
     data
-        All items; answers between items that are not held out.
+        All items, and the answers that are not held out.
     held_out
         The other answers.
     block
-        The held-out item that each of them is about (one of the two), for errors by item.
+        One of the two items of each of them, a held-out one if either is, for errors by item.
     """
 
     data: CrowdData
@@ -248,9 +249,8 @@ def _pairs_out(
     out = of_left | of_right
     if of_pairs:
         # All answers about a pair are held out together: one would tell the other.
-        ends = torch.stack([answers.left, answers.right]).sort(0).values
-        pairs, pair = ends.unique(dim=1, return_inverse=True)
-        out |= (torch.rand(pairs.shape[1], generator=generator) < of_pairs)[pair]
+        pairs = AskedPairs.of(torch.stack([answers.left, answers.right], 1), data.num_items)
+        out |= (torch.rand(pairs.num_pairs, generator=generator) < of_pairs)[pairs.pair]
     return out, torch.where(of_right & ~of_left, answers.right, answers.left)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.data.tables import ID_NAMES, count
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 
@@ -23,8 +23,6 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
 # How the rows of a table are laid out is seen from so many.
 _SAMPLE_ROWS = 50
-# A column with one of these names holds the ids of the items, if none is named.
-_ID_NAMES = ("item", "id", "item_id")
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
 
 
 def _find_ids(head: pd.DataFrame) -> str | None:
-    for name in _ID_NAMES:
+    for name in ID_NAMES:
         if name in head.columns:
             return name
     if not len(head.columns):
