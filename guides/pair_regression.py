@@ -29,6 +29,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
+from pyro_crowdclust.guides.drawn_groups import drawn_groups
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
@@ -49,10 +50,15 @@ class PairRegressionGuide(nn.Module):
         Its rounds of messages.
     start_steps
         For so many steps q(z) is held at a partition by the answers, and for as many it is free.
+    num_items
+        Messages to the first so many items begin at what q(z) was in the step before; to others at
+        what the coordinates say of them, which is enough where that is something. All N items for
+        a regression on no coordinates, under which they would be all alike.
     """
 
     shares: Tensor
     locations: Tensor
+    heard: Tensor
 
     def __init__(
         self,
@@ -60,6 +66,7 @@ class PairRegressionGuide(nn.Module):
         *,
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
         start_steps: int = 10,
+        num_items: int = 0,
     ) -> None:
         super().__init__()
         self.model, self.solver, self.start_steps = model, solver, start_steps
@@ -70,6 +77,8 @@ class PairRegressionGuide(nn.Module):
         # What tables say of clusters, which are no sites here: as of the last step of training.
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
+        # log q(z) of the last step; NaN of items that had no answers.
+        self.register_buffer("heard", self.shares.new_full((num_items, size[0]), torch.nan))
         self._given: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
@@ -82,7 +91,9 @@ class PairRegressionGuide(nn.Module):
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
             prior = self.model.log_classes(values["coefficients"], batch)
-            logits = self._heard(prior, rates, batch) if self._given is None else self._given
+            logits = self._given
+            if logits is None:
+                logits = self._heard(prior, rates, batch)
             if is_training:
                 self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
@@ -100,10 +111,28 @@ class PairRegressionGuide(nn.Module):
             return prior
         coupling = sites.coupling(rates, batch, prior.dtype)
         alone = prior[: coupling.num_items]
-        heard, _ = self.solver.exchange(alone, alone, alone.softmax(-1), coupling)
+        first = self._before(batch.items[: coupling.num_items], alone)
+        heard, _ = self.solver.exchange(alone, first, first.softmax(-1), coupling)
         return torch.cat([heard, prior[coupling.num_items :]])
 
+    def _before(
+        self, items: Int[Tensor, " item"], alone: Float[Tensor, "item cluster"]
+    ) -> Float[Tensor, "item cluster"]:
+        """Log q(z) of the step before, and of items that are new to this what is known of them."""
+        before = alone.clone()
+        is_known = items < len(self.heard)
+        before[is_known] = self.heard[items[is_known]].to(alone)
+        return torch.where(before.isnan(), alone, before)
+
+    def make_room(self, num_items: int) -> None:
+        """Have room for so many items, new ones last."""
+        more = num_items - len(self.heard)
+        if len(self.heard):
+            self.heard = nn.functional.pad(self.heard, (0, 0, 0, more), value=torch.nan)
+
     def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
+        if len(self.heard):
+            self.heard[batch.items[: batch.num_paired]] = logits[: batch.num_paired]
         counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
         total = counts.sum(0)
         self.shares.copy_(total / total.sum())
@@ -130,32 +159,42 @@ class PairRegressionGuide(nn.Module):
         One partition is of the groups that answers keep together, others of the directions of the
         features along which answers tell items apart, all of them and the clearest one. The one
         that the bound prefers is taken: groups know most where few items have many answers,
-        directions where many have few.
+        directions where many have few. Without coordinates it is the groups of draws of a partition
+        (``drawn_groups``).
         """
         batch = answered_batch(data)
         if batch is None:
             return
         batch = batch.to(None, torch.float64)
-        label = batch.label
-        assert label is not None  # there are answers
-        number = self.model.num_clusters
-        asked = self.model.coordinates(batch)[: batch.num_paired].double()
-        partitions = [answered_groups(data, number)[batch.items]]
-        told = ~label.isnan()  # who could not tell tells no items apart
-        if bool(told.any()):
-            said = batch.left[told], batch.right[told], label[told].double()
-            along = answer_directions(asked, *said)
-            each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
-            partitions += [
-                partition_along(some, most_groups=number, generator=generator) for some in each
-            ]
-        prior = copy.deepcopy(self.posteriors.state_dict())
+        partitions = self._partitions(data, batch, generator)
+        prior = copy.deepcopy(self.state_dict())
         found = []
         for partition in partitions:
-            self.posteriors.load_state_dict(prior)
+            self.load_state_dict(prior)
             elbo = self._begin_at(partition, batch)
-            found.append((elbo, copy.deepcopy(self.posteriors.state_dict())))
-        self.posteriors.load_state_dict(max(found, key=lambda one: one[0])[1])
+            found.append((elbo, copy.deepcopy(self.state_dict())))
+        self.load_state_dict(max(found, key=lambda one: one[0])[1])
+
+    def _partitions(
+        self, data: CrowdData, batch: Batch, generator: torch.Generator
+    ) -> list[Int[Tensor, " item"]]:
+        """Of the items of a batch with all answers."""
+        number, label = self.model.num_clusters, batch.label
+        if not self.model.regression.num_features:
+            seed = int(torch.randint(2**31, (), generator=generator))
+            return [drawn_groups(data, number, seed=seed)[batch.items]]
+        found = [answered_groups(data, number)[batch.items]]
+        assert label is not None  # there are answers
+        told = ~label.isnan()  # who could not tell tells no items apart
+        if not bool(told.any()):
+            return found
+        asked = self.model.coordinates(batch)[: batch.num_paired].double()
+        said = batch.left[told], batch.right[told], label[told].double()
+        along = answer_directions(asked, *said)
+        each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
+        return found + [
+            partition_along(some, most_groups=number, generator=generator) for some in each
+        ]
 
     def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
         """The ELBO after steps from a partition; -1 is an item of which it says nothing."""

@@ -242,7 +242,8 @@ def _two_way() -> tuple[Any, Any, CrowdData]:
 
 def _pair_regression() -> tuple[Any, Any, CrowdData]:
     model = PairRegression(SoftmaxRegression(CLUSTERS, FEATURES), TwoCoin(WORKERS))
-    return model, PairRegressionGuide(model), crowd()
+    data = crowd()
+    return model, PairRegressionGuide(model, num_items=data.num_items), data
 
 
 def _class_labels(model: Any, data: CrowdData) -> tuple[Any, Any, CrowdData]:

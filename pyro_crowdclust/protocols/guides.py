@@ -39,6 +39,14 @@ class SupportsPartition(Protocol):
 
 
 @runtime_checkable
+class SupportsMakeRoom(Protocol):
+    """A guide that remembers something of every item: for ``update``."""
+
+    def make_room(self, num_items: int) -> None:
+        """Have room for so many items, new ones last."""
+
+
+@runtime_checkable
 class SupportsWorkers(Protocol):
     """A guide of workers who answer about pairs: for ``result.workers``."""
 

@@ -12,7 +12,7 @@ from torch import nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
-from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.protocols import SupportsMakeRoom, part_of
 from pyro_crowdclust.training.copies import copied
 
 
@@ -123,8 +123,10 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
     A guide of a partition makes room itself, when it draws one anew.
     """
     of_guide = vars(guide).get("constructor_arguments", {})
-    if "num_items" in of_guide:
+    if of_guide.get("num_items"):
         of_guide["num_items"] = num_items
+    if isinstance(guide, SupportsMakeRoom):
+        guide.make_room(num_items)
     supervision: Any = part_of(model, "supervision", nn.Module)
     arguments = {} if supervision is None else vars(supervision).get("constructor_arguments", {})
     if arguments.get("num_items", num_items) == num_items:

@@ -7,9 +7,18 @@ of different coordinates can be compared by it.
 
 from pyro_crowdclust.transforms.atoms import WithAtoms
 from pyro_crowdclust.transforms.filled import Filled
+from pyro_crowdclust.transforms.no_coordinates import NoCoordinates
 from pyro_crowdclust.transforms.one_hot import OneHot
 from pyro_crowdclust.transforms.power import PowerTransformed
 from pyro_crowdclust.transforms.projection import Projected
 from pyro_crowdclust.transforms.selection import Selected
 
-__all__ = ["Filled", "OneHot", "PowerTransformed", "Projected", "Selected", "WithAtoms"]
+__all__ = [
+    "Filled",
+    "NoCoordinates",
+    "OneHot",
+    "PowerTransformed",
+    "Projected",
+    "Selected",
+    "WithAtoms",
+]

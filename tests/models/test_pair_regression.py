@@ -12,7 +12,7 @@ from pyro import poutine
 from pyro.infer import Trace_ELBO
 from scipy.special import betaln, log_softmax
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import PairRegressionGuide
@@ -23,6 +23,7 @@ from pyro_crowdclust.mixture.softmax_regression import with_one
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.training import NaturalGradient
+from pyro_crowdclust.transforms import NoCoordinates
 
 OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 40, "progress": False}
 ANSWERS = [(0, 1, 1), (1, 2, 0), (0, 2, 0), (2, 3, 1)]
@@ -85,7 +86,8 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
     left, right, label = map(list, zip(*said, strict=True))
     pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
     workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
-    guide = PairRegressionGuide(PairRegression(SoftmaxRegression(3, 1), workers), start_steps=60)
+    model = PairRegression(SoftmaxRegression(3, 1), workers)
+    guide = PairRegressionGuide(model, start_steps=60, num_items=8)
     data = CrowdData(np.linspace(-1, 1, 8)[:, None], pairs)
     guide.start(data, torch.Generator())
     q = guide.infer(full_batch(data)).assignments.numpy()
@@ -221,3 +223,53 @@ def test_sizes_are_checked():
     model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(2))
     with pytest.raises(ValueError, match="2 workers"):
         fit(model, PairRegressionGuide(model), data, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def of_answers_alone():
+    """Features that show other clusters than those that people see, of 60 items out of 90."""
+    kinds = np.random.default_rng(1).integers(0, 3, 90)
+    shown = np.arange(90) % 2
+    features = 9.0 * shown[:, None] + np.random.default_rng(0).normal(size=(90, 2))
+    pairs = simulate_pairs(
+        kinds, [0.85] * 5, [0.85] * 5, pairs_per_worker=120, items=range(60), seed=0
+    )
+    model = PairRegression(
+        SoftmaxRegression(3, 0, scale=1.0), TwoCoin(5, (2.0, 1.0), (2.0, 1.0)), NoCoordinates()
+    )
+    guide = PairRegressionGuide(model, num_items=90)
+    return fit(model, guide, CrowdData(features, pairs), dtype=torch.float64, **OPTIONS), kinds
+
+
+def test_without_coordinates_items_follow_their_answers(of_answers_alone):
+    """Others are what these are as often as these are it."""
+    result, kinds = of_answers_alone
+    assert clustering_accuracy(kinds[:60], result.assignments[:60]) > 0.95
+    others = result.probabilities[60:]
+    np.testing.assert_allclose(others, others[:1].repeat(30, 0), rtol=0, atol=1e-12)
+    shares = np.bincount(result.assignments[:60], minlength=3) / 60
+    np.testing.assert_allclose(others[0], shares, atol=0.05)
+    np.testing.assert_allclose(result.predict_proba([[0.0, 9.0]])[0], others[0], atol=1e-12)
+
+
+def test_what_messages_begin_at_is_saved_and_grows(of_answers_alone, tmp_path):
+    result, kinds = of_answers_alone
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=result.data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
+    said = {"left": [90] * 30, "right": range(30), "worker": ["w"] * 30}
+    said["label"] = [int(kinds[item] == kinds[0]) for item in range(30)]
+    more = result.update(said, features=[[0.0, 0.0]], item_ids=[90])
+    assert len(more.guide.heard) == 91
+    assert more.assignments[90] == more.assignments[0]
+    more.save(tmp_path / "more")
+    loaded = load(tmp_path / "more", data=more.data)
+    np.testing.assert_allclose(loaded.probabilities, more.probabilities, rtol=0, atol=1e-12)
+
+
+def test_messages_begin_where_the_step_before_ended(of_answers_alone):
+    """What is read is settled, and so is what the last step of training saw."""
+    result, _ = of_answers_alone
+    heard = result.guide.heard[:60].softmax(1)
+    np.testing.assert_allclose(heard, result.component_probabilities[:60], atol=0.02)
+    assert bool(result.guide.heard[60:].isnan().all())

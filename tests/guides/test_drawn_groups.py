@@ -1,0 +1,67 @@
+"""Groups of items from draws of a partition by the answers alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.guides.drawn_groups import drawn_groups
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.simulation import simulate_pairs
+
+KINDS = np.repeat(np.arange(3), [30, 20, 10])
+RATES = [0.85] * 5
+WITH_GAPS = np.where(np.arange(160) % 7 == 0, np.nan, np.arange(160.0)).reshape(80, 2)
+
+
+def crowd(features: np.ndarray | None = None) -> CrowdData:
+    """Five workers, eighteen answers an item, about the first 60 of 80 items."""
+    pairs = simulate_pairs(KINDS, RATES, RATES, pairs_per_worker=110, seed=0)
+    items = None if features is not None else range(80)
+    return CrowdData(features, pairs, item_ids=items)
+
+
+@pytest.mark.parametrize("features", [None, WITH_GAPS], ids=["none", "gaps"])
+def test_they_are_what_people_see_whatever_the_features_are(features):
+    groups = drawn_groups(crowd(features), 10).numpy()
+    assert (groups[60:] == -1).all()
+    assert set(groups[:60]) - {-1} == {0, 1, 2}
+    assert clustering_accuracy(KINDS, np.where(groups[:60] < 0, 3, groups[:60])) > 0.95
+    assert (np.diff(np.bincount(groups[groups >= 0])) <= 0).all()
+
+
+def test_the_largest_are_numbered_and_small_ones_are_none():
+    data = crowd()
+    whole = drawn_groups(data, 10)
+    two = drawn_groups(data, 2)
+    assert torch.equal(two, torch.where(whole < 2, whole, -1))
+    assert int(drawn_groups(data, 10, smallest=15).max()) == 1
+
+
+def test_items_with_the_most_answers_come_first():
+    data = crowd()
+    counts = torch.bincount(torch.cat([data.answers.left, data.answers.right]), minlength=80)
+    groups = drawn_groups(data, 10, most_items=40)
+    assert bool((groups[counts < counts.sort().values[-40]] == -1).all())
+    assert int((groups >= 0).sum()) >= 35
+
+
+def test_who_cannot_tell_says_nothing():
+    said = {"left": [0, 1], "right": [1, 2], "worker": ["a"] * 2, "label": [None, None]}
+    assert drawn_groups(CrowdData(None, said, grades=[0, 1]), 3).tolist() == [-1, -1, -1]
+    assert drawn_groups(CrowdData(np.eye(3)), 3).tolist() == [-1, -1, -1]
+
+
+def test_of_grades():
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 30, (2, 600))
+    asked = np.unique(np.stack([left, right]), axis=1)
+    left, right = asked[:, asked[0] < asked[1]]
+    same = KINDS[2 * left] == KINDS[2 * right]
+    grade = np.clip(np.where(same, 4, 1) + rng.integers(-1, 2, len(left)), 1, 4)
+    said = {"left": left, "right": right, "worker": ["a"] * len(left), "label": grade}
+    data = CrowdData(None, said, grades=[1, 2, 3, 4], item_ids=range(30))
+    groups = drawn_groups(data, 5).numpy()
+    assert clustering_accuracy(KINDS[::2], np.where(groups < 0, 3, groups)) > 0.95
