@@ -55,7 +55,7 @@ from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping, robbins_monro
-from pyro_crowdclust.transforms import WithAtoms
+from pyro_crowdclust.transforms import NoCoordinates, WithAtoms
 
 # Candidates run on at most so many items.
 MOST_ITEMS = 2000
@@ -223,7 +223,26 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     }
     if len(data.annotated_items) * num_clusters * dim > FULL_BATCH_NUMBERS:
         options |= MINIBATCHES
-    return Recipe(model, PairRegressionGuide(model), data, options)
+    guide = PairRegressionGuide(model, num_items=data.num_items)
+    return Recipe(model, guide, data, options)
+
+
+def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
+    """Clusters that the answers make; other items are what these are as often as these are it."""
+    regression = SoftmaxRegression(num_clusters, 0, scale=1.0)
+    model = PairRegression(regression, annotators_on_pages(data), emission)
+    options = {
+        **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
+        **{"batch_size": None, "step_size": 0.5},
+    }
+    guide = PairRegressionGuide(model, num_items=data.num_items)
+    return Recipe(model, guide, data, options)
+
+
+# What features say has no part in it.
+ANSWERS = Form(
+    "nothing", REGRESSION, lambda data: NoCoordinates(), answers_recipe, of_features=False
+)
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:

@@ -224,6 +224,8 @@ def _about_left_out(emission: Identity, data: CrowdData) -> str:
     names = range(number) if data.columns is None else data.columns.labels()
     inner = emission.inner if isinstance(emission, Projected) else emission
     own = {*inner.own_features(number)}
+    if not own:  # which is what was chosen, and no matter of single columns
+        return ""
     others = [show(name) for place, name in enumerate(names) if place not in own]
     shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
     return f"; left out for telling nothing that others do not: {shown}" if others else ""

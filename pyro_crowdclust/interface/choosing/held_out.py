@@ -24,6 +24,8 @@ from pyro_crowdclust.results import known_class_probabilities
 _LEAST = 1e-6
 # From this share of items with answers on, some of what is held out is about these.
 _MOST = 0.5
+# A tenth of fewer answers than this is held out at a time, of more a quarter.
+_FEW = 1000
 # The shares of the labels in all answers count as much as so many answers of a worker's own.
 _OF_ALL = 4.0
 
@@ -226,11 +228,42 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     answers = data.answers
     if answers is None:
         return None
-    out, item = _pairs_out(data, answers, share, generator)
+    return _without(data, answers, *_pairs_out(data, answers, share, generator))
+
+
+def splits_of_pairs(data: CrowdData, generator: torch.Generator) -> list[Split]:
+    """Hold out every part of the pairs, or of the pages, with all answers about them, in turn.
+
+    Of their items other answers are heard. Those on one page tell each other, whatever the items
+    are. A part is a tenth of few answers, of which each counts, or a quarter of many; there is none
+    where it would have fewer than 20 answers.
+    """
+    answers = data.answers
+    if answers is None:
+        return []
+    if answers.page is None:
+        of_answer = AskedPairs.of(
+            torch.stack([answers.left, answers.right], 1), data.num_items
+        ).pair
+    else:
+        of_answer = answers.page.unique(return_inverse=True)[1]
+    parts = 10 if answers.num_pairs < _FEW else 4
+    part = torch.randperm(int(of_answer.max()) + 1, generator=generator)[of_answer] % parts
+    found = [_without(data, answers, part == one) for one in range(parts)]
+    return [one for one in found if one is not None]
+
+
+def _without(
+    data: CrowdData,
+    answers: Answers,
+    out: Bool[Tensor, " pair"],
+    block: Int[Tensor, " pair"] | None = None,
+) -> Split | None:
+    """The split by what is out; None if there are too few answers of either part."""
     if int(out.sum()) < 20 or int((~out).sum()) < 20:
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
-    return Split(kept, answers.at(out), item[out])
+    return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
 
 
 def _pairs_out(

@@ -14,9 +14,16 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form, Place, ToCompare
+from pyro_crowdclust.guides.drawn_groups import drawn_groups
+from pyro_crowdclust.interface.candidates.forms import (
+    ANSWERS,
+    MOST_ITEMS,
+    Form,
+    Place,
+    ToCompare,
+)
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -103,11 +110,17 @@ class Search:
         """Try the candidates; answers that nothing is learned from have no part in the clusters."""
         plan = self.choice.alone
         if plan is not None and not self.splits:
-            return self.without_answers(plan), f"answers are too few to hold some out: {ALONE}"
+            return self.without_answers(plan)[0], f"answers are too few to hold some out: {ALONE}"
         best, reason = self.best_heard()
         if plan is None or self.tells_of_others(best):
             return best, reason
-        alone = self.without_answers(plan)
+        alone, fitted = self.without_answers(plan)
+        by_answers = None if fitted is None else self.of_answers(alone, fitted)
+        if by_answers is not None:
+            return by_answers, (
+                "nothing predicts held-out answers about other items clearly better than chance, "
+                "and answers about the same items do: the clusters of the answers alone"
+            )
         if alone.clusters == 1:  # which no answer can spoil
             return best, reason
         return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
@@ -146,8 +159,12 @@ class Search:
         """The held-out item of all that is held out."""
         return torch.cat([one.block for one in self.splits]).numpy()
 
-    def without_answers(self, plan: Plan) -> Trial:
-        """The winner of the search without answers, in whose components answers have no part."""
+    def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
+        """The winner of the search without answers, in whose components answers have no part.
+
+        With its fit, if any answers were held out of it.
+        """
+        fitted = None
         search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
@@ -158,7 +175,36 @@ class Search:
         self.trials += [
             alone if one is best else replace(one, hears=False) for one in search.trials
         ]
-        return alone
+        return alone, fitted
+
+    def of_answers(self, alone: Trial, fitted: Fitted) -> Trial | None:
+        """Clusters of the answers alone, if they predict answers that features' clusters do not.
+
+        What is held out are answers about pairs of which both items have others.
+
+        Parameters
+        ----------
+        alone, fitted
+            The winner without answers, and its fit.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        splits = splits_of_pairs(self.data, generator)
+        number = int(drawn_groups(self.data, max(self.choice.sizes)).max()) + 1
+        if not splits or number < 2:
+            return None
+        told, heard = [], []
+        for one in splits:
+            by_answers = whole(self.fit_of(ANSWERS, number, one.data))
+            told.append(one.log_probability(by_answers))
+            read = with_answers_heard(fitted, one.data, alone.feature_weight)
+            heard.append(one.log_probability(read))
+        found = np.concatenate(told)
+        if found.mean() < np.concatenate(heard).mean():
+            return None
+        chance = np.concatenate([one.by_chance for one in splits])
+        ends = torch.cat([one.ends for one in splits], 1).numpy()
+        clear = is_clear(gain_by_a_part(found, chance), ends, 1)
+        return self.try_out(ANSWERS, number) if clear else None
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of the held-out answers where answers have no part in the components.

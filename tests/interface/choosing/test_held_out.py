@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,12 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.interface.choosing.held_out import KnownSplit, LinkSplit, split
+from pyro_crowdclust.interface.choosing.held_out import (
+    KnownSplit,
+    LinkSplit,
+    split,
+    splits_of_pairs,
+)
 from pyro_crowdclust.results import known_class_probabilities
 
 from ..small_choices import (
@@ -157,3 +163,29 @@ def test_predictions_of_answers_are_the_mixture_of_both_rates(rings):
         yes = same * rates["sensitivity"] + (1 - same) * (1 - rates["specificity"])
         expected = yes if one.held_out.label[pair] == 1 else 1 - yes
         assert ours[pair] == pytest.approx(np.log(expected))
+
+
+@pytest.mark.parametrize(("number", "parts"), [(150, 10), (400, 4)])
+def test_every_pair_is_held_out_once_with_all_answers_about_it(number, parts):
+    features, ring = two_rings(60)
+    data = answered(features, ring, number, items=range(29))
+    splits = splits_of_pairs(data, torch.Generator().manual_seed(0))
+    assert len(splits) == parts
+    assert sum(one.held_out.num_pairs for one in splits) == data.num_pairs
+    for one in splits:
+        assert one.held_out.num_pairs + one.data.num_pairs == data.num_pairs
+        held, kept = (
+            {frozenset(pair) for pair in zip(said.left.tolist(), said.right.tolist(), strict=True)}
+            for said in (one.held_out, one.data.answers)
+        )
+        assert held.isdisjoint(kept)
+    assert splits_of_pairs(CrowdData(features), torch.Generator()) == []
+
+
+def test_answers_on_one_page_are_held_out_together():
+    features, ring = two_rings(60)
+    data = answered(features, ring, 200)
+    page = torch.arange(data.num_pairs) // 12
+    data = data.with_parts(answers=dataclasses.replace(data.answers, page=page))
+    for one in splits_of_pairs(data, torch.Generator().manual_seed(0)):
+        assert set(one.held_out.page.tolist()).isdisjoint(one.data.answers.page.tolist())
