@@ -215,26 +215,23 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     regression = SoftmaxRegression(
         num_clusters, points.shape[1], scale=_SCORES / spread if spread > 0 else None
     )
-    model = PairRegression(regression, annotators_on_pages(data), emission)
-    dim = regression.num_features
-    options = {
-        **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
-        **{"batch_size": None, "step_size": 0.5},
-    }
-    if len(data.annotated_items) * num_clusters * dim > FULL_BATCH_NUMBERS:
-        options |= MINIBATCHES
-    guide = PairRegressionGuide(model, num_items=data.num_items)
-    return Recipe(model, guide, data, options)
+    return _told_by_answers(data, regression, emission)
 
 
 def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
     """Clusters that the answers make; other items are what these are as often as these are it."""
-    regression = SoftmaxRegression(num_clusters, 0, scale=1.0)
+    return _told_by_answers(data, SoftmaxRegression(num_clusters, 0, scale=1.0), emission)
+
+
+def _told_by_answers(data: CrowdData, regression: SoftmaxRegression, emission: Identity) -> Recipe:
     model = PairRegression(regression, annotators_on_pages(data), emission)
     options = {
         **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
         **{"batch_size": None, "step_size": 0.5},
     }
+    size = regression.num_classes * regression.num_features
+    if len(data.annotated_items) * size > FULL_BATCH_NUMBERS:
+        options |= MINIBATCHES
     guide = PairRegressionGuide(model, num_items=data.num_items)
     return Recipe(model, guide, data, options)
 

@@ -37,6 +37,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_GAIN,
     WEIGHTS,
     Trial,
+    dyadic_error,
     elbo_error,
     error_of,
     gain_by_a_part,
@@ -51,6 +52,8 @@ from pyro_crowdclust.training import Stopping
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
+# Of pairs held out in turn so many parts have to show something for the others to be looked at.
+PARTS_TO_SEE = 3
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
@@ -192,19 +195,21 @@ class Search:
         number = int(drawn_groups(self.data, max(self.choice.sizes)).max()) + 1
         if not splits or number < 2:
             return None
-        told, heard = [], []
-        for one in splits:
+        found, heard, chance = (np.empty(0) for _ in range(3))
+        for place, one in enumerate(splits, 1):
             by_answers = whole(self.fit_of(ANSWERS, number, one.data))
-            told.append(one.log_probability(by_answers))
             read = with_answers_heard(fitted, one.data, alone.feature_weight)
-            heard.append(one.log_probability(read))
-        found = np.concatenate(told)
-        if found.mean() < np.concatenate(heard).mean():
+            found = np.append(found, one.log_probability(by_answers))
+            heard = np.append(heard, one.log_probability(read))
+            chance = np.append(chance, one.by_chance)
+            gain = gain_by_a_part(found, chance)
+            ends = torch.cat([one.ends for one in splits[:place]], 1).numpy()
+            # Of guesses most parts need not be seen.
+            if place == PARTS_TO_SEE and gain.mean() < dyadic_error(gain, ends):
+                return None
+        if found.mean() < heard.mean() or not is_clear(gain, ends, 1):
             return None
-        chance = np.concatenate([one.by_chance for one in splits])
-        ends = torch.cat([one.ends for one in splits], 1).numpy()
-        clear = is_clear(gain_by_a_part(found, chance), ends, 1)
-        return self.try_out(ANSWERS, number) if clear else None
+        return self.try_out(ANSWERS, number)
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of the held-out answers where answers have no part in the components.
