@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
+from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
+from pyro_crowdclust.starts.answers import largest_first, most_asked
 
-# Right and wrong answers of workers before they are heard.
-_TRUSTED = (4.0, 1.0)
 _STEPS = 40
 
 
@@ -50,22 +48,12 @@ def drawn_groups(
     if data.answers is None or bool(data.answers.label.isnan().all()):
         return groups
     answers = data.answers.at(~data.answers.label.isnan())
-    counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
-    asked = counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
-    items = asked.nonzero().squeeze(1)
-    place = groups.scatter(0, items, torch.arange(len(items)))
-    moved = replace(answers, left=place[answers.left], right=place[answers.right])
-    some = data.with_parts(
-        features=None,
-        num_missing=0,
-        item_ids=data.item_ids[items.numpy()],
-        answers=moved.at((moved.left >= 0) & (moved.right >= 0)),
-        _pairs_index=None,
-    )
-    annotators: TwoCoin | GradedAnswers = TwoCoin(some.num_workers, _TRUSTED, _TRUSTED)
-    if len(some.grade_ids):
-        annotators = GradedAnswers(some.num_workers, len(some.grade_ids))
-    model = AnsweredPartition(annotators, FewClusters())
+    items = most_asked(answers, data.num_items, most_items).nonzero().squeeze(1)
+    alone = data.with_parts(features=None, num_missing=0, answers=answers, _pairs_index=None)
+    some = some_items(alone, items)
+    if some.answers is None:
+        return groups
+    model = AnsweredPartition(annotators_of_looks(some), FewClusters())
     guide = PartitionGuide(model, some.num_items)
     found = fit(
         model,
@@ -79,6 +67,4 @@ def drawn_groups(
         progress=False,
     )
     labels = consensus(found.guide.partition_draws())
-    large = (torch.bincount(labels) >= smallest).nonzero().squeeze(1)[:num_groups]
-    code = torch.full((int(labels.max()) + 1,), -1).scatter(0, large, torch.arange(len(large)))
-    return groups.scatter(0, items, code[labels])
+    return groups.scatter(0, items, largest_first(labels, num_groups, smallest))

@@ -30,6 +30,7 @@ from pyro_crowdclust.annotators.sorted_pages import (
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.annotators.suited import (
     annotators_for,
+    annotators_of_looks,
     annotators_on_pages,
     expected_counts,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "TwoCoin",
     "TwoCoinClasses",
     "annotators_for",
+    "annotators_of_looks",
     "annotators_on_pages",
     "check_class_labels",
     "check_features",

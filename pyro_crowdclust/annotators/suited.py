@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.pairs import TwoCoin
@@ -41,6 +42,17 @@ def annotators_for(
     if not len(data.grade_ids):
         return TwoCoin(data.num_workers, trust, trust)
     return GradedPairs(data.num_workers, len(data.grade_ids), trust)
+
+
+def annotators_of_looks(data: CrowdData) -> TwoCoin | GradedAnswers:
+    """Those of clusters from answers alone: two coins, or the grades that a look of a pair gets.
+
+    Of few answers intervals cover, and probabilities hold, where people are expected to be right of
+    four pairs in five (docs/experiments.md).
+    """
+    if len(data.grade_ids):
+        return GradedAnswers(data.num_workers, len(data.grade_ids))
+    return TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0))
 
 
 def annotators_on_pages(

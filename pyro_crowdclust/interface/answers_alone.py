@@ -17,7 +17,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
+from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.recipe import Recipe
@@ -42,9 +42,6 @@ _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
-# Right and wrong answers of workers before they are heard: of few answers intervals cover, and
-# probabilities hold, where people are right of four pairs in five (docs/experiments.md).
-_TRUSTED = (4.0, 1.0)
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, few clusters, are guesses"
@@ -63,10 +60,7 @@ def recipe_of(
     most_chains: int = _MOST_CHAINS,
 ) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
-    annotators: TwoCoin | GradedAnswers = TwoCoin(data.num_workers, _TRUSTED, _TRUSTED)
-    if len(data.grade_ids):
-        annotators = GradedAnswers(data.num_workers, len(data.grade_ids))
-    model = AnsweredPartition(annotators, prior, hard_items)
+    model = AnsweredPartition(annotators_of_looks(data), prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
     chains = min(_ANSWERS // max(data.num_pairs, 1), most_chains) if len(prior.powers) > 1 else 1
     guide = PartitionGuide(model, data.num_items, num_chains=max(chains, 1))

@@ -19,12 +19,12 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
-from pyro_crowdclust.interface.choosing.subsets import some_items
 from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators.pairs import TRUSTED
@@ -95,16 +95,34 @@ def answered_groups(
     none = torch.full((data.num_items,), -1)
     if answers is None:
         return none
-    counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=data.num_items)
-    asked = counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
+    asked = most_asked(answers, data.num_items, most_items)
     kept = asked[answers.left] & asked[answers.right]
     annotators = annotators_for(data, (3.0, 1.0))
     items, groups = groups_by_answers(answers.at(kept), annotators)
+    return none.scatter(0, items, largest_first(groups, num_groups, smallest))
+
+
+def most_asked(answers: Answers, num_items: int, most_items: int) -> Bool[Tensor, " item"]:
+    """Which items have the most answers, about as many as this; those that have none are not."""
+    counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=num_items)
+    return counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
+
+
+def largest_first(
+    groups: Int[Tensor, " item"], num_groups: int, smallest: int
+) -> Int[Tensor, " item"]:
+    """The largest groups numbered from the largest on, so many at most; -1 in all others.
+
+    Examples
+    --------
+    >>> largest_first(torch.tensor([4, 4, 7, 7, 7, 0]), num_groups=5, smallest=2)
+    tensor([ 1,  1,  0,  0,  0, -1])
+    """
     sizes = torch.bincount(groups)
     large = (sizes >= smallest).nonzero().squeeze(1)
     large = large[sizes[large].argsort(descending=True, stable=True)][:num_groups]
     code = torch.full((len(sizes),), -1).scatter(0, large, torch.arange(len(large)))
-    return none.scatter(0, items, code[groups])
+    return code[groups]
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ def test_items_with_the_most_answers_come_first():
     groups = drawn_groups(data, 10, most_items=40)
     assert bool((groups[counts < counts.sort().values[-40]] == -1).all())
     assert int((groups >= 0).sum()) >= 35
+    star = {"left": [0, 0], "right": [1, 2], "worker": list("aa"), "label": [1, 0]}
+    assert drawn_groups(CrowdData(None, star), 3, most_items=1).tolist() == [-1, -1, -1]
 
 
 def test_who_cannot_tell_says_nothing():

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
@@ -27,7 +28,7 @@ from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
-from pyro_crowdclust.interface.choosing.subsets import connected_items, some_items
+from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import (
     Recipe,

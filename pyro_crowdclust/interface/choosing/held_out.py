@@ -14,9 +14,9 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
-from pyro_crowdclust.interface.choosing.subsets import some_items
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results import known_class_probabilities
 

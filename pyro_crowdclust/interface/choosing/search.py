@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides.drawn_groups import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import (
@@ -29,7 +30,6 @@ from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
-    some_items,
     unlike_items,
 )
 from pyro_crowdclust.interface.choosing.trials import (

@@ -1,0 +1,51 @@
+"""Some of the items, with what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+
+def some_items(
+    data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
+) -> CrowdData:
+    """Some of the items, and what is said of them and nobody else.
+
+    Workers and pages keep their codes, also those of which nothing is left.
+
+    Parameters
+    ----------
+    data
+        All items and answers.
+    items
+        Positions of the items to keep, sorted.
+    answers
+        Which answers may stay; default all.
+    """
+    part = data.with_parts(item_ids=data.item_ids[items.numpy()])
+    if data.features is not None:
+        part = part.with_parts(features=data.rows(items))
+    place = torch.full((data.num_items,), -1).scatter(0, items, torch.arange(len(items)))
+    if data.known is not None:
+        part = part.with_parts(known=data.known[items])
+    if data.links is not None:
+        part = part.with_parts(links=data.links.among(place))
+    if data.placements is not None:
+        part = part.with_parts(placements=data.placements.among(place))
+    if data.class_labels is not None:
+        labels = data.class_labels.among(place)
+        part = part.with_parts(class_labels=labels, _labels_index=None)
+    if data.answers is not None:
+        moved = replace(
+            data.answers, left=place[data.answers.left], right=place[data.answers.right]
+        )
+        kept = (moved.left >= 0) & (moved.right >= 0)
+        kept = kept if answers is None else kept & answers
+        heard = moved.at(kept) if bool(kept.any()) else None
+        part = part.with_parts(answers=heard, _pairs_index=None)
+    return part
