@@ -61,3 +61,10 @@ def wide_clusters(num_items: int = 90, dim: int = 12) -> tuple[np.ndarray, np.nd
     noise = rng.normal(size=(num_items, 4)) @ rng.normal(size=(4, dim))
     noise += 0.2 * rng.normal(size=(num_items, dim))
     return 2.5 * rng.normal(size=(3, dim))[kinds] + noise, kinds
+
+
+def misleading(num_items: int = 80) -> tuple[np.ndarray, np.ndarray]:
+    """Features that show other clusters than people see: they are sure, and right by chance."""
+    seen, said = np.arange(num_items) % 2, np.arange(num_items) // 2 % 2
+    noise = np.random.default_rng(0).normal(size=(num_items, 2))
+    return 6.0 * seen[:, None] + noise, said

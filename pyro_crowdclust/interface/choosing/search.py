@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides.drawn_groups import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import (
     ANSWERS,
     MOST_ITEMS,
@@ -24,7 +23,7 @@ from pyro_crowdclust.interface.candidates.forms import (
     ToCompare,
 )
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split, splits_of_pairs
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -32,17 +31,20 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     unlike_items,
 )
+from pyro_crowdclust.interface.choosing.told_by_answers import clusters_told
 from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_EVIDENCE,
     SMALLEST_GAIN,
     WEIGHTS,
     Trial,
-    dyadic_error,
     elbo_error,
     error_of,
+    fewest_components,
     gain_by_a_part,
     is_clear,
+    is_within_error,
     log_orders,
+    worth_another_split,
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import full_batch
@@ -52,10 +54,6 @@ from pyro_crowdclust.training import Stopping
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
-# Of pairs held out in turn so many parts have to show something for the others to be looked at.
-PARTS_TO_SEE = 3
-# Of candidates that answers cannot tell apart so many are tried on another split.
-MOST_RIVALS = 4
 
 
 @dataclass(frozen=True)
@@ -183,33 +181,19 @@ class Search:
     def of_answers(self, alone: Trial, fitted: Fitted) -> Trial | None:
         """Clusters of the answers alone, if they predict answers that features' clusters do not.
 
-        What is held out are answers about pairs of which both items have others.
-
         Parameters
         ----------
         alone, fitted
             The winner without answers, and its fit.
         """
-        generator = torch.Generator().manual_seed(self.seed)
-        splits = splits_of_pairs(self.data, generator)
-        number = int(drawn_groups(self.data, max(self.choice.sizes)).max()) + 1
-        if not splits or number < 2:
-            return None
-        found, heard, chance = (np.empty(0) for _ in range(3))
-        for place, one in enumerate(splits, 1):
-            by_answers = whole(self.fit_of(ANSWERS, number, one.data))
-            read = with_answers_heard(fitted, one.data, alone.feature_weight)
-            found = np.append(found, one.log_probability(by_answers))
-            heard = np.append(heard, one.log_probability(read))
-            chance = np.append(chance, one.by_chance)
-            gain = gain_by_a_part(found, chance)
-            ends = torch.cat([one.ends for one in splits[:place]], 1).numpy()
-            # Of guesses most parts need not be seen.
-            if place == PARTS_TO_SEE and gain.mean() < dyadic_error(gain, ends):
-                return None
-        if found.mean() < heard.mean() or not is_clear(gain, ends, 1):
-            return None
-        return self.try_out(ANSWERS, number)
+        number = clusters_told(
+            self.data,
+            max(self.choice.sizes),
+            lambda data, number: whole(self.fit_of(ANSWERS, number, data)),
+            lambda data: with_answers_heard(fitted, data, alone.feature_weight),
+            self.seed,
+        )
+        return None if number is None else self.try_out(ANSWERS, number)
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of the held-out answers where answers have no part in the components.
@@ -406,24 +390,3 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
-
-
-def fewest_components(
-    largest: Trial, trials: Sequence[Trial], are_alike: Callable[[Trial, Trial], bool]
-) -> Trial:
-    """Of the form of the largest ELBO the fewest components that do as well."""
-    of_form = [trial for trial in trials if trial.form == largest.form]
-    alike = [trial for trial in of_form if are_alike(largest, trial)]
-    return min(alike, key=lambda trial: trial.num_components)
-
-
-def is_within_error(larger: Trial, other: Trial) -> bool:
-    """Whether the larger ELBO is so by no more than a standard error."""
-    return larger.elbo - other.elbo <= elbo_error(larger, other)
-
-
-def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
-    """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
-    best, *others = sorted(rivals, key=lambda trial: -trial.score)
-    others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
-    return [best, *others[: MOST_RIVALS - 1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ SMALLEST_EVIDENCE = 3.0
 # Features may count so much, from as they are to next to nothing: no model is the truth, and that
 # of many features is the surest of itself.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
+# Of candidates that answers cannot tell apart so many are tried on another split.
+MOST_RIVALS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,3 +190,24 @@ def elbo_error(one: Trial, other: Trial) -> float:
     if one.by_item is None or other.by_item is None:
         return 0.0
     return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))
+
+
+def fewest_components(
+    largest: Trial, trials: Sequence[Trial], are_alike: Callable[[Trial, Trial], bool]
+) -> Trial:
+    """Of the form of the largest ELBO the fewest components that do as well."""
+    of_form = [trial for trial in trials if trial.form == largest.form]
+    alike = [trial for trial in of_form if are_alike(largest, trial)]
+    return min(alike, key=lambda trial: trial.num_components)
+
+
+def is_within_error(larger: Trial, other: Trial) -> bool:
+    """Whether the larger ELBO is so by no more than a standard error."""
+    return larger.elbo - other.elbo <= elbo_error(larger, other)
+
+
+def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
+    """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
+    best, *others = sorted(rivals, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
+    return [best, *others[: MOST_RIVALS - 1]]

@@ -12,13 +12,18 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.choosing.held_out import Split, split
 from pyro_crowdclust.interface.choosing.rereading import weighted
-from pyro_crowdclust.interface.choosing.search import Search, worth_another_split
-from pyro_crowdclust.interface.choosing.trials import WEIGHTS, Trial, error_of
-from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trials import (
+    WEIGHTS,
+    Trial,
+    error_of,
+    worth_another_split,
+)
 
 from ...control_c import press_control_c, press_in_start
 from ..small_choices import (
     answered,
+    misleading,
     small,
     two_rings,
 )
@@ -194,13 +199,6 @@ def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
     assert len(result.chosen.table) == tried
 
 
-def misleading(num_items: int = 80) -> tuple[np.ndarray, np.ndarray]:
-    """Features that show other clusters than people see: they are sure, and right by chance."""
-    seen, said = np.arange(num_items) % 2, np.arange(num_items) // 2 % 2
-    noise = np.random.default_rng(0).normal(size=(num_items, 2))
-    return 6.0 * seen[:, None] + noise, said
-
-
 def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
     """The second of the candidates, which is not noted then; the first is read as it scored."""
     number = len(WEIGHTS)
@@ -261,29 +259,3 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     assert alone.by_weight is not None
     assert alone.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
     assert alone.feature_weight < 1
-
-
-@pytest.mark.parametrize("asked", [40, 120])
-def test_items_follow_answers_of_which_the_features_tell_nothing(asked):
-    """Others get the shares of the clusters, with probabilities that say so."""
-    features, _ = misleading(120)
-    kinds = np.random.default_rng(5).integers(0, 3, 120)
-    data = answered(features, kinds, 4 * asked, items=range(asked))
-    result = small(data, 2, 4, forms=1).fit(progress=False)
-    assert result.chosen.winner.startswith("regression on nothing")
-    assert "the clusters of the answers alone" in result.chosen.reason
-    assert clustering_accuracy(kinds[:asked], result.assignments[:asked]) > 0.9
-    if asked < 120:
-        assert result.probabilities[asked:].max() < 0.6
-    assert (result.workers["sensitivity"] - 0.9).abs().max() < 0.1
-
-
-def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
-    features, _ = misleading(120)
-    data = answered(features, np.arange(120) % 2, 300, items=range(40))
-    rng = np.random.default_rng(0)
-    guessed = torch.from_numpy(rng.integers(0, 2, data.num_pairs)).double()
-    data = data.with_parts(answers=dataclasses.replace(data.answers, label=guessed))
-    result = small(data, 2, forms=1).fit(progress=False)
-    assert not result.chosen.hears
-    assert not (result.chosen.table["features"] == "nothing").any()

@@ -1,0 +1,44 @@
+"""When clusters are those of the answers alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import load
+from pyro_crowdclust.metrics import clustering_accuracy
+
+from ..small_choices import answered, misleading, small
+
+
+@pytest.mark.parametrize(("asked", "gaps"), [(40, 0), (120, 12)])
+def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tmp_path):
+    """Others get the shares of the clusters, with probabilities that say so."""
+    features, _ = misleading(120)
+    features[:gaps, 1] = np.nan
+    kinds = np.random.default_rng(5).integers(0, 3, 120)
+    data = answered(features, kinds, 4 * asked, items=range(asked))
+    result = small(data, 2, 4, forms=1).fit(progress=False)
+    assert result.chosen.winner.startswith("regression on nothing")
+    assert "the clusters of the answers alone" in result.chosen.reason
+    assert clustering_accuracy(kinds[:asked], result.assignments[:asked]) > 0.9
+    if asked < 120:
+        assert result.probabilities[asked:].max() < 0.6
+    assert (result.workers["sensitivity"] - 0.9).abs().max() < 0.1
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
+
+
+def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
+    features, _ = misleading(120)
+    data = answered(features, np.arange(120) % 2, 300, items=range(40))
+    rng = np.random.default_rng(0)
+    guessed = torch.from_numpy(rng.integers(0, 2, data.num_pairs)).double()
+    data = data.with_parts(answers=dataclasses.replace(data.answers, label=guessed))
+    result = small(data, 2, forms=1).fit(progress=False)
+    assert not result.chosen.hears
+    assert not (result.chosen.table["features"] == "nothing").any()
