@@ -173,7 +173,12 @@ CORE = {
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
     ],
-    "pyro_crowdclust/interface/choosing/trials.py": ["tests/interface/choosing/test_trials.py"],
+    "pyro_crowdclust/interface/choosing/told_by_answers.py": [
+        "tests/interface/choosing/test_told_by_answers.py"
+    ],
+    "pyro_crowdclust/interface/choosing/trials.py": [
+        *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
+    ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
     "pyro_crowdclust/interface/candidates/near_copies.py": [
         "tests/interface/candidates/test_near_copies.py"
