@@ -78,3 +78,32 @@ class Ownership(nn.Module):
         """B, from c or its mean: ``<c_k, c_l>`` off the diagonal, and 1 on it."""
         same = owners @ owners.mT
         return same + (1 - same.diag()).diag()
+
+    @staticmethod
+    def by_name(
+        owners: Float[Tensor, "component cluster"], sizes: Float[Tensor, " component"]
+    ) -> Float[Tensor, "component cluster"]:
+        """q(c), where a component that is alone is so whatever the name of its cluster is.
+
+        Names of clusters that are most probable for no component with items are free. Of a
+        component with items that shares its most probable name with no other such component, a free
+        name says what its own does, so that it has the probability of both.
+
+        Parameters
+        ----------
+        owners
+            q(c) of every component.
+        sizes
+            Expected numbers of items; a component has items from one half on.
+
+        Examples
+        --------
+        >>> owners = torch.tensor([[0.8, 0.0, 0.2], [0.1, 0.9, 0.0], [0.1, 0.1, 0.8]])
+        >>> Ownership.by_name(owners, torch.tensor([5.0, 4.0, 0.0]))[0]
+        tensor([1., 0., 0.])
+        """
+        number = len(owners)
+        has_items, own = sizes >= 0.5, owners.argmax(1)
+        holders = torch.bincount(own[has_items], minlength=number)
+        free = (owners * (holders == 0)).masked_fill(~(has_items & (holders[own] == 1))[:, None], 0)
+        return (owners - free).scatter_add(1, own[:, None], free.sum(1, keepdim=True))

@@ -25,6 +25,7 @@ from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, full_batch
+from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.protocols import (
     SupportsAnswerProbabilities,
     SupportsConfusion,
@@ -342,9 +343,21 @@ class Fitted:
         owners: Any = posteriors["owners"]
         return owners.mean().cpu()
 
+    @cached_property
+    def _owners_by_name(self) -> Float[Tensor, "component cluster"] | None:
+        """The same, where what a cluster without others is called is no matter of doubt."""
+        if self._owners is None:
+            return None
+        if isinstance(self.data.features, StoredFeatures):
+            sizes = self.guide.mixture().weights.double().cpu() * self.data.num_items
+        else:
+            sizes = self._training_items[0].sum(0)
+        return Ownership.by_name(self._owners, sizes)
+
     def _guide_clusters(self, assignments: Tensor) -> Tensor:
         """Probabilities of clusters from those of components, in the guide's order."""
-        return assignments if self._owners is None else assignments @ self._owners
+        owners = self._owners_by_name
+        return assignments if owners is None else assignments @ owners
 
     def _of_clusters(self, assignments: Tensor) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of clusters from those of components, in the order of the clusters."""

@@ -62,6 +62,29 @@ def test_messages_are_the_derivative_of_the_agreement():
     torch.testing.assert_close(coupling.messages(z.detach()), gradient)
 
 
+def test_the_name_of_a_cluster_of_one_component_is_no_matter_of_doubt():
+    """Of components with items 0 is alone, 1 and 2 are one cluster; 3 and 4 have no items."""
+    owners = torch.tensor(
+        [
+            [0.6, 0.1, 0.0, 0.2, 0.1],
+            [0.0, 0.7, 0.1, 0.2, 0.0],
+            [0.1, 0.8, 0.0, 0.0, 0.1],
+            [0.0, 0.0, 0.0, 1.0, 0.0],
+            [0.2, 0.2, 0.2, 0.2, 0.2],
+        ],
+        dtype=torch.float64,
+    )
+    sizes = torch.tensor([5.0, 3.0, 4.0, 0.1, 0.0])
+    named = Ownership.by_name(owners, sizes)
+    torch.testing.assert_close(named[0], torch.tensor([0.9, 0.1, 0, 0, 0]).double())
+    torch.testing.assert_close(named[1:], owners[1:])
+    # What empty components are called changes nothing, and where all have items nothing changes.
+    order = torch.tensor([0, 1, 2, 4, 3])
+    renamed = Ownership.by_name(owners[order][:, order], sizes[order])
+    torch.testing.assert_close(renamed, named[order][:, order])
+    torch.testing.assert_close(Ownership.by_name(owners, torch.ones(5)), owners)
+
+
 def blobs(num_items: int = 90) -> tuple[np.ndarray, np.ndarray]:
     kinds = np.arange(num_items) % 3
     noise = np.random.default_rng(0).normal(size=(num_items, 2))
