@@ -8,11 +8,12 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
+from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts.answers import largest_first, most_asked
 
 _STEPS = 40
@@ -23,13 +24,16 @@ def drawn_groups(
     num_groups: int,
     *,
     seed: int = 0,
+    num_chains: int = 6,
     smallest: int = 3,
     most_items: int = 1000,
-) -> Int[Tensor, " item"]:
-    """The largest groups of a partition into few clusters, numbered; -1 of all other items.
+) -> Int[Tensor, "partition item"]:
+    """The largest groups of partitions into few clusters, numbered; -1 of all other items.
 
-    The consensus of draws from its posterior, in which nothing is known but the answers. It takes
-    seconds where ``answered_groups`` takes none, and finds clusters of which that finds pieces.
+    Each is the consensus of a chain's draws from the posterior, in which nothing is known but the
+    answers; the same partition counts once. Where some people say the opposite of what they see a
+    chain may stay for long where it began, so that there are several, to choose from. They take
+    seconds where ``answered_groups`` takes none, and find clusters of which that finds pieces.
 
     Parameters
     ----------
@@ -39,26 +43,45 @@ def drawn_groups(
         At most so many groups are numbered, from the largest on.
     seed
         Of the draws.
+    num_chains
+        At most so many partitions.
     smallest
         Groups of fewer items are none.
     most_items
         Only the items with the most answers are grouped, as many as this.
     """
-    groups = torch.full((data.num_items,), -1)
+    groups = torch.full((1, data.num_items), -1)
     if data.answers is None or bool(data.answers.label.isnan().all()):
         return groups
     answers = data.answers.at(~data.answers.label.isnan())
     items = most_asked(answers, data.num_items, most_items).nonzero().squeeze(1)
-    alone = data.with_parts(features=None, num_missing=0, answers=answers, _pairs_index=None)
-    some = some_items(alone, items)
+    some = some_items(without_features(data.with_parts(answers=answers)), items)
     if some.answers is None:
         return groups
-    model = AnsweredPartition(annotators_of_looks(some), FewClusters())
-    guide = PartitionGuide(model, some.num_items)
-    found = fit(
+    found = drawn_partitions(some, seed=seed, num_chains=num_chains)
+    draws = found.guide.partition_draws()
+    labels = (consensus(draws[chain::num_chains]) for chain in range(num_chains))
+    each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
+    return groups.repeat(num_chains, 1).index_copy(1, items, each).unique(dim=0)
+
+
+def drawn_partitions(data: CrowdData, *, seed: int = 0, num_chains: int = 6) -> Fitted:
+    """A short fit of partitions into few clusters by the answers alone.
+
+    Parameters
+    ----------
+    data
+        Items without features, all of which are drawn, and answers.
+    seed
+        Of the draws.
+    num_chains
+        Of the ``PartitionGuide``.
+    """
+    model = AnsweredPartition(annotators_of_looks(data), FewClusters())
+    return fit(
         model,
-        guide,
-        some,
+        PartitionGuide(model, data.num_items, num_chains=num_chains),
+        data,
         epochs=_STEPS,
         batch_size=None,
         step_size=0.2,
@@ -66,5 +89,3 @@ def drawn_groups(
         seed=seed,
         progress=False,
     )
-    labels = consensus(found.guide.partition_draws())
-    return groups.scatter(0, items, largest_first(labels, num_groups, smallest))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import pyro
@@ -36,6 +37,31 @@ from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
 from pyro_crowdclust.training import NaturalGradient
+
+
+@dataclass(frozen=True)
+class DrawnStart:
+    """The start of a ``PairRegressionGuide`` with groups that were drawn already.
+
+    Several fits to the same answers may begin at the same draws.
+
+    Attributes
+    ----------
+    groups
+        As of ``drawn_groups``.
+    """
+
+    groups: Int[Tensor, "partition item"]
+
+    def __call__(
+        self,
+        model: PairRegression,
+        guide: PairRegressionGuide,
+        data: CrowdData,
+        generator: torch.Generator,
+    ) -> None:
+        """Start the guide."""
+        guide.start(data, generator, drawn=self.groups)
 
 
 @described
@@ -153,20 +179,39 @@ class PairRegressionGuide(nn.Module):
         prior = torch.cat([prior[:asked], moderated])
         return LocalPosterior(self._heard(prior, self.rate_statistics(), batch), None)
 
-    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+    def start(
+        self,
+        data: CrowdData,
+        generator: torch.Generator,
+        *,
+        drawn: Int[Tensor, "partition item"] | None = None,
+    ) -> None:
         """Move all posteriors to where a partition by the answers puts them.
 
-        One partition is of the groups that answers keep together, others of the directions of the
-        features along which answers tell items apart, all of them and the clearest one. The one
-        that the bound prefers is taken: groups know most where few items have many answers,
-        directions where many have few. Without coordinates it is the groups of draws of a partition
-        (``drawn_groups``).
+        One partition is of the groups that answers keep together, some of those in draws of a
+        partition by the answers alone, others of the directions of the features along which answers
+        tell items apart, all of them and the clearest one. The one that the bound prefers is taken:
+        groups know most where few items have many answers, directions where many have few. Without
+        coordinates there are those of the draws alone.
+
+        Parameters
+        ----------
+        data, generator
+            As of ``fit(initialize=...)``.
+        drawn
+            The groups in the draws (``drawn_groups``), where they are known.
         """
         batch = answered_batch(data)
         if batch is None:
             return
         batch = batch.to(None, torch.float64)
-        partitions = self._partitions(data, batch, generator)
+        number = self.model.num_clusters
+        if drawn is None:
+            seed = int(torch.randint(2**31, (), generator=generator))
+            drawn = drawn_groups(data, number, seed=seed)
+        partitions = [*torch.where(drawn < number, drawn, -1)[:, batch.items]]
+        if self.model.regression.num_features:
+            partitions += self._of_features(data, batch, generator)
         prior = copy.deepcopy(self.state_dict())
         found = []
         for partition in partitions:
@@ -175,14 +220,11 @@ class PairRegressionGuide(nn.Module):
             found.append((elbo, copy.deepcopy(self.state_dict())))
         self.load_state_dict(max(found, key=lambda one: one[0])[1])
 
-    def _partitions(
+    def _of_features(
         self, data: CrowdData, batch: Batch, generator: torch.Generator
     ) -> list[Int[Tensor, " item"]]:
-        """Of the items of a batch with all answers."""
+        """Partitions of the items of a batch with all answers, for a regression on coordinates."""
         number, label = self.model.num_clusters, batch.label
-        if not self.model.regression.num_features:
-            seed = int(torch.randint(2**31, (), generator=generator))
-            return [drawn_groups(data, number, seed=seed)[batch.items]]
         found = [answered_groups(data, number)[batch.items]]
         assert label is not None  # there are answers
         told = ~label.isnan()  # who could not tell tells no items apart

@@ -49,3 +49,8 @@ def some_items(
         heard = moved.at(kept) if bool(kept.any()) else None
         part = part.with_parts(answers=heard, _pairs_index=None)
     return part
+
+
+def without_features(data: CrowdData) -> CrowdData:
+    """The same items, of which nothing is known but what is said of them."""
+    return data.with_parts(features=None, num_missing=0, _pairs_index=None)

@@ -25,11 +25,23 @@ def crowd(features: np.ndarray | None = None) -> CrowdData:
 
 @pytest.mark.parametrize("features", [None, WITH_GAPS], ids=["none", "gaps"])
 def test_they_are_what_people_see_whatever_the_features_are(features):
-    groups = drawn_groups(crowd(features), 10).numpy()
-    assert (groups[60:] == -1).all()
-    assert set(groups[:60]) - {-1} == {0, 1, 2}
-    assert clustering_accuracy(KINDS, np.where(groups[:60] < 0, 3, groups[:60])) > 0.95
-    assert (np.diff(np.bincount(groups[groups >= 0])) <= 0).all()
+    for groups in drawn_groups(crowd(features), 10).numpy():
+        assert (groups[60:] == -1).all()
+        assert set(groups[:60]) - {-1} == {0, 1, 2}
+        assert clustering_accuracy(KINDS, np.where(groups[:60] < 0, 3, groups[:60])) > 0.95
+        assert (np.diff(np.bincount(groups[groups >= 0])) <= 0).all()
+
+
+def test_chains_that_agree_are_one_partition_and_others_are_all_there():
+    clear = drawn_groups(crowd(), 10)
+    assert len(clear) == 1
+    rng = np.random.default_rng(0)
+    left, right = rng.permutation(np.stack(np.triu_indices(40, 1)), axis=1)[:, :300]
+    guesses = {"left": left, "right": right, "worker": ["a"] * 300}
+    data = CrowdData(None, guesses | {"label": rng.integers(0, 2, 300)}, item_ids=range(40))
+    drawn = drawn_groups(data, 10, num_chains=4)
+    assert 1 < len(drawn) <= 4
+    assert len(drawn.unique(dim=0)) == len(drawn)
 
 
 def test_the_largest_are_numbered_and_small_ones_are_none():
@@ -37,23 +49,23 @@ def test_the_largest_are_numbered_and_small_ones_are_none():
     whole = drawn_groups(data, 10)
     two = drawn_groups(data, 2)
     assert torch.equal(two, torch.where(whole < 2, whole, -1))
-    assert int(drawn_groups(data, 10, smallest=15).max()) == 1
+    assert drawn_groups(data, 10, smallest=15).max() == 1
 
 
 def test_items_with_the_most_answers_come_first():
     data = crowd()
     counts = torch.bincount(torch.cat([data.answers.left, data.answers.right]), minlength=80)
-    groups = drawn_groups(data, 10, most_items=40)
+    groups = drawn_groups(data, 10, most_items=40)[0]
     assert bool((groups[counts < counts.sort().values[-40]] == -1).all())
     assert int((groups >= 0).sum()) >= 35
     star = {"left": [0, 0], "right": [1, 2], "worker": list("aa"), "label": [1, 0]}
-    assert drawn_groups(CrowdData(None, star), 3, most_items=1).tolist() == [-1, -1, -1]
+    assert drawn_groups(CrowdData(None, star), 3, most_items=1).tolist() == [[-1, -1, -1]]
 
 
 def test_who_cannot_tell_says_nothing():
     said = {"left": [0, 1], "right": [1, 2], "worker": ["a"] * 2, "label": [None, None]}
-    assert drawn_groups(CrowdData(None, said, grades=[0, 1]), 3).tolist() == [-1, -1, -1]
-    assert drawn_groups(CrowdData(np.eye(3)), 3).tolist() == [-1, -1, -1]
+    assert drawn_groups(CrowdData(None, said, grades=[0, 1]), 3).tolist() == [[-1, -1, -1]]
+    assert drawn_groups(CrowdData(np.eye(3)), 3).tolist() == [[-1, -1, -1]]
 
 
 def test_of_grades():
@@ -65,5 +77,5 @@ def test_of_grades():
     grade = np.clip(np.where(same, 4, 1) + rng.integers(-1, 2, len(left)), 1, 4)
     said = {"left": left, "right": right, "worker": ["a"] * len(left), "label": grade}
     data = CrowdData(None, said, grades=[1, 2, 3, 4], item_ids=range(30))
-    groups = drawn_groups(data, 5).numpy()
+    groups = drawn_groups(data, 5)[0].numpy()
     assert clustering_accuracy(KINDS[::2], np.where(groups < 0, 3, groups)) > 0.95

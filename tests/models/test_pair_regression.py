@@ -16,6 +16,7 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import PairRegressionGuide
+from pyro_crowdclust.guides.pair_regression import DrawnStart
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
@@ -250,6 +251,36 @@ def test_without_coordinates_items_follow_their_answers(of_answers_alone):
     shares = np.bincount(result.assignments[:60], minlength=3) / 60
     np.testing.assert_allclose(others[0], shares, atol=0.05)
     np.testing.assert_allclose(result.predict_proba([[0.0, 9.0]])[0], others[0], atol=1e-12)
+
+
+def test_items_follow_answers_where_coordinates_show_fewer_clusters():
+    """Four clusters, of which the coordinate shows two halves; answers alone tell the others."""
+    kinds = np.arange(160) % 4
+    x = np.where(kinds < 2, -2.0, 2.0)[:, None] + np.random.default_rng(0).normal(size=(160, 1))
+    pairs = simulate_pairs(
+        kinds, [0.85] * 8, [0.9] * 8, pairs_per_worker=90, items=range(80), seed=0
+    )
+    data = CrowdData(x, pairs)
+    model = PairRegression(SoftmaxRegression(6, 1), TwoCoin(8, (2.0, 1.0), (2.0, 1.0)))
+    guide = PairRegressionGuide(model, num_items=160)
+    result = fit(model, guide, data, dtype=torch.float64, **OPTIONS)
+    assert clustering_accuracy(kinds[:80], result.assignments[:80]) > 0.95
+    # Of the others half is known.
+    halves = result.probabilities[80:].max(1)
+    assert 0.35 < halves.mean() < 0.65
+
+
+def test_draws_that_are_known_are_not_made_again(of_answers_alone, monkeypatch):
+    """Of two the bound prefers what people see to an order of the items."""
+    result, kinds = of_answers_alone
+    monkeypatch.setattr("pyro_crowdclust.guides.pair_regression.drawn_groups", None)
+    model = result.model
+    known = torch.from_numpy(np.where(np.arange(90) < 60, kinds, -1))
+    start = DrawnStart(torch.stack([torch.arange(90) // 30, known]))
+    guide = PairRegressionGuide(model, num_items=90)
+    start(model, guide, result.data, torch.Generator())
+    found = guide.infer(full_batch(result.data)).assignments[:60].argmax(1)
+    assert clustering_accuracy(kinds[:60], found.numpy()) > 0.95
 
 
 def test_what_messages_begin_at_is_saved_and_grows(of_answers_alone, tmp_path):

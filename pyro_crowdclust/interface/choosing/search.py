@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     unlike_items,
 )
-from pyro_crowdclust.interface.choosing.told_by_answers import clusters_told
+from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
 from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_EVIDENCE,
     SMALLEST_GAIN,
@@ -93,6 +94,7 @@ class Search:
         self.data, self.splits = data, splits
         # What forms make of the data, and what makes their ELBO comparable.
         self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
+        self.draws = Draws(max(choice.sizes), seed)
         self.interrupted = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -188,10 +190,8 @@ class Search:
         """
         number = clusters_told(
             self.data,
-            max(self.choice.sizes),
-            lambda data, number: whole(self.fit_of(ANSWERS, number, data)),
+            self.draws,
             lambda data: with_answers_heard(fitted, data, alone.feature_weight),
-            self.seed,
         )
         return None if number is None else self.try_out(ANSWERS, number)
 
@@ -294,13 +294,17 @@ class Search:
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
         # Other numbers of components are candidates of their own: merges would only cost time.
         moves = recipe.options.get("callbacks", [])
-        callbacks = [move for move in moves if not isinstance(move, MergeMoves)]
+        options: dict[str, Any] = {
+            "callbacks": [move for move in moves if not isinstance(move, MergeMoves)]
+        }
+        if not form.of_features:
+            options["initialize"] = self.draws.start_of(data)
         return recipe.fit(
             progress=False,
             seed=self.seed,
             epochs=60,
             stopping=Stopping(tolerance=1e-3),
-            callbacks=callbacks,
+            **options,
         )
 
     def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
