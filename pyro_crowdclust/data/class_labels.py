@@ -125,7 +125,8 @@ def read_class_labels(
         class_ids = _read_classes(classes)
         codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
         known = ", ".join(map(show, class_ids[:5])) + (", ..." if len(class_ids) > 5 else "")
-        reject("labels", table["label"], codes < 0, f"none of the classes ({known}); correct it")
+        new = f"none of the classes ({known}); correct it, or name it in the classes of a new fit"
+        reject("labels", table["label"], codes < 0, new)
         label = torch.from_numpy(codes.astype(np.int64))
         never = np.bincount(codes, minlength=len(class_ids)) == 0
         if never.any():

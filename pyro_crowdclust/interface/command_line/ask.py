@@ -46,6 +46,11 @@ def ask(options: Namespace) -> int:
         shown = _shown(options.items, settings)
         form = FORMATS[name]
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
+            if not len(result.data.class_ids):
+                raise ValueError(
+                    f"--format {name} shows classes to choose from, and the fit has none: leave it "
+                    "out, for a table to fill in, or ask for --pairs or --pages"
+                )
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
         paths = write_tasks(options.out, form, questions, shown)
     if not options.quiet:
