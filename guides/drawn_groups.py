@@ -30,10 +30,11 @@ def drawn_groups(
 ) -> Int[Tensor, "partition item"]:
     """The largest groups of partitions into few clusters, numbered; -1 of all other items.
 
-    Each is the consensus of a chain's draws from the posterior, in which nothing is known but the
-    answers; the same partition counts once. Where some people say the opposite of what they see a
-    chain may stay for long where it began, so that there are several, to choose from. They take
-    seconds where ``answered_groups`` takes none, and find clusters of which that finds pieces.
+    They are the consensus of all draws from the posterior, in which nothing is known but the
+    answers, and that of each chain; the same partition counts once. Where some people say the
+    opposite of what they see a chain may stay for long where it began, so that there are several,
+    to choose from. They take seconds where ``answered_groups`` takes none, and find clusters of
+    which that finds pieces.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def drawn_groups(
     seed
         Of the draws.
     num_chains
-        At most so many partitions.
+        At most so many partitions, and one more.
     smallest
         Groups of fewer items are none.
     most_items
@@ -60,9 +61,9 @@ def drawn_groups(
         return groups
     found = drawn_partitions(some, seed=seed, num_chains=num_chains)
     draws = found.guide.partition_draws()
-    labels = (consensus(draws[chain::num_chains]) for chain in range(num_chains))
+    labels = [consensus(draws), *(consensus(draws[one::num_chains]) for one in range(num_chains))]
     each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
-    return groups.repeat(num_chains, 1).index_copy(1, items, each).unique(dim=0)
+    return groups.repeat(len(each), 1).index_copy(1, items, each).unique(dim=0)
 
 
 def drawn_partitions(data: CrowdData, *, seed: int = 0, num_chains: int = 6) -> Fitted:

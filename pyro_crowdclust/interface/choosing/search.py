@@ -188,11 +188,12 @@ class Search:
         alone, fitted
             The winner without answers, and its fit.
         """
-        number = clusters_told(
-            self.data,
-            self.draws,
-            lambda data: with_answers_heard(fitted, data, alone.feature_weight),
-        )
+        shows_one = alone.clusters == 1
+
+        def by_features(data: CrowdData) -> Fitted:
+            return with_answers_heard(fitted, data, alone.feature_weight)
+
+        number = clusters_told(self.data, self.draws, None if shows_one else by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:

@@ -47,7 +47,7 @@ class Draws:
 def clusters_told(
     data: CrowdData,
     draws: Draws,
-    by_features: Callable[[CrowdData], Fitted],
+    by_features: Callable[[CrowdData], Fitted] | None,
 ) -> int | None:
     """The number of clusters of the answers alone, if these predict answers; else None.
 
@@ -62,7 +62,7 @@ def clusters_told(
     draws
         Of partitions by the answers.
     by_features
-        Hears the answers beside the clusters of the features.
+        Hears the answers beside the clusters of the features; None where these show one.
     """
     splits = splits_of_pairs(data, torch.Generator().manual_seed(draws.seed))
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
@@ -71,14 +71,16 @@ def clusters_told(
     found, heard, chance = (np.empty(0) for _ in range(3))
     for place, one in enumerate(splits, 1):
         found = np.append(found, _by_draws(one, draws.seed))
-        heard = np.append(heard, one.log_probability(by_features(one.data)))
+        if by_features is not None:
+            heard = np.append(heard, one.log_probability(by_features(one.data)))
         chance = np.append(chance, one.by_chance)
         gain = gain_by_a_part(found, chance)
         ends = torch.cat([one.ends for one in splits[:place]], 1).numpy()
         if place == _FIRST_PARTS and gain.mean() < dyadic_error(gain, ends):
             return None
-    is_told = is_clear(gain, ends, 1) and is_clear(found - heard, ends, 1)
-    return number if is_told else None
+    if not is_clear(gain, ends, 1):
+        return None
+    return number if by_features is None or is_clear(found - heard, ends, 1) else None
 
 
 def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import load
+from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.interface.candidates.forms import ANSWERS
+from pyro_crowdclust.interface.choosing import told_by_answers
+from pyro_crowdclust.interface.choosing.held_out import splits_of_pairs
+from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
 from pyro_crowdclust.metrics import clustering_accuracy
 
 from ..small_choices import answered, misleading, small
@@ -42,3 +46,20 @@ def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     result = small(data, 2, forms=1).fit(progress=False)
     assert not result.chosen.hears
     assert not (result.chosen.table["features"] == "nothing").any()
+
+
+def test_answers_alone_have_to_know_more_than_the_features_if_these_show_clusters(monkeypatch):
+    # Four of ten parts are enough here.
+    monkeypatch.setattr(
+        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
+    )
+    kinds = np.arange(30) % 3
+    data = answered(np.zeros((30, 1)), kinds, 100)
+    draws = Draws(8, seed=0)
+    assert draws.start_of(data) is draws.start_of(data)
+
+    def as_good(part: CrowdData) -> Fitted:
+        return ANSWERS.recipe(part, 3).fit(progress=False)
+
+    assert clusters_told(data, draws, None) == 3
+    assert clusters_told(data, draws, as_good) is None
