@@ -10,7 +10,7 @@ from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.guides.partition import PartitionGuide
+from pyro_crowdclust.guides.partition import PartitionGuide, affordable_chains
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
@@ -24,7 +24,7 @@ def drawn_groups(
     num_groups: int,
     *,
     seed: int = 0,
-    num_chains: int = 6,
+    most_chains: int = 6,
     smallest: int = 3,
     most_items: int = 1000,
 ) -> Int[Tensor, "partition item"]:
@@ -44,8 +44,8 @@ def drawn_groups(
         At most so many groups are numbered, from the largest on.
     seed
         Of the draws.
-    num_chains
-        At most so many partitions, and one more.
+    most_chains
+        At most so many partitions, and one more; of many answers, which tell more, fewer.
     smallest
         Groups of fewer items are none.
     most_items
@@ -59,14 +59,14 @@ def drawn_groups(
     some = some_items(without_features(data.with_parts(answers=answers)), items)
     if some.answers is None:
         return groups
-    found = drawn_partitions(some, seed=seed, num_chains=num_chains)
-    draws = found.guide.partition_draws()
-    labels = [consensus(draws), *(consensus(draws[one::num_chains]) for one in range(num_chains))]
+    guide = drawn_partitions(some, seed=seed, most_chains=most_chains).guide
+    draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
+    labels = [consensus(some_draws) for some_draws in draws]
     each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
     return groups.repeat(len(each), 1).index_copy(1, items, each).unique(dim=0)
 
 
-def drawn_partitions(data: CrowdData, *, seed: int = 0, num_chains: int = 6) -> Fitted:
+def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) -> Fitted:
     """A short fit of partitions into few clusters by the answers alone.
 
     Parameters
@@ -75,13 +75,14 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, num_chains: int = 6) -> 
         Items without features, all of which are drawn, and answers.
     seed
         Of the draws.
-    num_chains
-        Of the ``PartitionGuide``.
+    most_chains
+        Of the ``PartitionGuide``; fewer for many answers.
     """
     model = AnsweredPartition(annotators_of_looks(data), FewClusters())
+    chains = affordable_chains(data.num_pairs, most_chains)
     return fit(
         model,
-        PartitionGuide(model, data.num_items, num_chains=num_chains),
+        PartitionGuide(model, data.num_items, num_chains=chains),
         data,
         epochs=_STEPS,
         batch_size=None,

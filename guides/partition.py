@@ -44,6 +44,13 @@ _LEARN_EVERY = 5
 # Sweeps of replicas in every step: as many as hear so many answers, and not more than one for so
 # many items, of which few soon have been everywhere.
 _ANSWERS, _ITEMS, _MOST_SWEEPS = 1500, 15, 4
+# Chains: as many as hear so many answers in all.
+_ANSWERS_OF_CHAINS = 3000
+
+
+def affordable_chains(num_pairs: int, most: int) -> int:
+    """As many chains as hear 3,000 answers in all, from one to so many."""
+    return max(min(_ANSWERS_OF_CHAINS // max(num_pairs, 1), most), 1)
 
 
 @described
@@ -81,7 +88,7 @@ class PartitionGuide(nn.Module):
         self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in priors.items()}
         )
-        self._num_chains, num_draws = num_chains, num_draws * num_chains
+        self.num_chains, num_draws = num_chains, num_draws * num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(0))
@@ -101,8 +108,8 @@ class PartitionGuide(nn.Module):
     @property
     def _last(self) -> int:
         """The place of the last draw, of one chain after the other."""
-        chain = int(self.steps) % self._num_chains
-        return ((int(self.steps) - 1) * self._num_chains + chain) % len(self.draws)
+        chain = int(self.steps) % self.num_chains
+        return ((int(self.steps) - 1) * self.num_chains + chain) % len(self.draws)
 
     @property
     def labels(self) -> Int[Tensor, " item"]:
@@ -111,7 +118,11 @@ class PartitionGuide(nn.Module):
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """Draws of the partition, those of the last steps."""
-        return self.draws[: max(1, int(self.steps)) * self._num_chains]
+        return self.draws[: max(1, int(self.steps)) * self.num_chains]
+
+    def draws_by_chain(self) -> Int[Tensor, "draw chain item"]:
+        """The same, by the chain that they are of."""
+        return self.partition_draws().unflatten(0, (-1, self.num_chains))
 
     def hard_probabilities(self) -> Float[Tensor, " item"]:
         """The share of the draws in which each item is hard to recognize."""
@@ -132,7 +143,7 @@ class PartitionGuide(nn.Module):
         first = {name: one.natural_parameters.detach() for name, one in self.posteriors.items()}
         # The best has all answers; where there are fewer starts than replicas they repeat.
         of_chain = [starts[-1 - place % len(starts)] for place in reversed(range(per_chain))]
-        begun = of_chain * self._num_chains
+        begun = of_chain * self.num_chains
         labels = torch.stack([start.labels for start in begun])
         given = {
             name: torch.stack([start.workers.get(name, one) for start in begun])
@@ -173,7 +184,7 @@ class PartitionGuide(nn.Module):
             first = (int(self.steps) * sweeps + turn) % 2
             replicas, choices = run_replicas(replicas, powers, heard, first)
         self._set_replicas(replicas)
-        place = int(self.steps) * self._num_chains + torch.arange(self._num_chains)
+        place = int(self.steps) * self.num_chains + torch.arange(self.num_chains)
         place, last = place % len(self.draws), slice(len(powers) - 1, None, len(powers))
         for name, given in replicas.given.items():
             self._given(name)[place] = given[last]

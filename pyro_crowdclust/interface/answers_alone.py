@@ -20,6 +20,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
@@ -34,8 +35,8 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
 }
 # Sweeps of a fit, and at most of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 60
-# As many chains as hear so many answers in all; at most so many, and in a fit that is compared.
-_ANSWERS, _MOST_CHAINS, _TRIAL_CHAINS = 3000, 8, 2
+# At most so many chains, and in a fit that is compared.
+_MOST_CHAINS, _TRIAL_CHAINS = 8, 2
 # With fewer answers held out the priors could not be told apart.
 _HELD_OUT = 200
 _MOST_PARTS = 5
@@ -62,8 +63,8 @@ def recipe_of(
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
     model = AnsweredPartition(annotators_of_looks(data), prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    chains = min(_ANSWERS // max(data.num_pairs, 1), most_chains) if len(prior.powers) > 1 else 1
-    guide = PartitionGuide(model, data.num_items, num_chains=max(chains, 1))
+    chains = affordable_chains(data.num_pairs, most_chains) if len(prior.powers) > 1 else 1
+    guide = PartitionGuide(model, data.num_items, num_chains=chains)
     return Recipe(model, guide, data, options)
 
 

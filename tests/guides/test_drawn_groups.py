@@ -39,7 +39,7 @@ def test_chains_that_agree_are_one_partition_and_others_are_all_there():
     left, right = rng.permutation(np.stack(np.triu_indices(40, 1)), axis=1)[:, :300]
     guesses = {"left": left, "right": right, "worker": ["a"] * 300}
     data = CrowdData(None, guesses | {"label": rng.integers(0, 2, 300)}, item_ids=range(40))
-    drawn = drawn_groups(data, 10, num_chains=4)
+    drawn = drawn_groups(data, 10, most_chains=4)
     assert 1 < len(drawn) <= 5
     assert len(drawn.unique(dim=0)) == len(drawn)
 

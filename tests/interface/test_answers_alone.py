@@ -31,7 +31,7 @@ def _short_trials(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._ANSWERS", 0)
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 0)
 
 
 def answers() -> pd.DataFrame:
@@ -74,7 +74,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
 
 @pytest.mark.parametrize(("number", "chains"), [(800, 1), (370, 8), (850, 3), (3100, 1)])
 def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._ANSWERS", 3000)
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 3000)
     pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
     prior = ManySmall() if number == 800 else FewClusters()
     guides = [recipe_of(CrowdData(None, pairs), prior, False, *most).guide for most in ((), (2,))]
