@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
 from pyro_crowdclust.distributions import SameCluster
@@ -124,6 +124,40 @@ def test_one_component_in_every_cluster_is_the_model_without():
         found.append((float(elbo + divergence), guide.infer(batch).assignments))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-8)
     torch.testing.assert_close(found[0][1], found[1][1])
+
+
+def test_items_of_clear_clusters_are_sure_beside_components_without_items(tmp_path):
+    """Some of seven components have none; a tenth of the numbers is missing."""
+    features, kinds = blobs()
+    features = np.where(np.random.default_rng(1).random(features.shape) < 0.1, np.nan, features)
+    data = CrowdData(
+        features, simulate_pairs(kinds, [0.95] * 4, [0.95] * 4, pairs_per_worker=150, seed=0)
+    )
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(7),
+        GaussianComponents(7, 2),
+        Identity(),
+        TwoCoin(4, (2.0, 1.0), (2.0, 1.0)),
+        ownership=Ownership(7),
+    )
+    result = fit(
+        model,
+        MessagePassingGuide(model),
+        data,
+        epochs=40,
+        batch_size=None,
+        dtype=torch.float64,
+        initialize=TrustingStart(),
+        callbacks=[OwnershipMoves()],
+        progress=False,
+    )
+    assert clustering_accuracy(kinds, result.assignments) > 0.98
+    assert int((result.component_probabilities.sum(0) < 0.5).sum()) >= 1
+    assert result.probabilities.max(1).mean() > 0.98
+    np.testing.assert_allclose(result.probabilities.sum(1), 1.0)
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
 
 
 def two_rings(num_items: int = 400) -> tuple[np.ndarray, np.ndarray]:
