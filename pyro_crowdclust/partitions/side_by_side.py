@@ -8,6 +8,7 @@ calling Python.
 from __future__ import annotations
 
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,6 +24,40 @@ from pyro_crowdclust.partitions.sweeps import sweep
 _PLACES, _OF_PARTS = 20_000, 2_000_000
 # Places beside those of the clusters that there are, and more of them where these do not do.
 _SPARE = 3
+
+
+class Said(Protocol):
+    """What is said of items, to chains that are swept at once.
+
+    Clusters of all chains are numbered through, and those of one place stand side by side.
+    """
+
+    def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
+        """Where all items are, which changes in place, and how many numbers there are."""
+
+    def take(self, item: int, size: int) -> Float[np.ndarray, " number"]:
+        """Take an item out, and say how well it fits every cluster of so many, in nats."""
+
+    def put(self, item: int) -> None:
+        """The item is in its new clusters."""
+
+
+class _SaidOfPairs:
+    """Sums over the pairs of an item and the items of a cluster."""
+
+    def __init__(self, pairs: AskedPairs, weights: Float[Tensor, "chain pair"]) -> None:
+        self.first, self.others, pair = (each.numpy() for each in pairs.edges)
+        self.said = np.ascontiguousarray(weights.numpy()[:, pair].T)
+
+    def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
+        self.z = z
+
+    def take(self, item: int, size: int) -> Float[np.ndarray, " number"]:
+        edges = slice(self.first[item], self.first[item + 1])
+        return np.bincount(self.z[self.others[edges]].ravel(), self.said[edges].ravel(), size)
+
+    def put(self, item: int) -> None:
+        pass
 
 
 def sweep_chains(
@@ -49,14 +84,10 @@ def sweep_chains(
         where priors do not learn from it.
     """
     if len(labels) > 1 and prior.joins_strangers and not prior.closure:
-        part, chain = pairs.part.numpy()[:, None], np.arange(len(labels))
-        places = _without_gaps(part * len(chain) + chain, labels.numpy().T)
-        most = (places.max() + 1 + _SPARE) * len(chain)
-        if most <= _PLACES and most * (part.max() + 1) <= _OF_PARTS:
-            places, most = _swept_at_once(places, most, pairs, weights, prior)
-            group = np.broadcast_to(chain, places.shape)
-            found = _without_gaps(group, part * most + places)
-            return torch.from_numpy(np.ascontiguousarray(found.T)), Choices()
+        places = places_of(labels, pairs)
+        most = (places.max() + 1 + _SPARE) * len(labels)
+        if most <= _PLACES and most * (int(pairs.part.max()) + 1) <= _OF_PARTS:
+            return sweep_at_once(places, pairs, _SaidOfPairs(pairs, weights), prior), Choices()
     drawn = [sweep(one, pairs, of_one, prior) for one, of_one in zip(labels, weights, strict=True)]
     return torch.stack([one for one, _ in drawn]), drawn[-1][1]
 
@@ -77,21 +108,41 @@ def _without_gaps(
     return place.reshape(number.shape) - first[group]
 
 
-def _swept_at_once(
-    places: Int[np.ndarray, "item chain"],
-    most: int,
-    pairs: AskedPairs,
-    weights: Float[Tensor, "chain pair"],
-    prior: PartitionPrior,
-) -> tuple[Int[np.ndarray, "item chain"], int]:
-    """New places of all items among those of their part, and how many there are by now."""
+def places_of(
+    labels: Int[Tensor, "chain item"], pairs: AskedPairs
+) -> Int[np.ndarray, "item chain"]:
+    """The clusters of every connected part, numbered from 0 on in every chain."""
+    part, chain = pairs.part.numpy()[:, None], np.arange(len(labels))
+    return _without_gaps(part * len(chain) + chain, labels.numpy().T)
+
+
+def sweep_at_once(
+    places: Int[np.ndarray, "item chain"], pairs: AskedPairs, said: Said, prior: PartitionPrior
+) -> Int[Tensor, "chain item"]:
+    """Draw the cluster of every asked item given all others, in every chain.
+
+    Parameters
+    ----------
+    places
+        Of all items among the clusters of their part.
+    pairs
+        What connects the items.
+    said
+        What is said of them.
+    prior
+        What sizes clusters have; one under which items join strangers.
+
+    Returns
+    -------
+    New labels, numbered without gaps.
+    """
     rng = np.random.default_rng(int(torch.randint(2**31, ())))
-    chain = np.arange(len(weights))
-    first, others, pair = (each.numpy() for each in pairs.edges)
-    said = np.ascontiguousarray(weights.numpy()[:, pair].T)
+    chain = np.arange(places.shape[1])
+    most = (places.max() + 1 + _SPARE) * len(chain)
     part, asked = pairs.part.numpy(), pairs.asked.numpy()
     # Places of one number stand side by side for all chains.
     z = places * len(chain) + chain
+    said.begin(z, most)
     sizes = np.zeros((part.max() + 1, most), dtype=int)
     np.add.at(sizes, (part[asked, None], z[asked]), 1)
     num_clusters = (sizes > 0).reshape(-1, len(chain)).sum(0)
@@ -106,8 +157,7 @@ def _swept_at_once(
             sizes = np.pad(sizes, ((0, 0), (0, _SPARE * len(chain))))
             counts = sizes[part[i]].reshape(-1, len(chain))
             is_empty, num_empty = counts == 0, num_empty + _SPARE
-        edges = slice(first[i], first[i + 1])
-        sums = np.bincount(z[others[edges]].ravel(), said[edges].ravel(), counts.size)
+        sums = said.take(i, counts.size)
         # Any empty place stands for being alone.
         alone = [log_alone(number, len(asked)) for number in num_clusters.tolist()]
         score = np.where(is_empty, alone - np.log(num_empty), log_join[counts])
@@ -117,4 +167,7 @@ def _swept_at_once(
         z[i] = score.argmax(0) * len(chain) + chain
         num_clusters += sizes[part[i], z[i]] == 0
         sizes[part[i], z[i]] += 1
-    return z // len(chain), sizes.shape[1]
+        said.put(i)
+    group = np.broadcast_to(chain, z.shape)
+    found = _without_gaps(group, part[:, None] * sizes.shape[1] + z // len(chain))
+    return torch.from_numpy(np.ascontiguousarray(found.T))
