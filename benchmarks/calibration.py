@@ -138,6 +138,8 @@ ROWS: dict[str, tuple[Callable[..., Crowd], float | None]] = {
     "sorted_pages_overlapping": (sorted_pages, OVERLAPPING),
     "pairs_alone": (pairs, None),
     "few_pairs_alone": (few_pairs, None),
+    "sorted_pages_alone": (sorted_pages, None),
+    "lumped_pages_alone": (lumped_pages, None),
     "grades_alone": (grades, None),
 }
 

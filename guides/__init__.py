@@ -7,6 +7,7 @@ from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.pair_regression import PairRegressionGuide
 from pyro_crowdclust.guides.partition import PartitionGuide
+from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
 from pyro_crowdclust.guides.two_way import TwoWayGuide
 
@@ -20,6 +21,7 @@ __all__ = [
     "PairRegressionGuide",
     "PartitionGuide",
     "Sampled",
+    "SortedPartitionGuide",
     "StructuredGuide",
     "TwoWayGuide",
 ]

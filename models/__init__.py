@@ -8,6 +8,7 @@ from pyro_crowdclust.models.logresp import LogResp
 from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.pair_regression import PairRegression
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
+from pyro_crowdclust.models.sorted_partition import SortedPartition
 from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "MomResp",
     "PairRegression",
     "SemiCrowdsourcedMixture",
+    "SortedPartition",
     "TwoWayMixture",
 ]

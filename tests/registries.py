@@ -23,12 +23,14 @@ from pyro_crowdclust.annotators import (
     Habit,
     ItemTrait,
     OneCoin,
+    PageUrns,
     SortedPages,
     Truth,
     TwoCoin,
     TwoCoinClasses,
 )
 from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves, WholeElbo
+from pyro_crowdclust.data.some_items import without_features
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.families import Beta, Categorical
@@ -37,6 +39,7 @@ from pyro_crowdclust.guides import (
     MessagePassingGuide,
     PairRegressionGuide,
     PartitionGuide,
+    SortedPartitionGuide,
     StructuredGuide,
     TwoWayGuide,
 )
@@ -56,10 +59,11 @@ from pyro_crowdclust.models import (
     MomResp,
     PairRegression,
     SemiCrowdsourcedMixture,
+    SortedPartition,
     TwoWayMixture,
 )
 from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
-from pyro_crowdclust.partitions import PitmanYor
+from pyro_crowdclust.partitions import FewClusters, PitmanYor
 from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.starts import (
     KMeansStart,
@@ -261,6 +265,13 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
     return model, PartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
+def _pages_alone() -> tuple[Any, Any, CrowdData]:
+    data = _sorted(crowd())
+    alone = without_features(data)
+    model = SortedPartition(PageUrns(alone.num_workers), FewClusters())
+    return model, SortedPartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
+
+
 # A model, its guide, and data for them.
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
@@ -275,6 +286,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "sorted pages, deep latents": _sorted_pages_deep,
     "pair regression": _pair_regression,
     "answers alone": _answers_alone,
+    "pages alone": _pages_alone,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
     "latent trait": lambda: _class_labels(
         LatentTrait(ItemTrait(WORKERS)), labelled(features=False)

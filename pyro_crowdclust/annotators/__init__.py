@@ -15,6 +15,7 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_labels,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
@@ -37,6 +38,7 @@ from pyro_crowdclust.annotators.suited import (
 
 __all__ = [
     "PAGE_STATES",
+    "PageUrns",
     "AnswerSources",
     "ClassStates",
     "CommunityConfusion",

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
@@ -72,6 +72,13 @@ class Placements:
         first = self.num_groups.cumsum(0) - self.num_groups
         group = (first[self.page] + self.group)[kept].unique(return_inverse=True)[1]
         return _sorted_by_page(item[kept], self.page[kept], group, self.worker)
+
+    def of_pages(self, kept: Bool[Tensor, " page"]) -> Placements:
+        """The placements of some pages; all pages stay, those of others without items."""
+        stays = kept[self.page]
+        parts = self.item[stays], self.page[stays], self.group[stays]
+        num_groups = torch.where(kept, self.num_groups, 0)
+        return Placements(*parts, self.worker, num_groups)
 
 
 def _sorted_by_page(

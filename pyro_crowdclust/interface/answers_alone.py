@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,12 +16,12 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import annotators_of_looks
-from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
+from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
+from pyro_crowdclust.interface.alone_parts import AnsweredAlone
 from pyro_crowdclust.interface.recipe import Recipe
-from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
@@ -33,12 +32,14 @@ PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
     "many small clusters": ManySmall,
     "clusters of all sizes": PitmanYor,
 }
+# Under these sorted pages are compared.
+_OF_PAGES = ("few clusters", "clusters of all sizes")
 # Sweeps of a fit, and at most of one that is only compared with another.
 _EPOCHS, _TRIAL_EPOCHS = 120, 60
-# At most so many chains, and in a fit that is compared.
+# At most so many chains, and in a fit that is compared; of sorted pages as many as place so many
+# items, and not fewer than two.
 _MOST_CHAINS, _TRIAL_CHAINS = 8, 2
-# With fewer answers held out the priors could not be told apart.
-_HELD_OUT = 200
+_PAGE_CHAINS, _PLACEMENTS = 12, 150_000
 _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
@@ -61,15 +62,25 @@ def recipe_of(
     most_chains: int = _MOST_CHAINS,
 ) -> Recipe:
     """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
-    model = AnsweredPartition(annotators_of_looks(data), prior, hard_items)
     options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
+    model: SortedPartition | AnsweredPartition
+    guide: SortedPartitionGuide | PartitionGuide
+    if data.placements is not None and not isinstance(prior, ManySmall):
+        model = SortedPartition(PageUrns(data.num_workers), prior)
+        chains = min(max(_PLACEMENTS // len(data.placements), 2), _PAGE_CHAINS)
+        guide = SortedPartitionGuide(model, data.num_items, num_chains=chains)
+        return Recipe(model, guide, data, options)
+    model = AnsweredPartition(annotators_of_looks(data), prior, hard_items)
     chains = affordable_chains(data.num_pairs, most_chains) if len(prior.powers) > 1 else 1
     guide = PartitionGuide(model, data.num_items, num_chains=chains)
     return Recipe(model, guide, data, options)
 
 
 class _Trial(NamedTuple):
-    """A candidate, and how likely it finds answers that were held out."""
+    """A candidate, and how likely it finds answers, or pages, that were held out.
+
+    Those of a page are one number, their mean.
+    """
 
     prior: str
     hard_items: bool
@@ -102,9 +113,9 @@ class AnswersAlone:
     Attributes
     ----------
     data
-        Items and answers about pairs of them; features are not used.
+        Items and answers about pairs of them, or sorted pages; features are not used.
     share
-        Share of the answers that are held out.
+        Share of the answers, or pages, that are held out.
     """
 
     data: CrowdData
@@ -146,12 +157,17 @@ class AnswersAlone:
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
-        fit_trial = partial(self._trial, tried=tried, seed=seed, epochs=epochs)
-        parts = self._parts(torch.Generator().manual_seed(seed))
-        for prior in PRIORS:
-            fit_trial(prior, False, parts)
+        answered = AnsweredAlone(self.data)
+        generator = torch.Generator().manual_seed(seed)
+        parts = answered.parts(self.share, _MOST_PARTS, generator)
+        fit_trial = partial(
+            self._trial, answered=answered, parts=parts, tried=tried, seed=seed, epochs=epochs
+        )
+        of_pages = self.data.placements is not None
+        for prior in _OF_PAGES if of_pages else PRIORS:
+            fit_trial(prior, False)
         likeliest = max(tried, key=lambda trial: trial.held_out)
-        chance = _chance(self.data, parts)
+        chance = answered.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
             chosen = _simplest(tried, likeliest)
             reason = f"answers held out are likeliest under {chosen.prior}"
@@ -160,12 +176,13 @@ class AnswersAlone:
                     f"answers held out are about as likely under {chosen.prior} as under "
                     f"{likeliest.prior}, with no more clusters"
                 )
-            # Whether items differ is asked under one prior only. Items that are alike are a case of
-            # items that differ, so that these have nothing to prove.
-            fit_trial(chosen.prior, True, parts)
-            if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
-                chosen = tried[-1]
-                reason += "; they are likelier if some items are hard to recognize"
+            # Whether items differ is asked under one prior only, and not of pages. Items that are
+            # alike are a case of items that differ, so that these have nothing to prove.
+            if not of_pages:
+                fit_trial(chosen.prior, True)
+                if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
+                    chosen = tried[-1]
+                    reason += "; they are likelier if some items are hard to recognize"
         else:
             # Then they cannot tell priors apart, either.
             chosen = tried[0]
@@ -176,7 +193,8 @@ class AnswersAlone:
         self,
         prior: str,
         hard_items: bool,
-        parts: list[Bool[Tensor, " pair"]],
+        answered: AnsweredAlone,
+        parts: list[Bool[Tensor, " unit"]],
         tried: list[_Trial],
         seed: int,
         epochs: int,
@@ -187,12 +205,12 @@ class AnswersAlone:
         """
         started, log_probabilities = time.perf_counter(), []
         for out in parts:
-            told = _with_answers(self.data, ~out)
+            told = answered.without(out)
             recipe = recipe_of(told, PRIORS[prior](), hard_items, _TRIAL_CHAINS)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
             if is_interrupted(result) and tried:
                 raise KeyboardInterrupt
-            log_probabilities.append(_log_probability(result, self.data, out))
+            log_probabilities.append(answered.log_probability(result, out))
             if is_interrupted(result):
                 break
         sizes = np.bincount(result.assignments)
@@ -200,15 +218,6 @@ class AnswersAlone:
         tried.append(_Trial(prior, hard_items, torch.cat(log_probabilities), sizes, seconds))
         if is_interrupted(result):
             raise KeyboardInterrupt
-
-    def _parts(self, generator: torch.Generator) -> list[Bool[Tensor, " pair"]]:
-        """Shares of the answers, each held out of a fit of its own; so many that they can tell."""
-        number = self.data.num_pairs
-        order = torch.rand(number, generator=generator).argsort().argsort()
-        most = min(round(1 / self.share), number)
-        part = order * most // number
-        needed = math.ceil(_HELD_OUT / (self.share * number))
-        return [part == place for place in range(min(needed, most, _MOST_PARTS))]
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.
@@ -262,27 +271,6 @@ class SearchOptions:
         return AnswersAlone(data, self.share).fit(**options)
 
 
-def _with_answers(data: CrowdData, kept: Bool[Tensor, " pair"]) -> CrowdData:
-    """The data with some of their answers; items and workers keep their codes."""
-    answers = data.answers
-    assert answers is not None  # as the model checks
-    parts = (answers.left, answers.right, answers.worker, answers.label)
-    some = Answers(*(part[kept] for part in parts))
-    return data.with_parts(answers=some, _pairs_index=None)
-
-
-def _log_probability(
-    result: Fitted, data: CrowdData, out: Bool[Tensor, " pair"]
-) -> Float[Tensor, " answer"]:
-    """``log p(L)`` of answers that a fit has not heard."""
-    answers = data.answers
-    assert answers is not None
-    assert isinstance(result.guide, PartitionGuide)
-    items = torch.stack([answers.left, answers.right], 1)[out]
-    held = answers.worker[out], answers.label[out]
-    return result.guide.log_answer_probabilities(result.data, items, *held)
-
-
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters."""
     heard = likeliest.log_probabilities
@@ -297,12 +285,3 @@ def _is_worse(
     difference = other - one
     error = float(difference.std(correction=0)) / len(one) ** 0.5
     return float(difference.mean()) > errors * error
-
-
-def _chance(data: CrowdData, parts: list[Bool[Tensor, " pair"]]) -> Float[Tensor, " answer"]:
-    """``log p(L)`` of who knows the shares of the labels only."""
-    assert data.answers is not None
-    label = data.answers.label.nan_to_num(nan=-1.0)
-    said, place, count = label.unique(return_inverse=True, return_counts=True)
-    chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
-    return torch.cat([chance[out] for out in parts])

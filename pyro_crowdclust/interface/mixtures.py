@@ -34,6 +34,8 @@ from pyro_crowdclust.training.checks import check_data
 
 # Pages of up to so many items are taken for single questions: sorting them is answering pairs.
 _SMALL_PAGE = 3
+# Without features pages of which an item is on fewer are heard by their pairs.
+_PAGES_OF_AN_ITEM = 2.0
 
 
 def mixture_for(
@@ -292,7 +294,7 @@ def recipe_for(
 
 
 def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
-    """What to fit without features; sorted pages count by their pairs."""
+    """What to fit without features."""
     if num_clusters is not None:
         raise ValueError(
             f"num_clusters is {num_clusters}, but without features the number of clusters is found "
@@ -302,8 +304,13 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
         raise ValueError(
             "known labels and links need features beside them: pass features, or answers alone"
         )
-    data = data.as_pairs() if data.placements is not None else data
-    if data.num_pairs < 2:
+    data = as_answered(data)
+    placements = data.placements
+    if placements is not None:
+        # By an item on one page nothing tells whether its sorter looked: pairs take it for granted.
+        seen = len(placements) / len(placements.item.unique())
+        data = data if seen >= _PAGES_OF_AN_ITEM else data.as_pairs()
+    if data.placements is None and data.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "
             "more, or pass features"

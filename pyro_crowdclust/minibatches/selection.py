@@ -73,7 +73,7 @@ class Selection:
         if data.placements is not None:
             pages = BatchPages.of(data.placements, answers, paired)
             sizes = torch.bincount(pages.page, minlength=len(answers))
-            left = pages.row[sizes.cumsum(0) - sizes][pages.page]
+            left = pages.row[(sizes.cumsum(0) - sizes)[pages.page]]
             tied = paired, others, item_weight, answers, left, pages.row, pair_weight
             return cls(*tied, tie=pages.page)
         if data.answers is not None:

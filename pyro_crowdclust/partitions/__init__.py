@@ -8,10 +8,12 @@ from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
-from pyro_crowdclust.partitions.side_by_side import sweep_chains
+from pyro_crowdclust.partitions.side_by_side import places_of, sweep_at_once, sweep_chains
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep
+from pyro_crowdclust.partitions.urn_site import UrnGroups
+from pyro_crowdclust.partitions.urns import PagedItems, SaidOnPages
 
 __all__ = [
     "NUM_KINDS",
@@ -23,15 +25,20 @@ __all__ = [
     "Heard",
     "ManySmall",
     "Memberships",
+    "PagedItems",
     "PartitionPrior",
     "PitmanYor",
+    "SaidOnPages",
     "Start",
+    "UrnGroups",
     "anneal",
     "consensus",
     "num_hard_ends",
+    "places_of",
     "share_together",
     "spectral_partitions",
     "sweep",
+    "sweep_at_once",
     "sweep_chains",
     "sweep_hard",
 ]

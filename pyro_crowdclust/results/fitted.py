@@ -56,6 +56,7 @@ from pyro_crowdclust.results.tables import (
     clusters_table,
     components_table,
     confusion_table,
+    drawn_pages_table,
     pages_table,
     workers_table,
 )
@@ -498,13 +499,15 @@ class Fitted:
         ``worker``, ``items`` and ``groups`` are what is known, ``sorted``, ``lumped`` and
         ``careless`` the probabilities of the page's states, ``lumped_pairs`` the expected pairs of
         clusters that share a group, and ``misplaced`` the expected items outside of their
-        cluster's group.
+        cluster's group. Where nothing but pages is known of the items, pages have no states.
 
         Raises
         ------
         ValueError
             If the model is not of sorted pages.
         """
+        if isinstance(self.guide, SupportsPartition) and self.data.placements is not None:
+            return drawn_pages_table(self.guide.partition_draws(), self.data)
         annotators = part_of(self.model, "annotators", SortedPages)
         if annotators is None or self.data.placements is None:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,10 @@ from pyro_crowdclust.distributions.pages import overlap_of
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.partitions import PagedItems
+
+# Draws of a partition that are read at a time.
+_DRAWS = 20
 
 
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
@@ -71,14 +76,37 @@ def pages_table(
     # A cluster without items on the page has a home, too, but nobody saw it.
     held = counts.sum(-1, keepdim=True).clamp(max=1.0)
     columns = {
-        "worker": data.worker_ids[placements.worker.numpy()],
-        "items": placements.page_sizes.numpy(),
-        "groups": placements.num_groups.numpy(),
+        **_known_of_pages(data),
         **{name: states[:, state] for state, name in enumerate(PAGE_STATES)},
         "lumped_pairs": overlap_of(homes * held).numpy(),
         "misplaced": (placements.page_sizes - at_home).numpy(),
     }
     return pd.DataFrame(columns, index=data.page_ids.rename("page"))
+
+
+def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.DataFrame:
+    """``Fitted.pages`` of a partition that was drawn: means over the draws."""
+    placements = data.placements
+    assert placements is not None  # as the caller has checked
+    paged = PagedItems.of(placements, data.num_items)
+    faults = torch.cat([paged.faults(some).sum(0, keepdim=True) for some in draws.split(_DRAWS)])
+    misplaced, lumped = (faults.sum(0) / len(draws)).unbind(1)
+    columns = _known_of_pages(data) | {
+        "lumped_pairs": lumped.numpy(),
+        "misplaced": misplaced.numpy(),
+    }
+    return pd.DataFrame(columns, index=data.page_ids.rename("page"))
+
+
+def _known_of_pages(data: CrowdData) -> dict[str, Any]:
+    """Who sorted every page, and how many items and groups it has."""
+    placements = data.placements
+    assert placements is not None
+    return {
+        "worker": data.worker_ids[placements.worker.numpy()],
+        "items": placements.page_sizes.numpy(),
+        "groups": placements.num_groups.numpy(),
+    }
 
 
 def confusion_table(summary: PosteriorSummary, data: CrowdData) -> pd.DataFrame:

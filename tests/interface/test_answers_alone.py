@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
+from pyro_crowdclust.interface.alone_parts import AnsweredAlone
 from pyro_crowdclust.interface.answers_alone import _simplest, _Trial, recipe_of
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -32,6 +33,8 @@ def _short_trials(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 0)
+    monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._PAGE_CHAINS", 4)
 
 
 def answers() -> pd.DataFrame:
@@ -102,11 +105,11 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
 
-def test_parts_held_out_are_disjoint_and_as_many_as_it_takes(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 5)
+def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
     for number, most in ((100, 5), (1000, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
-        parts = AnswersAlone(CrowdData(None, pairs))._parts(torch.Generator().manual_seed(0))
+        answered = AnsweredAlone(CrowdData(None, pairs))
+        parts = answered.parts(0.1, 5, torch.Generator().manual_seed(0))
         assert len(parts) == most
         heard = torch.stack(parts).sum(0)
         assert int(heard.max()) == 1
@@ -201,13 +204,41 @@ def test_estimator_takes_no_features():
     assert len(clusterer.workers_) == 3
 
 
-def test_placements_count_by_their_pairs():
-    pages = simulate_placements(
-        TRUTH, accuracy=[0.95] * 4, pages_per_worker=4, page_size=10, seed=0
+def sorted_pages(pages_per_worker: int) -> pd.DataFrame:
+    crowd = simulate_placements(
+        TRUTH, [0.95] * 4, pages_per_worker=pages_per_worker, page_size=10, seed=0
     )
-    result = cluster(None, placements=pages, epochs=10, progress=False)
+    return crowd[["page", "item", "worker", "group"]]
+
+
+@pytest.mark.parametrize("kind", ["placements", "pairs"])
+def test_sorted_pages_are_heard_as_such(kind):
+    """Also where they come as pairs."""
+    pages = sorted_pages(pages_per_worker=4)
+    if kind == "pairs":
+        pages = CrowdData(None, placements=pages).as_pairs().pairs
+    result = cluster(None, **{kind: pages}, epochs=10, progress=False)
     truth = TRUTH[result.data.item_ids.to_numpy()]
     assert clustering_accuracy(truth, result.assignments) > 0.9
+    assert isinstance(result.guide, SortedPartitionGuide)
+    assert result.chosen.table["prior"].tolist() == ["few clusters", "clusters of all sizes"]
+    # Nats a placement; by chance it is in one of two groups.
+    assert result.chosen.chance == pytest.approx(-np.log(2))
+    assert result.chosen.held_out > result.chosen.chance + 0.1
+
+
+def test_pages_that_hardly_overlap_count_by_their_pairs():
+    pages = sorted_pages(pages_per_worker=1)
+    result = cluster(None, placements=pages, epochs=10, progress=False)
+    assert isinstance(result.guide, PartitionGuide)
+    assert result.data.num_pairs == 4 * 45
+
+
+def test_pages_sorted_at_random_are_called_guesses():
+    rng, pages = np.random.default_rng(0), sorted_pages(pages_per_worker=4)
+    pages["group"] = rng.integers(3, size=len(pages))
+    result = cluster(None, placements=pages, epochs=10, progress=False)
+    assert "more are needed" in result.chosen.reason
 
 
 def test_command_line(tmp_path, capsys):

@@ -79,9 +79,10 @@ GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
 
 def test_every_guide_of_the_library_is_here():
     offered = {name for name in guides.__all__ if issubclass(getattr(guides, name), nn.Module)}
-    # One is made of a user's model and guide, one has draws and infers nothing: see
-    # tests/guides/test_enumerated.py and test_partition.py.
-    assert offered - {"EnumeratedGuide", "PartitionGuide"} == set(GUIDES)
+    # One is made of a user's model and guide, two have draws and infer nothing: see
+    # tests/guides/test_enumerated.py, test_partition.py and test_sorted_partition.py.
+    drawn = {"PartitionGuide", "SortedPartitionGuide"}
+    assert offered - {"EnumeratedGuide", *drawn} == set(GUIDES)
 
 
 def same_after_loading(path, pair: tuple, data: CrowdData, epochs: int) -> None:

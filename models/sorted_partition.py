@@ -1,0 +1,96 @@
+"""Clusters from sorted pages alone: no features, and any number of clusters.
+
+    z ~ a prior of partitions                          which items are one cluster
+    c_m | shares ~ Cat                                 the spread of worker m, summed out
+    g | z, c ~ a Polya urn for every cluster on every page
+
+Several clusters may share a group, on every page others: where people who tell five kinds of things
+apart sort a page of thirteen, what all of them say together is finer than what anybody says. A page
+counts as its placements, and not as its pairs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyro
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import PageUrns
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.distributions import ConjugatePrior
+from pyro_crowdclust.files import described
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    AskedPartition,
+    FewClusters,
+    PagedItems,
+    PitmanYor,
+    UrnGroups,
+)
+
+
+@described
+class SortedPartition(nn.Module):
+    """A Pyro model of sorted pages of items of which nothing else is known.
+
+    Parameters
+    ----------
+    annotators
+        Model of the workers.
+    prior
+        What sizes clusters have: ``FewClusters`` or ``PitmanYor``.
+
+    Examples
+    --------
+    >>> [*SortedPartition(PageUrns(num_workers=3), FewClusters()).priors()]
+    ['shares']
+    """
+
+    def __init__(self, annotators: PageUrns, prior: FewClusters | PitmanYor) -> None:
+        super().__init__()
+        self.annotators = annotators
+        self.prior = prior
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites, by name."""
+        return self.annotators.priors()
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data have sorted pages of these workers."""
+        if data.placements is None:
+            raise ValueError(
+                "the data have no sorted pages, and nothing else is known of the items: pass "
+                "CrowdData(None, placements=...), or data.as_placements() of pairs on pages"
+            )
+        if self.annotators.num_workers != data.num_workers:
+            raise ValueError(
+                f"the annotators are {self.annotators.num_workers}, but the data have "
+                f"{data.num_workers} workers: build the model with PageUrns(data.num_workers)"
+            )
+
+    def forward(self, batch: Batch) -> Int[Tensor, " item"]:
+        """Run the model on a batch; returns the cluster of every item of the data."""
+        shares = pyro.sample("shares", self.annotators.shares.distribution())
+        paged = paged_items(batch)
+        nothing = torch.empty((0, 2), dtype=torch.int64)
+        connections = (
+            AskedPairs.of(nothing, batch.num_items) if paged is None else paged.connections
+        )
+        z = pyro.sample("z", AskedPartition(self.prior, connections))
+        if paged is not None:
+            groups = UrnGroups(paged, z, self.annotators.spreads, shares)
+            pyro.sample("group", groups, obs=paged.pages.group)
+        return z
+
+
+def paged_items(batch: Batch) -> PagedItems | None:
+    """The items on a batch's pages, if it has any."""
+    pages = batch.pages
+    if pages is None:
+        return None
+    make = partial(PagedItems, batch.num_items, batch.items[pages.row], pages)
+    return batch.once("paged items", make)

@@ -1,0 +1,65 @@
+"""Workers who sort pages into groups, where nothing but the pages is known of the items.
+
+    shares ~ Dir                                       how common sorters of every spread are
+    c_m | shares ~ Cat, on a few points                the spread of worker m
+    phi_pk ~ Dir(c_m / G_p, ..., c_m / G_p)            cluster k on a page p of worker m
+    g_i | z_i = k ~ Cat(phi_pk)                        the group of every placement
+
+A worker of a small spread puts the items of a cluster into one group of a page; one of an infinite
+spread puts them anywhere. See ``partitions.urns``, where phi is summed out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.families import Dirichlet
+from pyro_crowdclust.files.description import described
+
+# Each some three times the one before: two items of a cluster share one of five groups with a
+# probability of .98, .93, .82, .6, .4, .27 and .2, which is chance.
+SPREADS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, math.inf)
+
+
+@described
+class PageUrns(nn.Module):
+    """Sorters of pages, each of one of a few spreads; for the model ``SortedPartition``.
+
+    Parameters
+    ----------
+    num_workers
+        M.
+    common
+        Pseudo-counts of workers of every spread, from .03 to infinite: most people are careful.
+
+    Examples
+    --------
+    >>> [*PageUrns(3).priors()]
+    ['shares']
+    """
+
+    spreads = SPREADS
+
+    def __init__(
+        self,
+        num_workers: int,
+        common: tuple[float, ...] = (2.0, 3.0, 3.0, 2.0, 1.0, 0.5, 0.5),
+    ) -> None:
+        super().__init__()
+        if len(common) != len(SPREADS) or min(common) <= 0:
+            raise ValueError(
+                f"common is {common}, but must have {len(SPREADS)} pseudo-counts above 0, one for "
+                "every spread"
+            )
+        self.num_workers = num_workers
+        family = Dirichlet(len(SPREADS))
+        counts = torch.tensor(common, dtype=torch.float64)
+        self.shares = ConjugatePrior(family, family.natural(counts), dims=("point",))
+
+    def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site of all workers, by name."""
+        return {"shares": self.shares}

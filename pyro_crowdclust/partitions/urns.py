@@ -1,0 +1,256 @@
+"""Sorted pages of a partition: every cluster has an urn on every page, from which groups are drawn.
+
+    phi_pk ~ Dir(c / G_p, ..., c / G_p)                shares of the groups of page p in cluster k
+    g_i | z_i = k ~ Cat(phi_pk)                        where item i of page p is put
+
+With the shares summed out the groups of a cluster's items are those of a Polya urn,
+
+    p(g | z, c) = prod_pk Gamma(c) / Gamma(c + n_pk)
+                  prod_g Gamma(c / G_p + n_pkg) / Gamma(c / G_p)
+    p(g_i = g | z_i = k, rest) = (n_pkg + c / G_p) / (n_pk + c)
+
+with n the numbers of other items. The spread c says how much the items of a cluster are strewn over
+the groups: near 0 they all share one group, which other clusters may share, and where c is infinite
+they lie anywhere. Groups have no names, and a cluster that is divided into two of them costs as
+little as two clusters in one group.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+
+# Counts of a page that are said to have been drawn without a look, relative to its spread.
+_ANYWHERE = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class PagedItems:
+    """Which items lie where on which pages.
+
+    Attributes
+    ----------
+    num_items
+        N, on a page or not.
+    item
+        Position of the item of every placement.
+    pages
+        The pages.
+    """
+
+    num_items: int
+    item: Int[Tensor, " placement"]
+    pages: BatchPages
+
+    @classmethod
+    def of(cls, placements: Placements, num_items: int) -> PagedItems:
+        """All placements of some data."""
+        every = torch.arange(placements.num_pages), torch.arange(num_items)
+        return cls(num_items, placements.item, BatchPages.of(placements, *every))
+
+    @cached_property
+    def connections(self) -> AskedPairs:
+        """Neighbors on a page, of which each connects two items: as many as there are placements.
+
+        Two pages with an item in common are one part. Of items that are alone on their pages
+        nothing is said.
+        """
+        page = self.pages.page
+        alike = page[1:] == page[:-1]
+        ends = torch.stack([self.item[:-1][alike], self.item[1:][alike]], 1)
+        return AskedPairs.of(ends, self.num_items)
+
+    def with_groups(self, group: Int[Tensor, " placement"]) -> PagedItems:
+        """The same pages, whose items lie in other groups."""
+        if group is self.pages.group:
+            return self
+        return replace(self, pages=replace(self.pages, group=group))
+
+    @cached_property
+    def by_item(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First place of every item's placements, their pages and groups."""
+        order = self.item.argsort(stable=True)
+        first = torch.searchsorted(self.item[order], torch.arange(self.num_items + 1))
+        return first.numpy(), self.pages.page[order].numpy(), self.pages.group[order].numpy()
+
+    def counts(self, labels: Int[Tensor, "chain item"]) -> UrnCounts:
+        """How many items of every cluster are on every page and in each of its groups.
+
+        Pages are numbered through, those of one chain after those of another.
+        """
+        pages, number = self.pages, int(labels.max()) + 1
+        chain = torch.arange(len(labels)).unsqueeze(1)
+        code = (chain * pages.num_pages + pages.page) * number + labels[:, self.item]
+        urn, urn_of = code.unique(return_inverse=True)
+        cell, held = (urn_of * pages.most_groups + pages.group).unique(return_counts=True)
+        return UrnCounts(
+            urn // number,
+            torch.bincount(urn_of.flatten(), minlength=len(urn)).double(),
+            cell // pages.most_groups,
+            cell % pages.most_groups,
+            held.double(),
+        )
+
+    def log_groups(
+        self, labels: Int[Tensor, "chain item"], spreads: tuple[float, ...]
+    ) -> Float[Tensor, "chain page spread"]:
+        """``log p(g | z, c)`` of every page at every spread."""
+        found, pages = self.counts(labels), self.pages
+        num_groups = pages.num_groups.clamp_min(1).double().repeat(len(labels))
+        page_of_cell = found.page[found.urn]
+        spread = torch.tensor([one for one in spreads if math.isfinite(one)]).double()
+        each = spread / num_groups[page_of_cell].unsqueeze(1)
+        of_cell = torch.lgamma(found.held.unsqueeze(1) + each) - torch.lgamma(each)
+        of_urn = torch.lgamma(spread) - torch.lgamma(found.size.unsqueeze(1) + spread)
+        log_page = num_groups.new_zeros(len(num_groups), len(spread))
+        log_page = log_page.index_add(0, page_of_cell, of_cell).index_add(0, found.page, of_urn)
+        # Anywhere: every item in one group as soon as in another.
+        anywhere = torch.zeros_like(num_groups).index_add(0, found.page, -found.size)
+        columns = iter(log_page.unbind(1))
+        at = [next(columns) if math.isfinite(c) else anywhere * num_groups.log() for c in spreads]
+        return torch.stack(at, 1).unflatten(0, (len(labels), -1))
+
+    def log_workers(
+        self, labels: Int[Tensor, "chain item"], spreads: tuple[float, ...], num_workers: int
+    ) -> Float[Tensor, "chain worker spread"]:
+        """The same of all pages of every worker."""
+        of_pages = self.log_groups(labels, spreads)
+        zeros = of_pages.new_zeros(len(labels), num_workers, len(spreads))
+        return zeros.index_add(1, self.pages.worker, of_pages)
+
+    def pair_counts(
+        self, labels: Int[Tensor, "chain item"], num_workers: int
+    ) -> Float[Tensor, "chain worker relation outcome"]:
+        """Pairs on the pages of every worker, as if each item of a page told one thing.
+
+        Rows are pairs of one cluster and of different ones, columns what is wrong of them and what
+        is right: shares of the pairs, times how many things a page tells. An item that is out of
+        place spoils pairs on both sides of a cluster, so that these are, for one cluster, half of
+        all items but the first of every cluster; for different ones all but the first of the page.
+        """
+        found, pages = self.counts(labels), self.pages
+
+        def per_page(page: Tensor, values: Tensor) -> Float[Tensor, "chain page"]:
+            total = values.new_zeros(len(labels) * pages.num_pages)
+            return total.index_add(0, page, values).view(len(labels), -1)
+
+        size = torch.bincount(pages.page, minlength=pages.num_pages).double()
+        group = torch.bincount(pages.cell, minlength=pages.num_pages * pages.most_groups)
+        in_group = _pairs(group.double()).view(pages.num_pages, -1).sum(1)
+        same = per_page(found.page, _pairs(found.size))
+        together = per_page(found.page[found.urn], _pairs(found.held))
+        company = per_page(found.page, (found.size - 1) / 2)
+        different = _pairs(size) - same
+        of_pages = torch.stack(
+            [same - together, together, in_group - together, different - in_group + together], 2
+        )
+        units = torch.stack([company, (size - 1) * (different > 0)], 2)
+        of_workers, units = (
+            part.new_zeros(len(labels), num_workers, part.shape[2]).index_add(1, pages.worker, part)
+            for part in (of_pages, units)
+        )
+        pairs = of_workers.unflatten(2, (2, 2))
+        return units.unsqueeze(3) * pairs / pairs.sum(3, keepdim=True).clamp_min(1)
+
+    def faults(self, labels: Int[Tensor, "chain item"]) -> Float[Tensor, "chain page fault"]:
+        """Of every page the items out of place, and the pairs of clusters that share a group.
+
+        The place of a cluster is the group with most of its items, the first of several.
+        """
+        found, pages = self.counts(labels), self.pages
+        most = found.held.new_zeros(len(found.page)).scatter_reduce(
+            0, found.urn, found.held, "amax"
+        )
+        places = (found.held == most[found.urn]).nonzero().squeeze(1)
+        urn, first = np.unique(found.urn[places].numpy(), return_index=True)
+        home = torch.empty_like(found.page)
+        home[torch.from_numpy(urn)] = found.group[places[torch.from_numpy(first)]]
+        shape = len(labels) * pages.num_pages
+        held = torch.bincount(
+            found.page * pages.most_groups + home, minlength=shape * pages.most_groups
+        )
+        lumped = _pairs(held.double()).view(shape, -1).sum(1)
+        misplaced = torch.zeros(shape).double().index_add(0, found.page, found.size - most)
+        return torch.stack([misplaced, lumped], 1).unflatten(0, (len(labels), -1))
+
+
+def _pairs(number: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    return number * (number - 1) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class UrnCounts:
+    """Items of clusters on pages: a row for each cluster on a page, an urn, and each of its groups.
+
+    Attributes
+    ----------
+    page, size
+        Of every urn its page and number of items.
+    urn, group, held
+        Of every group that an urn has items in: the urn, the group, and how many.
+    """
+
+    page: Int[Tensor, " urn"]
+    size: Float[Tensor, " urn"]
+    urn: Int[Tensor, " cell"]
+    group: Int[Tensor, " cell"]
+    held: Float[Tensor, " cell"]
+
+
+class SaidOnPages:
+    """How well an item fits every cluster by the groups of others on its pages; see ``Said``.
+
+    Parameters
+    ----------
+    paged
+        The pages.
+    spreads
+        c of every page, in every chain.
+    """
+
+    def __init__(self, paged: PagedItems, spreads: Float[Tensor, "chain page"]) -> None:
+        self._first, self._page, self._group = paged.by_item
+        self._paged = paged
+        spread = spreads.clamp(max=_ANYWHERE).numpy().T
+        self._spread = np.ascontiguousarray(spread)
+        # Nothing is on a page without groups.
+        self._each = self._spread / paged.pages.num_groups.clamp_min(1).numpy()[:, None]
+
+    def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
+        self._z, pages = z, self._paged.pages
+        self._held = np.zeros((pages.num_pages, pages.most_groups, size))
+        page, group = pages.page.numpy()[:, None], pages.group.numpy()[:, None]
+        np.add.at(self._held, (page, group, z[self._paged.item.numpy()]), 1)
+        self._total = self._held.sum(1)
+
+    def take(self, item: int, size: int) -> Float[np.ndarray, " number"]:
+        more = size - self._total.shape[1]
+        if more:
+            self._held = np.pad(self._held, ((0, 0), (0, 0), (0, more)))
+            self._total = np.pad(self._total, ((0, 0), (0, more)))
+        page, group = self._change(item, -1)
+        shape = len(page), -1, self._z.shape[1]
+        held = self._held[page, group].reshape(shape) + self._each[page, None]
+        total = self._total[page].reshape(shape) + self._spread[page, None]
+        return np.log(held / total).sum(0).ravel()
+
+    def put(self, item: int) -> None:
+        self._change(item, 1)
+
+    def _change(self, item: int, by: int) -> tuple[np.ndarray, np.ndarray]:
+        """One item more or less; returns its pages and groups."""
+        at = slice(self._first[item], self._first[item + 1])
+        page, group = self._page[at], self._group[at]
+        self._held[page[:, None], group[:, None], self._z[item]] += by
+        self._total[page[:, None], self._z[item]] += by
+        return page, group
