@@ -78,8 +78,8 @@ class SortedPartitionGuide(nn.Module):
         self,
         model: SortedPartition,
         num_items: int,
-        num_draws: int = 20,
-        num_chains: int = 12,
+        num_draws: int = 10,
+        num_chains: int = 24,
     ) -> None:
         super().__init__()
         self.model = model

@@ -202,6 +202,10 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"digits_pages"},
     ),
+    "examples/scenes.py": (
+        ["--data", str(DATA), "--pages", "10", "--epochs", "4"],
+        {"ours", "pairs", "spectral"},
+    ),
     "examples/pair_votes.py": (
         ["--data", str(DATA), "--sets", "allsports", "--epochs", "5"],
         {"allsports"},

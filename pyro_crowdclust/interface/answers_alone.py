@@ -39,7 +39,7 @@ _EPOCHS, _TRIAL_EPOCHS = 120, 60
 # At most so many chains, and in a fit that is compared; of sorted pages as many as place so many
 # items, and not fewer than two.
 _MOST_CHAINS, _TRIAL_CHAINS = 8, 2
-_PAGE_CHAINS, _PLACEMENTS = 12, 150_000
+_PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
