@@ -73,12 +73,14 @@ class Placements:
         group = (first[self.page] + self.group)[kept].unique(return_inverse=True)[1]
         return _sorted_by_page(item[kept], self.page[kept], group, self.worker)
 
+    def at(self, kept: Bool[Tensor, " placement"]) -> Placements:
+        """Some of the placements; all pages stay, with all of their groups."""
+        parts = self.item[kept], self.page[kept], self.group[kept]
+        return Placements(*parts, self.worker, self.num_groups)
+
     def of_pages(self, kept: Bool[Tensor, " page"]) -> Placements:
         """The placements of some pages; all pages stay, those of others without items."""
-        stays = kept[self.page]
-        parts = self.item[stays], self.page[stays], self.group[stays]
-        num_groups = torch.where(kept, self.num_groups, 0)
-        return Placements(*parts, self.worker, num_groups)
+        return self.at(kept[self.page])
 
 
 def _sorted_by_page(

@@ -16,6 +16,7 @@ from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_split
 from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results import known_class_probabilities
@@ -209,7 +210,7 @@ def _together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pai
     return np.asarray(result.same_cluster_probability(left, right))
 
 
-HeldOut = Split | KnownSplit | LinkSplit
+HeldOut = Split | PlacementSplit | KnownSplit | LinkSplit
 
 
 def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:
@@ -220,14 +221,17 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     out is about pairs of such items, of which other answers are heard. Both parts must have 20
     answers.
 
+    Of sorted pages placements are held out (``placement_split``).
+
     Without answers known classes are held out, or a share of the links where there are these
     alone, and both parts must have 10.
     """
-    if data.answers is None and data.placements is None:
-        return _link_split(data, share, generator) or _known_split(data, share, generator)
+    if data.placements is not None:
+        of_pages = data.known is None and data.links is None
+        return placement_split(data, share, generator) if of_pages else None
     answers = data.answers
     if answers is None:
-        return None
+        return _link_split(data, share, generator) or _known_split(data, share, generator)
     return _without(data, answers, *_pairs_out(data, answers, share, generator))
 
 

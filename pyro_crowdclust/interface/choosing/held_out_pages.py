@@ -1,0 +1,112 @@
+"""Placements kept out of a fit: where an item of a page would lie, given the others on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.distributions.pages import placement_scores
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+# From this share of items with placements on, some of what is held out is about these.
+_MOST = 0.5
+
+
+@dataclass(frozen=True)
+class PlacementSplit:
+    """Data without the placements of some items, and without some of others, and those placements.
+
+    Attributes
+    ----------
+    data
+        All items, and the placements that are not held out.
+    held_out
+        The other placements.
+    """
+
+    data: CrowdData
+    held_out: Placements
+
+    @property
+    def block(self) -> Int[Tensor, " placement"]:
+        """The item of every placement that is held out."""
+        return self.held_out.item
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"held-out placements are predicted at {score:.3f} nats a placement"
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows how many of the others are in every group of a page."""
+        kept, held = self._kept, self.held_out
+        most = int(held.num_groups.max())
+        shape = held.num_pages, most
+        counts = torch.bincount(kept.page * most + kept.group, minlength=held.num_pages * most)
+        counts = counts.view(shape).double() + 1
+        total = counts.sum(1) - (most - held.num_groups)
+        return float((counts[held.page, held.group] / total[held.page]).log().mean())
+
+    @property
+    def _kept(self) -> Placements:
+        kept = self.data.placements
+        assert kept is not None  # some are kept in
+        return kept
+
+    def log_probability(
+        self, result: Fitted, workers: WorkerSummary | None = None
+    ) -> Float[np.ndarray, " placement"]:
+        """``log p(g_i)`` of every held-out placement, by q(z_i) and the homes on its page.
+
+        With q(s) and q(h | s) of a page as the placements that it keeps tell (``SortedPages``),
+
+            p(g_i = g) = sum_s q(s) sum_k q(z_i = k) p(g | h_k, s) + q(careless) / (G + 1)
+        """
+        kept, held = self._kept, self.held_out
+        every = torch.arange(kept.num_pages), torch.arange(result.data.num_items)
+        assignments = torch.from_numpy(np.array(result.probabilities))
+        rates, annotators = result.guide.rate_statistics(), result.model.annotators
+        pages = BatchPages.of(kept, *every)
+        posterior = annotators.posterior(rates, assignments, pages)
+        right, wrong = (
+            score.exp()
+            for score in placement_scores(rates["accuracy"][pages.worker], pages.num_groups)
+        )
+        # [placement, homed, cluster]: how surely its cluster is at home in this group.
+        homes = posterior.offered.movedim(3, 1)[held.page, held.group + 1]
+        at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)
+        of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
+        anywhere = 1 / (held.num_groups[held.page].double() + 1).unsqueeze(1)
+        said = torch.cat([of_states, anywhere], 1)
+        return (posterior.states[held.page] * said).sum(1).log().numpy()
+
+
+def placement_split(
+    data: CrowdData, share: float, generator: torch.Generator
+) -> PlacementSplit | None:
+    """Hold out a share of the placements; None if a part has fewer than 20.
+
+    They are all placements of some items. Where a share r of the items is on a page, and that is
+    at least half, so large a share of them is about items that are on other pages, too.
+    """
+    placements = data.placements
+    assert placements is not None  # as the caller has seen
+    on_page = torch.bincount(placements.item, minlength=data.num_items) > 0
+    share_on_page, of_items, single = float(on_page.double().mean()), share, 0.0
+    if share_on_page >= _MOST:
+        of_items = share * (1 - share_on_page)
+        single = share * share_on_page / (1 - of_items)
+    chosen = torch.rand(data.num_items, generator=generator) < of_items
+    out = chosen[placements.item]
+    out |= torch.rand(len(placements), generator=generator) < single
+    if int(out.sum()) < 20 or int((~out).sum()) < 20:
+        return None
+    kept, held = (placements.at(part) for part in (~out, out))
+    return PlacementSplit(data.with_parts(placements=kept), held)

@@ -1,0 +1,115 @@
+"""Placements held out: which, and how likely they are by the page and the item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import SortedPages
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.interface.choosing.held_out_pages import placement_split
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.simulation import simulate_placements
+
+TRUTH = np.arange(90) % 3
+
+
+def crowd(asked: int, pages: int = 5, seed: int = 0) -> CrowdData:
+    """Three clouds, and pages of the first so many items."""
+    rng = np.random.default_rng(seed)
+    features = 3.0 * np.eye(3)[TRUTH] + rng.normal(size=(90, 3))
+    pages = simulate_placements(
+        TRUTH[:asked], [0.9] * 3, pages_per_worker=pages, page_size=12, lumped=0.2, seed=seed
+    )
+    return CrowdData(features, placements=pages, item_ids=range(90))
+
+
+def mixture(data: CrowdData):
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3), GaussianComponents(3, 3), Identity(), SortedPages(data.num_workers)
+    )
+    options = {"batch_size": None, "step_size": 0.5, "epochs": 15, "progress": False}
+    return fit(model, MessagePassingGuide(model), data, dtype=torch.float64, **options)
+
+
+@pytest.mark.parametrize(("asked", "alone"), [(90, 0.0), (60, 1 / 3), (30, 1.0)])
+def test_what_is_held_out_is_about_items_as_they_are(asked, alone):
+    """A quarter of the placements, a share of which are all that an item has."""
+    shares = []
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        data = crowd(asked, pages=12)
+        one = placement_split(data, 0.25, generator)
+        kept = one.data.placements
+        assert len(kept) + len(one.held_out) == len(data.placements)
+        assert torch.equal(kept.num_groups, data.placements.num_groups)
+        is_heard = torch.isin(one.held_out.item, kept.item)
+        shares.append([len(one.held_out) / len(data.placements), 1 - is_heard.double().mean()])
+    size, unheard = np.mean(shares, 0)
+    assert size == pytest.approx(0.25, abs=0.03)
+    assert unheard == pytest.approx(alone, abs=0.08)
+
+
+def test_too_few_placements_are_not_split():
+    data = crowd(30)
+    few = data.with_parts(placements=data.placements.of_pages(torch.arange(15) < 3))
+    assert placement_split(few, 0.25, torch.Generator().manual_seed(0)) is None
+
+
+def test_probabilities_of_the_groups_of_a_page_add_up():
+    """With the group that stayed empty, which is another of the same probability at most."""
+    one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
+    result = mixture(one.data)
+    total = torch.zeros(len(one.held_out), dtype=torch.float64)
+    most = int(one.held_out.num_groups.max())
+    num_groups = one.held_out.num_groups[one.held_out.page]
+    for group in range(most):
+        there = one.held_out.group.clone().fill_(group).minimum(num_groups - 1)
+        moved = type(one)(
+            one.data,
+            type(one.held_out)(
+                one.held_out.item,
+                one.held_out.page,
+                there,
+                one.held_out.worker,
+                one.held_out.num_groups,
+            ),
+        )
+        found = torch.from_numpy(moved.log_probability(result)).exp()
+        total += torch.where(group < num_groups, found, 0.0)
+    assert (total <= 1 + 1e-9).all()
+    assert float(total.min()) > 0.6
+    assert float(total.mean()) > 0.9
+
+
+def test_who_knows_the_clusters_predicts_placements():
+    one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
+    found = one.log_probability(mixture(one.data)).mean()
+    assert found > one.chance + 0.3
+    kept, held = one.data.placements, one.held_out
+    by_hand = []
+    for page, group in zip(held.page.tolist(), held.group.tolist(), strict=True):
+        there = kept.group[kept.page == page]
+        number = int(held.num_groups[page])
+        by_hand.append(np.log((int((there == group).sum()) + 1) / (len(there) + number)))
+    assert one.chance == pytest.approx(np.mean(by_hand))
+
+
+def test_the_first_call_weighs_features_by_placements():
+    """Features that are sure of what nobody sees count less."""
+    rng = np.random.default_rng(0)
+    halves = rng.integers(2, size=90)
+    features = np.column_stack([3.0 * np.eye(3)[TRUTH], 4.0 * halves])
+    features = features + rng.normal(size=features.shape)
+    data = crowd(60)
+    result = cluster(
+        features, placements=data.pages, item_ids=range(90), num_clusters=6, progress=False
+    )
+    assert result.chosen.held_out > result.chosen.chance + 0.3
+    assert "a placement" in result.chosen.reason
+    assert result.chosen.table["held_out"].notna().all()
