@@ -27,7 +27,7 @@ from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
-from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
+from pyro_crowdclust.interface.choosing.search import MOST_MERGED, SIZES, Plan, Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import (
@@ -293,7 +293,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         # Two items are one cluster unless somebody says how they are related.
         related = data.answers is not None or data.links is not None
         fewest = max(least, min(data.num_items, 2) if related else 1)
-        sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
+        most = data.num_items if data.placements is None else MOST_MERGED
+        sizes = [size for size in SIZES if least <= size < min(data.num_items, most)] or [fewest]
     elif num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
     else:
