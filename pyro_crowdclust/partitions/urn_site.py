@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.distributions.statistics import StatisticValued
-from pyro_crowdclust.partitions.urns import PagedItems
+from pyro_crowdclust.partitions.urns import ANYWHERE, PagedItems
 
 
 class UrnGroups(StatisticValued):
@@ -51,8 +51,7 @@ class UrnGroups(StatisticValued):
         pages, spreads = self.paged.pages, torch.tensor(self.spreads, dtype=torch.float64)
         number = int(pages.worker.max()) + 1
         spread = spreads[self.log_shares.softmax(0).multinomial(number, replacement=True)]
-        # Where the spread is infinite the urn's own balls do not count.
-        each = spread[pages.worker].clamp(max=1e12) / pages.num_groups
+        each = spread[pages.worker].clamp(max=ANYWHERE) / pages.num_groups
         urns: dict[tuple[int, int], Tensor] = {}
         drawn = []
         clusters = self.labels[self.paged.item].tolist()

@@ -11,8 +11,7 @@ With the shares summed out the groups of a cluster's items are those of a Polya 
 
 with n the numbers of other items. The spread c says how much the items of a cluster are strewn over
 the groups: near 0 they all share one group, which other clusters may share, and where c is infinite
-they lie anywhere. Groups have no names, and a cluster that is divided into two of them costs as
-little as two clusters in one group.
+they lie anywhere. Groups have no names.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# Counts of a page that are said to have been drawn without a look, relative to its spread.
-_ANYWHERE = 1e12
+# A finite spread beside which no number of items counts.
+ANYWHERE = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +220,7 @@ class SaidOnPages:
     def __init__(self, paged: PagedItems, spreads: Float[Tensor, "chain page"]) -> None:
         self._first, self._page, self._group = paged.by_item
         self._paged = paged
-        spread = spreads.clamp(max=_ANYWHERE).numpy().T
+        spread = spreads.clamp(max=ANYWHERE).numpy().T
         self._spread = np.ascontiguousarray(spread)
         # Nothing is on a page without groups.
         self._each = self._spread / paged.pages.num_groups.clamp_min(1).numpy()[:, None]

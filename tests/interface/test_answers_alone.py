@@ -256,6 +256,18 @@ def test_command_line(tmp_path, capsys):
     assert "Clusters of answers.csv" in page
 
 
+def test_command_line_of_pages(tmp_path):
+    """Their report shows those with most items out of place."""
+    sorted_pages(pages_per_worker=4).to_csv(tmp_path / "pages.csv", index=False)
+    words = ["--placements", str(tmp_path / "pages.csv"), "--out", str(tmp_path / "fit")]
+    assert main(["fit", *words, "--starts", "1", "--epochs", "10", "--quiet"]) == 0
+    found = pd.read_csv(tmp_path / "fit/pages.csv", index_col="page")
+    assert found[["lumped_pairs", "misplaced"]].notna().all(axis=None)
+    assert main(["report", str(tmp_path / "fit")]) == 0
+    page = (tmp_path / "fit/report.html").read_text(encoding="utf-8")
+    assert "most items out of place" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

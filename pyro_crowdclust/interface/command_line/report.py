@@ -154,15 +154,14 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
         )
 
     if "pages" in found:
+        pages = found["pages"].sort_values("misplaced", ascending=False)
+        if "sorted" in pages:  # not where nothing but pages is known of the items
+            pages = pages.sort_values("sorted", kind="stable")
         yield _section(
             "Pages",
             "The twenty that are least like sorted ones, or have most items out of place. On "
             "lumped pages clusters share groups; careless ones say nothing.",
-            _table(
-                found["pages"]
-                .sort_values(["sorted", "misplaced"], ascending=[True, False])
-                .head(20)
-            ),
+            _table(pages.head(20)),
         )
 
 

@@ -11,7 +11,9 @@ from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.interface.choosing.choice import choice_for
 from pyro_crowdclust.interface.choosing.held_out_pages import placement_split
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_placements
@@ -113,3 +115,17 @@ def test_the_first_call_weighs_features_by_placements():
     assert result.chosen.held_out > result.chosen.chance + 0.3
     assert "a placement" in result.chosen.reason
     assert result.chosen.table["held_out"].notna().all()
+
+
+def test_short_fits_to_pages_merge_components():
+    """Clouds of one kind that people put into one group are one cluster of the trial, too."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(90) % 3
+    clouds = 3.0 * np.eye(6)[kinds + 3 * rng.integers(2, size=90)]
+    pages = simulate_placements(kinds, [0.95] * 3, pages_per_worker=10, page_size=15, seed=0)
+    data = CrowdData(clouds + rng.normal(size=(90, 6)), placements=pages, item_ids=range(90))
+    search = Search(choice_for(data), seed=0, progress=False)
+    form = next(form for form in search.choice.forms if form.kind == "diagonal Gaussians")
+    assert search.try_out(form, 8).clusters < 8
+    # More than 32 components, most of which would be merged, are not tried.
+    assert max(search.choice.sizes) == 32
