@@ -215,7 +215,7 @@ class SortedPartitionGuide(nn.Module):
         pages
             Of the same items; 0 of pages without any.
         """
-        paged = PagedItems.of(pages, self.draws.shape[-1])
+        paged = PagedItems(self.draws.shape[-1], pages)
         log_shares = log_expected(self.posteriors["shares"])
         of_draws = [
             paged.log_groups(some, self.model.annotators.spreads)

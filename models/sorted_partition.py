@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import PageUrns
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.distributions import ConjugatePrior
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
@@ -92,5 +93,6 @@ def paged_items(batch: Batch) -> PagedItems | None:
     pages = batch.pages
     if pages is None:
         return None
-    make = partial(PagedItems, batch.num_items, batch.items[pages.row], pages)
-    return batch.once("paged items", make)
+    parts = pages.page, pages.group, pages.worker, pages.num_groups
+    placements = Placements(batch.items[pages.row], *parts)
+    return batch.once("paged items", partial(PagedItems, batch.num_items, placements))

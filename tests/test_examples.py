@@ -330,6 +330,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
         *(("allsports/ours", 0.99, 1.0), ("allsports/held_out_log_loss", 0.2, 0.32)),
     ],
     "examples/pages.py": [("placements/accuracy", 0.8, 1.0)],
+    "examples/scenes.py": [("ours/nmi", 0.35, 1.0), ("ours/other_folder", 0.8, 1.0)],
     "benchmarks/calibration.py": [
         ("worst_coverage", 0.75, 1.0),
         ("worst_wrong_above_99", 0.0, 0.02),

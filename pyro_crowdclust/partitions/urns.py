@@ -26,7 +26,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.placements import Placements
-from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
 # A finite spread beside which no number of items counts.
@@ -41,21 +40,22 @@ class PagedItems:
     ----------
     num_items
         N, on a page or not.
-    item
-        Position of the item of every placement.
     pages
-        The pages.
+        Placements of items, page after page.
     """
 
     num_items: int
-    item: Int[Tensor, " placement"]
-    pages: BatchPages
+    pages: Placements
 
-    @classmethod
-    def of(cls, placements: Placements, num_items: int) -> PagedItems:
-        """All placements of some data."""
-        every = torch.arange(placements.num_pages), torch.arange(num_items)
-        return cls(num_items, placements.item, BatchPages.of(placements, *every))
+    @property
+    def item(self) -> Int[Tensor, " placement"]:
+        """Position of the item of every placement."""
+        return self.pages.item
+
+    @cached_property
+    def most_groups(self) -> int:
+        """The largest number of groups on a page."""
+        return int(self.pages.num_groups.max())
 
     @cached_property
     def connections(self) -> AskedPairs:
@@ -91,12 +91,12 @@ class PagedItems:
         chain = torch.arange(len(labels)).unsqueeze(1)
         code = (chain * pages.num_pages + pages.page) * number + labels[:, self.item]
         urn, urn_of = code.unique(return_inverse=True)
-        cell, held = (urn_of * pages.most_groups + pages.group).unique(return_counts=True)
+        cell, held = (urn_of * self.most_groups + pages.group).unique(return_counts=True)
         return UrnCounts(
             urn // number,
             torch.bincount(urn_of.flatten(), minlength=len(urn)).double(),
-            cell // pages.most_groups,
-            cell % pages.most_groups,
+            cell // self.most_groups,
+            cell % self.most_groups,
             held.double(),
         )
 
@@ -144,7 +144,8 @@ class PagedItems:
             return total.index_add(0, page, values).view(len(labels), -1)
 
         size = torch.bincount(pages.page, minlength=pages.num_pages).double()
-        group = torch.bincount(pages.cell, minlength=pages.num_pages * pages.most_groups)
+        cell = pages.page * self.most_groups + pages.group
+        group = torch.bincount(cell, minlength=pages.num_pages * self.most_groups)
         in_group = _pairs(group.double()).view(pages.num_pages, -1).sum(1)
         same = per_page(found.page, _pairs(found.size))
         together = per_page(found.page[found.urn], _pairs(found.held))
@@ -176,7 +177,7 @@ class PagedItems:
         home[torch.from_numpy(urn)] = found.group[places[torch.from_numpy(first)]]
         shape = len(labels) * pages.num_pages
         held = torch.bincount(
-            found.page * pages.most_groups + home, minlength=shape * pages.most_groups
+            found.page * self.most_groups + home, minlength=shape * self.most_groups
         )
         lumped = _pairs(held.double()).view(shape, -1).sum(1)
         misplaced = torch.zeros(shape).double().index_add(0, found.page, found.size - most)
@@ -227,7 +228,7 @@ class SaidOnPages:
 
     def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
         self._z, pages = z, self._paged.pages
-        self._held = np.zeros((pages.num_pages, pages.most_groups, size))
+        self._held = np.zeros((pages.num_pages, self._paged.most_groups, size))
         page, group = pages.page.numpy()[:, None], pages.group.numpy()[:, None]
         np.add.at(self._held, (page, group, z[self._paged.item.numpy()]), 1)
         self._total = self._held.sum(1)

@@ -88,7 +88,7 @@ def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.Da
     """``Fitted.pages`` of a partition that was drawn: means over the draws."""
     placements = data.placements
     assert placements is not None  # as the caller has checked
-    paged = PagedItems.of(placements, data.num_items)
+    paged = PagedItems(data.num_items, placements)
     faults = torch.cat([paged.faults(some).sum(0, keepdim=True) for some in draws.split(_DRAWS)])
     misplaced, lumped = (faults.sum(0) / len(draws)).unbind(1)
     columns = _known_of_pages(data) | {

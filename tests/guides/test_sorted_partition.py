@@ -85,7 +85,7 @@ def test_pages_that_share_no_item_are_apart():
 
 def test_elbo_is_that_of_the_draw_and_of_the_shares(result):
     guide, annotators = result.guide, result.model.annotators
-    items = PagedItems.of(result.data.placements, result.data.num_items)
+    items = PagedItems(result.data.num_items, result.data.placements)
     posterior, prior = guide.posteriors["shares"], annotators.shares
     of_workers = items.log_workers(guide.labels.unsqueeze(0), annotators.spreads, 4)[0]
     expected = (of_workers + posterior.mean()).logsumexp(1).sum()
@@ -101,7 +101,7 @@ def test_new_pages_are_predicted_by_all_draws(result):
     found = guide.log_page_probabilities(new)
     shares = torch.tensor([guide.posteriors["shares"].natural_parameters.tolist()]) + 1
     shares = (shares / shares.sum()).double()
-    items, draws = PagedItems.of(new, 48), guide.partition_draws()
+    items, draws = PagedItems(48, new), guide.partition_draws()
     each = torch.stack(
         [items.log_groups(z.unsqueeze(0), model.annotators.spreads)[0] for z in draws]
     )

@@ -38,7 +38,7 @@ PAGES = pd.DataFrame(
 
 def paged(pages: pd.DataFrame = PAGES, num_items: int = 5) -> PagedItems:
     data = CrowdData(None, placements=pages, item_ids=range(num_items))
-    return PagedItems.of(data.placements, num_items)
+    return PagedItems(num_items, data.placements)
 
 
 def log_page(groups: np.ndarray, labels: np.ndarray, num_groups: int, spread: float) -> float:
@@ -129,7 +129,7 @@ def test_pages_without_items_say_nothing():
     data = CrowdData(None, placements=PAGES, item_ids=range(5))
     kept = torch.tensor([True, False, True])
     some = data.placements.of_pages(kept)
-    items, labels = PagedItems.of(some, 5), torch.tensor([[0, 0, 1, 1, 2]])
+    items, labels = PagedItems(5, some), torch.tensor([[0, 0, 1, 1, 2]])
     whole, found = (one.log_groups(labels, SPREADS) for one in (paged(), items))
     np.testing.assert_allclose(found[:, kept], whole[:, kept])
     assert not found[:, 1].any()
