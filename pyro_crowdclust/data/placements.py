@@ -65,6 +65,18 @@ class Placements:
         sizes = self.page_sizes
         return int((sizes * (sizes - 1) // 2).sum())
 
+    @cached_property
+    def most_groups(self) -> int:
+        """The largest number of groups on a page."""
+        return int(self.num_groups.max())
+
+    @cached_property
+    def group_sizes(self) -> Int[Tensor, "page group"]:
+        """How many items lie in every group of every page."""
+        cell = self.page * self.most_groups + self.group
+        size = self.num_pages * self.most_groups
+        return torch.bincount(cell, minlength=size).view(self.num_pages, -1)
+
     def among(self, place: Int[Tensor, " item"]) -> Placements:
         """The placements of items that have a place, below 0 for none; all pages stay."""
         item = place[self.item]

@@ -77,10 +77,7 @@ def recipe_of(
 
 
 class _Trial(NamedTuple):
-    """A candidate, and how likely it finds answers, or pages, that were held out.
-
-    Those of a page are one number, their mean.
-    """
+    """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
 
     prior: str
     hard_items: bool

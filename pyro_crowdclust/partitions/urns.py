@@ -53,11 +53,6 @@ class PagedItems:
         return self.pages.item
 
     @cached_property
-    def most_groups(self) -> int:
-        """The largest number of groups on a page."""
-        return int(self.pages.num_groups.max())
-
-    @cached_property
     def connections(self) -> AskedPairs:
         """Neighbors on a page, of which each connects two items: as many as there are placements.
 
@@ -71,8 +66,6 @@ class PagedItems:
 
     def with_groups(self, group: Int[Tensor, " placement"]) -> PagedItems:
         """The same pages, whose items lie in other groups."""
-        if group is self.pages.group:
-            return self
         return replace(self, pages=replace(self.pages, group=group))
 
     @cached_property
@@ -91,12 +84,12 @@ class PagedItems:
         chain = torch.arange(len(labels)).unsqueeze(1)
         code = (chain * pages.num_pages + pages.page) * number + labels[:, self.item]
         urn, urn_of = code.unique(return_inverse=True)
-        cell, held = (urn_of * self.most_groups + pages.group).unique(return_counts=True)
+        cell, held = (urn_of * pages.most_groups + pages.group).unique(return_counts=True)
         return UrnCounts(
             urn // number,
             torch.bincount(urn_of.flatten(), minlength=len(urn)).double(),
-            cell // self.most_groups,
-            cell % self.most_groups,
+            cell // pages.most_groups,
+            cell % pages.most_groups,
             held.double(),
         )
 
@@ -143,10 +136,8 @@ class PagedItems:
             total = values.new_zeros(len(labels) * pages.num_pages)
             return total.index_add(0, page, values).view(len(labels), -1)
 
-        size = torch.bincount(pages.page, minlength=pages.num_pages).double()
-        cell = pages.page * self.most_groups + pages.group
-        group = torch.bincount(cell, minlength=pages.num_pages * self.most_groups)
-        in_group = _pairs(group.double()).view(pages.num_pages, -1).sum(1)
+        size = pages.page_sizes.double()
+        in_group = _pairs(pages.group_sizes.double()).sum(1)
         same = per_page(found.page, _pairs(found.size))
         together = per_page(found.page[found.urn], _pairs(found.held))
         company = per_page(found.page, (found.size - 1) / 2)
@@ -177,7 +168,7 @@ class PagedItems:
         home[torch.from_numpy(urn)] = found.group[places[torch.from_numpy(first)]]
         shape = len(labels) * pages.num_pages
         held = torch.bincount(
-            found.page * self.most_groups + home, minlength=shape * self.most_groups
+            found.page * pages.most_groups + home, minlength=shape * pages.most_groups
         )
         lumped = _pairs(held.double()).view(shape, -1).sum(1)
         misplaced = torch.zeros(shape).double().index_add(0, found.page, found.size - most)
@@ -228,7 +219,7 @@ class SaidOnPages:
 
     def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
         self._z, pages = z, self._paged.pages
-        self._held = np.zeros((pages.num_pages, self._paged.most_groups, size))
+        self._held = np.zeros((pages.num_pages, pages.most_groups, size))
         page, group = pages.page.numpy()[:, None], pages.group.numpy()[:, None]
         np.add.at(self._held, (page, group, z[self._paged.item.numpy()]), 1)
         self._total = self._held.sum(1)

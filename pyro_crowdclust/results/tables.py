@@ -89,8 +89,8 @@ def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.Da
     placements = data.placements
     assert placements is not None  # as the caller has checked
     paged = PagedItems(data.num_items, placements)
-    faults = torch.cat([paged.faults(some).sum(0, keepdim=True) for some in draws.split(_DRAWS)])
-    misplaced, lumped = (faults.sum(0) / len(draws)).unbind(1)
+    faults = torch.stack([paged.faults(some).sum(0) for some in draws.split(_DRAWS)]).sum(0)
+    misplaced, lumped = (faults / len(draws)).unbind(1)
     columns = _known_of_pages(data) | {
         "lumped_pairs": lumped.numpy(),
         "misplaced": misplaced.numpy(),

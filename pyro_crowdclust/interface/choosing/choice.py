@@ -293,8 +293,10 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         # Two items are one cluster unless somebody says how they are related.
         related = data.answers is not None or data.links is not None
         fewest = max(least, min(data.num_items, 2) if related else 1)
-        most = data.num_items if data.placements is None else MOST_MERGED
-        sizes = [size for size in SIZES if least <= size < min(data.num_items, most)] or [fewest]
+        most = data.num_items - 1
+        if data.placements is not None:
+            most = min(most, MOST_MERGED)
+        sizes = [size for size in SIZES if least <= size <= most] or [fewest]
     elif num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
     else:

@@ -46,12 +46,8 @@ class PlacementSplit:
     @property
     def chance(self) -> float:
         """Mean log-probability of who knows how many of the others are in every group of a page."""
-        kept, held = self._kept, self.held_out
-        most = int(held.num_groups.max())
-        shape = held.num_pages, most
-        counts = torch.bincount(kept.page * most + kept.group, minlength=held.num_pages * most)
-        counts = counts.view(shape).double() + 1
-        total = counts.sum(1) - (most - held.num_groups)
+        held, counts = self.held_out, self._kept.group_sizes.double() + 1
+        total = self._kept.page_sizes + held.num_groups
         return float((counts[held.page, held.group] / total[held.page]).log().mean())
 
     @property

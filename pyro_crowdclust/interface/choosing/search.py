@@ -49,15 +49,14 @@ from pyro_crowdclust.interface.choosing.trials import (
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import full_batch
-from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.restarts import is_interrupted, whole
 from pyro_crowdclust.training import Stopping
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
-# Epochs after which components are merged in a short fit to sorted pages, and how many components
-# stay below: of more, which take ten times as long, most would be merged again.
-_MERGES, MOST_MERGED = (1, 2), 33
+# The last epoch after which components are merged in a short fit to sorted pages, and the most of
+# them: of more, which take ten times as long, most would be merged again.
+_LAST_MERGES, MOST_MERGED = 2, 32
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
@@ -300,11 +299,13 @@ class Search:
         moves = recipe.options.get("callbacks", [])
         # Other numbers of components are candidates of their own: merges would only cost time. On
         # pages, whose clusters own no components, they make one cluster of several.
-        if data.placements is None:
-            moves = [move for move in moves if not isinstance(move, MergeMoves)]
-        else:
-            moves = [_early(move) for move in moves]
-        options: dict[str, Any] = {"callbacks": moves}
+        last = 0 if data.placements is None else _LAST_MERGES
+        options: dict[str, Any] = {
+            "callbacks": [
+                replace(move, last_epoch=last) if isinstance(move, MergeMoves) else move
+                for move in moves
+            ]
+        }
         if not form.of_features:
             options["initialize"] = self.draws.start_of(data)
         return recipe.fit(
@@ -402,10 +403,3 @@ class Search:
             return by_score
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
-
-
-def _early(move: Callback) -> Callback:
-    """The same, but for merges, which are made after a few epochs alone, for they take time."""
-    if not isinstance(move, MergeMoves):
-        return move
-    return replace(move, first_epoch=_MERGES[0], last_epoch=_MERGES[1])
