@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -14,6 +14,7 @@ from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.choosing.choice import choice_for
 from pyro_crowdclust.interface.choosing.held_out_pages import placement_split
 from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_placements
@@ -115,6 +116,28 @@ def test_the_first_call_weighs_features_by_placements():
     assert result.chosen.held_out > result.chosen.chance + 0.3
     assert "a placement" in result.chosen.reason
     assert result.chosen.table["held_out"].notna().all()
+    assert (
+        float(result.chosen.table.loc[result.chosen.table["chosen"], "feature_weight"].iloc[0]) < 1
+    )
+
+
+def test_gaps_pages_files_and_updates_go_together(tmp_path):
+    """A tenth of the numbers is missing; a loaded fit hears a new sorter."""
+    data = crowd(60, pages=10)
+    gaps = np.random.default_rng(1).random(data.features.shape) < 0.1
+    features = np.where(gaps, np.nan, data.features)
+    result = cluster(
+        features, placements=data.pages, item_ids=range(90), num_clusters=4, progress=False
+    )
+    assert clustering_accuracy(TRUTH[:60], result.assignments[:60]) > 0.9
+    result.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=result.data)
+    np.testing.assert_array_equal(loaded.probabilities, result.probabilities)
+    more = simulate_placements(TRUTH[:60], [0.95], pages_per_worker=2, page_size=12, seed=5)
+    more = more.assign(page="new" + more["page"].astype(str), worker=77)
+    updated = loaded.update(placements=more[["page", "item", "worker", "group"]])
+    assert updated.workers.index.tolist() == [0, 1, 2, 77]
+    assert clustering_accuracy(TRUTH[:60], updated.assignments[:60]) > 0.9
 
 
 def test_short_fits_to_pages_merge_components():
