@@ -228,15 +228,19 @@ class PageCoupling:
         self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
     ) -> Float[Tensor, "page homed cluster home"]:
         """log q(h | s); clusters that are not seen repel none."""
-        overlap = self._log_overlap[:, None, None]
-        logits = evidence
-        seen = seen[:, None, :, None]
-        for _ in range(_HOME_ROUNDS):
-            groups = logits.softmax(-1)[..., 1:] * seen
-            repelled = overlap * (groups.sum(-2, keepdim=True) - groups)
-            target = evidence + nn.functional.pad(repelled, (1, 0))
-            logits = torch.lerp(target, logits, 0.5)
-        return logits.log_softmax(-1)
+        # Homes before clusters: along a last dimension of a few torch takes eight times as long.
+        log_homes = []
+        for state, overlap in enumerate(self._annotators.log_overlap):
+            heard = evidence[:, state].mT.contiguous()
+            logits = heard
+            # Where homes do not repel each other there is nothing to exchange.
+            for _ in range(_HOME_ROUNDS if overlap else 0):
+                groups = logits.softmax(1)[:, 1:] * seen.unsqueeze(1)
+                repelled = overlap * (groups.sum(-1, keepdim=True) - groups)
+                target = heard + nn.functional.pad(repelled, (0, 0, 1, 0))
+                logits = torch.lerp(target, logits, 0.5)
+            log_homes.append(logits.log_softmax(1).mT)
+        return torch.stack(log_homes, 1)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every item on a page hears, ``[num_items, K]``."""
