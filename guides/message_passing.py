@@ -35,7 +35,7 @@ from pyro_crowdclust.inference import (
     add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import Ownership, observed_latent
+from pyro_crowdclust.mixture import observed_latent
 from pyro_crowdclust.networks import AssignmentOutputs, GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
@@ -117,7 +117,7 @@ class MessagePassingGuide(ConjugateGuide):
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
-        sites = sites_of(self.model.annotators, self._together(labels)) if rates else None
+        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is not None and sites.in_batch(batch):
             sites.sample_guide(z, rates, batch)
 
@@ -179,7 +179,7 @@ class MessagePassingGuide(ConjugateGuide):
             rates = {name: statistics.detach() for name, statistics in rates.items()}
             labels = {name: statistics.detach() for name, statistics in labels.items()}
         conditionals = self._conditionals(batch, weights, theta, labels)
-        sites = sites_of(self.model.annotators, self._together(labels)) if rates else None
+        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is None or not sites.in_batch(batch):
             heard = self.model.supervision.solve(self.solver, conditionals, batch)
             if learn:
@@ -201,10 +201,6 @@ class MessagePassingGuide(ConjugateGuide):
             add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, labels, batch)
         return heard
-
-    def _together(self, labels: dict[str, Tensor]) -> Tensor | None:
-        """Which components are one cluster, where clusters own components."""
-        return Ownership.together(labels["owners"]) if "owners" in labels else None
 
     def _add_consistency(
         self,
@@ -249,7 +245,7 @@ class MessagePassingGuide(ConjugateGuide):
         logits = torch.cat(
             [self._conditionals(part, weights, theta, labels).first_logits() for part in parts]
         )
-        sites = sites_of(self.model.annotators, self._together(labels)) if rates else None
+        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is None or not sites.in_batch(batch):
             return LocalPosterior(logits, None)
         coupling = sites.coupling(rates, batch, logits.dtype)

@@ -208,9 +208,5 @@ class SemiCrowdsourcedMixture(nn.Module):
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)
             self.supervision.item_sites(z, labels, batch)
         self.supervision.joint_sites(z, batch)
-        owners = labels.get("owners")
-        together = None
-        if owners is not None and self.ownership is not None:
-            together = self.ownership.together(owners)
-        sample_answers(self.annotators, z, batch, together)
+        sample_answers(self.annotators, z, batch, labels.get("owners"))
         return z

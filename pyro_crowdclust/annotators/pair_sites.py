@@ -18,11 +18,11 @@ def sample_answers(
     annotators: PairAnnotators | SortedPages | None,
     z: Float[Tensor, "*enumerated item cluster"],
     batch: Batch,
-    together: Float[Tensor, "cluster cluster"] | None = None,
+    owners: Float[Tensor, "component cluster"] | None = None,
 ) -> None:
     """Run the sites of the workers' rates, if there are any, and those of every pair or page.
 
-    ``together`` is as of ``SameCluster``.
+    ``owners`` is as of ``sites_of``.
     """
     if annotators is None:
         return
@@ -31,7 +31,7 @@ def sample_answers(
             name: pyro.sample(name, prior.distribution())
             for name, prior in annotators.priors().items()
         }
-    sites = sites_of(annotators, together)
+    sites = sites_of(annotators, owners)
     if sites.in_batch(batch):
         sites.sample(z, rates, batch)
 

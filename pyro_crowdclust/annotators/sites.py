@@ -12,7 +12,9 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers, SessionCoupling
+from pyro_crowdclust.annotators.page_owners import PageOwners
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
+from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.annotators.pairs import summarize_pair_workers
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -23,7 +25,7 @@ from pyro_crowdclust.distributions.pages import (
     PageHomes,
     mean_homes,
 )
-from pyro_crowdclust.distributions.pairs import SameCluster
+from pyro_crowdclust.distributions.pairs import SameCluster, components_together
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
@@ -36,6 +38,24 @@ from pyro_crowdclust.protocols import PairAnnotators, SupportsCheck, SupportsIte
 
 Rates = Mapping[str, Float[Tensor, "worker size"]]
 WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
+
+
+class OwnersEvidence(Protocol):
+    """What the answers say of c, where clusters own components."""
+
+    @property
+    def gain(self) -> Float[Tensor, "component component"]:
+        """What the answers gain if two components are one cluster, or about so much."""
+
+    def best(
+        self,
+        prior: Float[Tensor, "component cluster"],
+        start: Float[Tensor, "component cluster"],
+    ) -> Float[Tensor, "component cluster"]:
+        """log q(c), unnormalized, of a maximum of the bound near the start."""
+
+    def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
+        """What the answers add to the bound, but for what c has no part in."""
 
 
 class AnswerSites(Protocol):
@@ -61,6 +81,9 @@ class AnswerSites(Protocol):
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         """What the bound gains from the answers if two clusters were one."""
 
+    def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> OwnersEvidence:
+        """What the answers say of which components are one cluster."""
+
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         """What is known of every worker, by the names that a table has for it."""
 
@@ -80,7 +103,7 @@ def summarize_workers(
 
 def sites_of(
     annotators: PairAnnotators | SortedPages,
-    together: Float[Tensor, "component component"] | None = None,
+    owners: Float[Tensor, "component cluster"] | None = None,
 ) -> AnswerSites:
     """The verbs of an annotator model: of sorted pages, or of pairs, one's own included.
 
@@ -88,24 +111,15 @@ def sites_of(
     ----------
     annotators
         The model.
-    together
-        Which components share a cluster, where clusters own components (``Ownership``).
-
-    Raises
-    ------
-    ValueError
-        If clusters are to own components under sorted pages.
+    owners
+        The cluster of every component or its probabilities, where clusters own components
+        (``Ownership``); assignments are then those of components.
     """
     if isinstance(annotators, LapsingWorkers):
-        return SessionSites(annotators, together)
-    if not isinstance(annotators, SortedPages):
-        return PairSites(annotators, together)
-    if together is not None:
-        raise ValueError(
-            "clusters own components under answers about pairs: pass data.as_pairs() and an "
-            "annotator model of pairs, or leave the ownership out"
-        )
-    return PageSites(annotators)
+        return SessionSites(annotators, owners)
+    if isinstance(annotators, SortedPages):
+        return PageSites(annotators, owners)
+    return PairSites(annotators, owners)
 
 
 def told_of_items(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
@@ -118,9 +132,9 @@ def told_of_items(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
 class PairSites:
     """The verbs of ``TwoCoin`` and of any model with its verbs."""
 
-    def __init__(self, annotators: PairAnnotators, together: Tensor | None = None) -> None:
+    def __init__(self, annotators: PairAnnotators, owners: Tensor | None = None) -> None:
         self._annotators = annotators
-        self._together = together
+        self._together = None if owners is None else components_together(owners)
 
     def check(self, data: CrowdData) -> None:
         if isinstance(self._annotators, GradedAnswers):
@@ -174,6 +188,9 @@ class PairSites:
         weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
         return answer_gain(assignments, batch.left, batch.right, weight)
 
+    def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PairOwners:
+        return PairOwners(self.merge_gain(rates, assignments, batch))
+
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         return summarize_pair_workers(self._annotators, sites, interval)
 
@@ -189,8 +206,8 @@ class PairSites:
 class SessionSites(PairSites):
     """The verbs of ``LapsingWorkers``: as of pairs, and whether a worker looks at a page."""
 
-    def __init__(self, annotators: LapsingWorkers, together: Tensor | None = None) -> None:
-        super().__init__(annotators, together)
+    def __init__(self, annotators: LapsingWorkers, owners: Tensor | None = None) -> None:
+        super().__init__(annotators, owners)
         self._lapsing = annotators
 
     def check(self, data: CrowdData) -> None:
@@ -262,8 +279,13 @@ def _pages(batch: Batch) -> BatchPages:
 class PageSites:
     """The verbs of ``SortedPages``."""
 
-    def __init__(self, annotators: SortedPages) -> None:
+    def __init__(self, annotators: SortedPages, owners: Tensor | None = None) -> None:
         self._annotators = annotators
+        self._owners = owners
+
+    def _clusters(self, z: Tensor) -> Tensor:
+        """Assignments to clusters, from those to components."""
+        return z if self._owners is None else z @ self._owners.to(z.dtype)
 
     def check(self, data: CrowdData) -> None:
         if data.placements is None:
@@ -277,7 +299,7 @@ class PageSites:
         return batch.pages is not None
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        pages, annotators = _pages(batch), self._annotators
+        z, pages, annotators = self._clusters(z), _pages(batch), self._annotators
         habits = rates["habits"].index_select(0, pages.worker)
         with FullPlate("pages", pages.num_pages, pages.weight):
             state = pyro.sample("page_state", Assignment(habits))
@@ -298,7 +320,7 @@ class PageSites:
             pyro.sample("group", placement, obs=pages.group)
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        pages = _pages(batch)
+        z, pages = self._clusters(z), _pages(batch)
         posterior = self._annotators.posterior(dict(rates), z, pages)
         with FullPlate("pages", pages.num_pages, pages.weight):
             q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
@@ -311,12 +333,14 @@ class PageSites:
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PageCoupling:
-        return PageCoupling(
-            self._annotators, dict(rates), _pages(batch), batch.num_paired, weighted
-        )
+        of_pages = dict(rates), _pages(batch), batch.num_paired
+        return PageCoupling(self._annotators, *of_pages, weighted, self._owners)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)
+
+    def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PageOwners:
+        return PageOwners(self._annotators, dict(rates), _pages(batch), assignments)
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)

@@ -165,6 +165,9 @@ class PageCoupling:
         The first so many rows of the assignments may be on pages.
     weighted
         Whether what items hear counts by the weights of the pages.
+    owners
+        q(c) of every component, where clusters own components: homes are of clusters, assignments
+        and messages of components, ``sum_m q(c_k = m)`` of what is said to ``z_i = k`` above.
     """
 
     def __init__(
@@ -174,8 +177,9 @@ class PageCoupling:
         pages: BatchPages,
         num_items: int,
         weighted: bool = False,
+        owners: Float[Tensor, "component cluster"] | None = None,
     ) -> None:
-        self.num_items, self._pages = num_items, pages
+        self.num_items, self._pages, self._owners = num_items, pages, owners
         self._annotators = annotators
         accuracy = rates["accuracy"].index_select(0, pages.worker)
         right, wrong = placement_scores(accuracy, pages.num_groups)
@@ -193,11 +197,18 @@ class PageCoupling:
     def posterior(
         self, assignments: Float[Tensor, "item cluster"], careless: bool = True
     ) -> PagePosterior:
-        """q(s) q(h | s) given q(z), all pages at once.
+        """q(s) q(h | s) given q of the items' clusters, all pages at once.
 
         Without ``careless`` no page is taken for a careless one.
         """
         counts = self._pages.counts(assignments.to(self._right.dtype))
+        return self.posterior_of(counts, careless)
+
+    @torch.no_grad()
+    def posterior_of(
+        self, counts: Float[Tensor, "page cluster group"], careless: bool = True
+    ) -> PagePosterior:
+        """The same, given how many items of every cluster lie in every group."""
         seen = counts.sum(-1) >= _SEEN
         log_homes = self._log_homes(self._evidence(counts), seen)
         homes = log_homes.exp()
@@ -244,15 +255,38 @@ class PageCoupling:
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every item on a page hears, ``[num_items, K]``."""
-        posterior = self.posterior(assignments, careless=last)
-        return self._heard(posterior).to(assignments.dtype)
+        if self._owners is None:
+            return self._heard(assignments, last).to(assignments.dtype)
+        owners = self._owners.to(assignments.dtype)
+        return self._heard(assignments @ owners, last).to(assignments.dtype) @ owners.mT
 
-    def _heard(self, posterior: PagePosterior) -> Float[Tensor, "item cluster"]:
-        states = posterior.states[:, : self._sent.shape[1]]
-        homes = ((states * self._sent)[..., None, None] * posterior.offered).sum(1)
-        table = homes[..., 1:].mT.flatten(0, 1)
+    def _heard(
+        self, clusters: Float[Tensor, "item cluster"], last: bool
+    ) -> Float[Tensor, "placed cluster"]:
+        """What is said of the cluster of every item that may be on pages."""
+        table = self.said(self.posterior(clusters, careless=last)).mT.flatten(0, 1)
         total = table.new_zeros(self.num_items, table.shape[-1])
         return total.index_add(0, self._pages.row, table.index_select(0, self._pages.cell))
+
+    def said(self, posterior: PagePosterior) -> Float[Tensor, "page cluster group"]:
+        """What every group of a page says of being in every cluster."""
+        states = posterior.states[:, : self._sent.shape[1]]
+        return ((states * self._sent)[..., None, None] * posterior.offered).sum(1)[..., 1:]
+
+    def pair_weights(self) -> tuple[Float[Tensor, " page"], Float[Tensor, " page"]]:
+        """Log-odds of one cluster against two, of a pair in one group and of any other pair.
+
+        With a placement at home right with probability a, in each of the others with b, and homes
+        of their own, two items are in one group with ``a^2 + (G - 1) b^2`` and ``2 a b +
+        (G - 2) b^2``; a page of one group tells them as one of two would.
+        """
+        groups = self._pages.num_groups.clamp_min(2).to(self._right.dtype)
+        right, wrong = self._right[:, 0].exp(), self._wrong[:, 0].exp()
+        total = right + (groups - 1) * wrong
+        right, wrong = right / total, wrong / total
+        same = right.square() + (groups - 1) * wrong.square()
+        different = 2 * right * wrong + (groups - 2) * wrong.square()
+        return (same / different).log(), ((1 - same) / (1 - different)).log()
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_i <q(z_i), message_i>`` at the pages' own optimum, where its gradient is exact."""

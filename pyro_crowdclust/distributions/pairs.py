@@ -25,6 +25,22 @@ def pair_places(
     return torch.add(right, left, alpha=count)
 
 
+def components_together(
+    owners: Float[Tensor, "component cluster"],
+) -> Float[Tensor, "component component"]:
+    """B, from c or its mean: ``<c_k, c_l>`` off the diagonal, and 1 on it.
+
+    Examples
+    --------
+    >>> components_together(torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]]))
+    tensor([[1., 1., 0.],
+            [1., 1., 0.],
+            [0., 0., 1.]])
+    """
+    same = owners @ owners.mT
+    return same + (1 - same.diag()).diag()
+
+
 def agreement(
     assignments: Float[Tensor, "paired cluster"],
     left: Int[Tensor, " pair"],

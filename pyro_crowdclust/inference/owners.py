@@ -9,67 +9,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.sites import sites_of
+from pyro_crowdclust.annotators.sites import OwnersEvidence, sites_of
 from pyro_crowdclust.minibatches.batch import Batch
 
 
-def best_owners(
-    gain: Float[Tensor, "component component"],
-    prior: Float[Tensor, "component cluster"],
-    start: Float[Tensor, "component cluster"],
-    sweeps: int = 10,
-) -> Float[Tensor, "component cluster"]:
-    """log q(c), unnormalized, of a maximum of ``sum_{k<l} G_kl <c_k, c_l> + <c, eta0> + H(c)``.
-
-    Coordinate ascent, ``log q(c_k) = eta0_k + sum_l G_kl q(c_l)``, component by component.
-
-    Parameters
-    ----------
-    gain
-        G: what the answers gain if two components are one cluster, symmetric; the diagonal is not
-        read. See ``answer_gain``.
-    prior
-        eta0.
-    start
-        q(c) to begin with.
-    sweeps
-        How often each component has its turn, at most.
-
-    Examples
-    --------
-    >>> gain = torch.tensor([[0.0, 9.0, -9.0], [9.0, 0.0, -9.0], [-9.0, -9.0, 0.0]])
-    >>> best_owners(gain, torch.eye(3), torch.eye(3)).argmax(1)
-    tensor([1, 1, 2])
-    """
-    # NumPy, since rows as short as these take torch several times as long.
-    between, eta, owners = (_numbers(part) for part in (gain, prior, start))
-    np.fill_diagonal(between, 0)
-    logits = eta.copy()
-    for _ in range(sweeps):
-        before = owners.copy()
-        for one in range(len(between)):
-            logits[one] = eta[one] + between[one] @ owners
-            weight = np.exp(logits[one] - logits[one].max())
-            owners[one] = weight / weight.sum()
-        if (np.abs(owners - before) <= 1e-6 + 1e-5 * before).all():
-            break
-    return torch.from_numpy(logits).to(prior)
-
-
-def _numbers(tensor: Tensor) -> np.ndarray:
-    """A copy in float64."""
-    return tensor.double().numpy(force=True).copy()
-
-
-def owners_objective(
+def owners_bound(
+    evidence: OwnersEvidence,
     logits: Float[Tensor, "component cluster"],
-    gain: Float[Tensor, "component component"],
     prior: Float[Tensor, "component cluster"],
 ) -> float:
-    """``sum_{k<l} G_kl <c_k, c_l> + <c, eta0> + H(c)`` at ``c = softmax(logits)``."""
+    """What the answers say of ``c = softmax(logits)``, with ``<c, eta0> + H(c)``."""
     owners = logits.softmax(-1)
-    between = (gain * (owners @ owners.mT)).triu(1).sum()
-    return float(between + (owners * prior - torch.special.xlogy(owners, owners)).sum())
+    own = (owners * prior - torch.special.xlogy(owners, owners)).sum()
+    return evidence.bound(owners) + float(own)
 
 
 def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"]:
@@ -94,7 +46,7 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
     >>> join(torch.tensor([[0.0, 3.0, -1.0], [3.0, 0.0, -1.0], [-1.0, -1.0, 0.0]]))
     tensor([0, 0, 2])
     """
-    gains = _numbers(gain)
+    gains = gain.double().numpy(force=True).copy()
     np.fill_diagonal(gains, 0)
     group = np.arange(len(gains))
     between = gains.copy()
@@ -146,11 +98,12 @@ def move_owners(guide: Any, batch: Batch) -> None:
         All answers.
     """
     assignments = guide.infer(batch).assignments.double()
-    gain = sites_of(guide.model.annotators).merge_gain(guide.rate_statistics(), assignments, batch)
+    sites = sites_of(guide.model.annotators)
+    evidence = sites.owners_evidence(guide.rate_statistics(), assignments, batch)
     posterior = guide.posteriors["owners"]
     prior = guide.model.ownership.prior.natural_parameters
-    joined = nn.functional.one_hot(join(gain), len(gain)).to(gain)
+    joined = nn.functional.one_hot(join(evidence.gain), len(prior)).to(prior)
     starts = posterior.mean(), joined
-    found = [best_owners(gain, prior, start) for start in starts]
-    best = max(found, key=lambda logits: owners_objective(logits, gain, prior))
+    found = [evidence.best(prior, start) for start in starts]
+    best = max(found, key=lambda logits: owners_bound(evidence, logits, prior))
     posterior.set_natural_parameters(best)

@@ -68,8 +68,8 @@ def seeds_of(num_starts: int, seed: int) -> range:
 
 
 def is_supervised(data: CrowdData) -> bool:
-    """Whether more is said of items than answers about pairs."""
-    return any(part is not None for part in (data.known, data.links, data.placements))
+    """Whether more is said of items than which of them belong together, in pairs or on pages."""
+    return data.known is not None or data.links is not None
 
 
 def labels_alone(data: CrowdData) -> bool:

@@ -44,12 +44,8 @@ class Ownership(nn.Module):
 
     Examples
     --------
-    >>> ownership = Ownership(3)
-    >>> owners = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])
-    >>> ownership.together(owners)
-    tensor([[1., 1., 0.],
-            [1., 1., 0.],
-            [0., 0., 1.]])
+    >>> sorted(Ownership(3).priors())
+    ['owners']
     """
 
     def __init__(self, num_components: int, own: float = 0.8) -> None:
@@ -70,14 +66,6 @@ class Ownership(nn.Module):
     def priors(self) -> dict[str, ConjugatePrior]:
         """The site, by name."""
         return {"owners": self.prior}
-
-    @staticmethod
-    def together(
-        owners: Float[Tensor, "component cluster"],
-    ) -> Float[Tensor, "component component"]:
-        """B, from c or its mean: ``<c_k, c_l>`` off the diagonal, and 1 on it."""
-        same = owners @ owners.mT
-        return same + (1 - same.diag()).diag()
 
     @staticmethod
     def by_name(

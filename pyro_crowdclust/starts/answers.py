@@ -149,7 +149,7 @@ class TrustingStart:
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start the guide's posteriors."""
         self.start(model, guide, data, generator)
-        if model.annotators is None or data.answers is None:
+        if model.annotators is None or not data.has_answers:
             return
         if isinstance(model.annotators, SupportsTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():

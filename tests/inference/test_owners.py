@@ -7,7 +7,8 @@ import itertools
 import pytest
 import torch
 
-from pyro_crowdclust.inference.owners import best_owners, join, owners_objective
+from pyro_crowdclust.annotators.pair_owners import PairOwners, best_owners
+from pyro_crowdclust.inference.owners import join, owners_bound
 from pyro_crowdclust.mixture import Ownership
 
 
@@ -92,9 +93,9 @@ def test_the_best_owners_are_stationary(seed):
     logits = best_owners(gain, prior, torch.eye(5).double(), sweeps=500)
     owners = logits.softmax(1)
     torch.testing.assert_close((prior + gain @ owners).softmax(1), owners, atol=1e-5, rtol=1e-4)
-    at_best = owners_objective(logits, gain, prior)
+    at_best = owners_bound(PairOwners(gain), logits, prior)
     noise = torch.randn(5, 5, generator=torch.Generator().manual_seed(seed)).double()
-    assert owners_objective(logits + 0.1 * noise, gain, prior) < at_best
+    assert owners_bound(PairOwners(gain), logits + 0.1 * noise, prior) < at_best
 
 
 def test_the_objective_is_the_bound():
@@ -106,7 +107,7 @@ def test_the_objective_is_the_bound():
         log_q = sum(q[k, c] for k, c in enumerate(groups))
         log_p = gained(gain, torch.tensor(groups)) + sum(prior[k, c] for k, c in enumerate(groups))
         expected += float(log_q.exp() * (log_p - log_q))
-    assert owners_objective(logits, gain, prior) == pytest.approx(expected)
+    assert owners_bound(PairOwners(gain), logits, prior) == pytest.approx(expected)
 
 
 def test_the_diagonal_of_the_gains_is_not_read():

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, fit, load
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import TwoCoin, annotators_on_pages
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
 from pyro_crowdclust.distributions import SameCluster
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import PairCoupling
@@ -19,7 +20,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import default_elbo
 
@@ -49,7 +50,7 @@ def brute_force(z: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
 
 def test_the_agreement_is_the_sum_over_all_assignments_and_owners():
     z, owners = random_q()
-    together = Ownership.together(owners)
+    together = components_together(owners)
     same = SameCluster(z, LEFT, RIGHT, ITEMS, together).rsample()
     torch.testing.assert_close(same, brute_force(z, owners))
 
@@ -58,7 +59,7 @@ def test_messages_are_the_derivative_of_the_agreement():
     z, owners = random_q()
     z, weight = z.requires_grad_(), torch.tensor([1.0, -2.0, 0.5, 3.0]).double()
     (gradient,) = torch.autograd.grad(weight @ brute_force(z, owners), z)
-    coupling = PairCoupling(LEFT, RIGHT, weight, ITEMS, Ownership.together(owners))
+    coupling = PairCoupling(LEFT, RIGHT, weight, ITEMS, components_together(owners))
     torch.testing.assert_close(coupling.messages(z.detach()), gradient)
 
 
@@ -96,16 +97,20 @@ def model_of(data: CrowdData, ownership: Ownership | None) -> SemiCrowdsourcedMi
         DirichletWeights(COMPONENTS),
         GaussianComponents(COMPONENTS, 2),
         Identity(),
-        TwoCoin(data.num_workers),
+        annotators_on_pages(data, (1.0, 1.0)),
         ownership=ownership,
     )
 
 
-def test_one_component_in_every_cluster_is_the_model_without():
+@pytest.mark.parametrize("of_pages", [False, True], ids=["pairs", "pages"])
+def test_one_component_in_every_cluster_is_the_model_without(of_pages):
     features, kinds = blobs()
     data = CrowdData(
         features, simulate_pairs(kinds, [0.9] * 2, [0.8] * 2, pairs_per_worker=60, seed=0)
     )
+    if of_pages:
+        pages = simulate_placements(kinds, [0.9] * 2, pages_per_worker=3, page_size=12, seed=0)
+        data = CrowdData(features, placements=pages)
     batch = full_batch(data).to(None, torch.float64)
     found = []
     for ownership in (None, Ownership(COMPONENTS)):
@@ -168,16 +173,16 @@ def two_rings(num_items: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1), ring
 
 
-def fit_rings(num_components: int = 16):
+def fit_rings(of_pages: bool, num_components: int = 16):
     features, ring = two_rings()
-    data = CrowdData(
-        features, simulate_pairs(ring, [0.9] * 4, [0.8] * 4, pairs_per_worker=150, seed=0)
-    )
+    pairs = simulate_pairs(ring, [0.9] * 4, [0.8] * 4, pairs_per_worker=150, seed=0)
+    pages = simulate_placements(ring, [0.9] * 4, pages_per_worker=6, page_size=20, seed=0)
+    data = CrowdData(features, placements=pages) if of_pages else CrowdData(features, pairs)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(num_components),
         GaussianComponents(num_components, 2, scale=0.8, degrees=4.0),
         Identity(),
-        TwoCoin(data.num_workers, (2.0, 1.0), (2.0, 1.0)),
+        annotators_on_pages(data),
         ownership=Ownership(num_components),
     )
     result = fit(
@@ -195,9 +200,9 @@ def fit_rings(num_components: int = 16):
     return result, ring
 
 
-@pytest.fixture(scope="module")
-def rings():
-    return fit_rings()
+@pytest.fixture(scope="module", params=[False, True], ids=["pairs", "pages"])
+def rings(request):
+    return fit_rings(request.param)
 
 
 def test_clusters_of_many_components_are_found(rings):
@@ -220,7 +225,7 @@ def test_tables_and_predictions_are_about_clusters(rings):
 def test_the_probability_of_the_same_cluster_counts_a_shared_component(rings):
     result, _ = rings
     components = result.component_probabilities.numpy()
-    together = Ownership.together(torch.tensor(result.owners)).numpy()
+    together = components_together(torch.tensor(result.owners)).numpy()
     expected = components[3] @ together @ components[8]
     assert result.same_cluster_probability(3, 8) == pytest.approx(expected)
 

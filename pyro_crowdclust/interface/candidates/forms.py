@@ -173,7 +173,7 @@ def mixture_recipe(
 ) -> Recipe:
     """A mixture with priors that are learned, whose clusters own components.
 
-    With known labels, links or placements every component is a cluster.
+    With known labels or links every component is a cluster.
     """
     num_features = int(np.prod(feature_shape(data)))
     # Directions are real numbers, whatever the columns are that they are of.
@@ -181,7 +181,7 @@ def mixture_recipe(
         own = emission.own_features(num_features)
         components = components_for(data, components, hurdle, own)
     made = components(num_components, emission.latent_size(num_features))
-    owns = data.answers is not None and not is_supervised(data) and num_components > 1
+    owns = data.has_answers and not is_supervised(data) and num_components > 1
     annotators = annotators_on_pages(data) if data.has_answers else None
     supervision = supervision_of(data, num_components)
     model = SemiCrowdsourcedMixture(
@@ -280,7 +280,7 @@ def _on_columns(
         # Powers draw outliers in; columns get units that these do not widen.
         central: dict[str, Place] = {"columns": partial(telling, in_central_units)}
         num_items = MOST_ITEMS
-        if data.answers is None and not is_supervised(data):
+        if not data.has_answers and not is_supervised(data):
             # With answers a cluster may own several components, which are heavy tails as well.
             central["powers"] = places["powers"]
             num_items = min(data.num_items, MOST_ITEMS)

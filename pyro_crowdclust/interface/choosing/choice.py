@@ -27,7 +27,7 @@ from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
-from pyro_crowdclust.interface.choosing.search import MOST_MERGED, SIZES, Plan, Search
+from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import (
@@ -206,7 +206,7 @@ class Choice(Plan):
         fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)
-        is_silent = self.data.answers is None and not is_supervised(self.data)
+        is_silent = not self.data.has_answers and not is_supervised(self.data)
         return with_overlaps_joined(fitted) if is_silent else fitted
 
     def _fit_of_part(
@@ -291,12 +291,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         # Two items are one cluster unless somebody says how they are related.
-        related = data.answers is not None or data.links is not None
+        related = data.has_answers or data.links is not None
         fewest = max(least, min(data.num_items, 2) if related else 1)
-        most = data.num_items - 1
-        if data.placements is not None:
-            most = min(most, MOST_MERGED)
-        sizes = [size for size in SIZES if least <= size <= most] or [fewest]
+        sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
     elif num_clusters < 1:
         raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
     else:

@@ -15,6 +15,7 @@ from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
 from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
@@ -160,7 +161,7 @@ def judge_workers(result: Fitted, batch: Batch) -> None:
     assert label is not None  # there are answers
     together = torch.eye(model.num_clusters, dtype=torch.float64, device=label.device)
     if model.ownership is not None:
-        together = model.ownership.together(guide.posteriors["owners"].mean()).double()
+        together = components_together(guide.posteriors["owners"].mean()).double()
     for name, trusted in model.annotators.with_trust(TRUSTED).priors().items():
         guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
     for _ in range(_ROUNDS):

@@ -54,9 +54,6 @@ from pyro_crowdclust.training import Stopping
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
-# The last epoch after which components are merged in a short fit to sorted pages, and the most of
-# them: of more, which take ten times as long, most would be merged again.
-_LAST_MERGES, MOST_MERGED = 2, 32
 SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
@@ -297,12 +294,10 @@ class Search:
         """A candidate, fitted from one start and in short."""
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
         moves = recipe.options.get("callbacks", [])
-        # Other numbers of components are candidates of their own: merges would only cost time. On
-        # pages, whose clusters own no components, they make one cluster of several.
-        last = 0 if data.placements is None else _LAST_MERGES
+        # Other numbers of components are candidates of their own: merges would only cost time.
         options: dict[str, Any] = {
             "callbacks": [
-                replace(move, last_epoch=last) if isinstance(move, MergeMoves) else move
+                replace(move, last_epoch=0) if isinstance(move, MergeMoves) else move
                 for move in moves
             ]
         }

@@ -45,6 +45,22 @@ def test_answers_about_copies_are_about_one_row():
     ]
 
 
+def test_placements_of_copies_are_of_one_row_once_a_page():
+    rows = np.random.default_rng(0).normal(size=(3, 2))[[0, 1, 0, 2, 1]]
+    pages = pd.DataFrame(
+        {
+            "page": [0, 0, 0, 1, 1],
+            "item": [0, 2, 3, 4, 3],
+            "worker": [7] * 5,
+            "group": ["a", "b", "b", "a", "b"],
+        }
+    )
+    kept = distinct_items(CrowdData(rows, placements=pages, item_ids=range(5))).placements
+    assert kept.item.tolist() == [0, 2, 1, 2]
+    assert kept.page.tolist() == [0, 0, 1, 1]
+    assert kept.group.tolist() == [0, 1, 0, 1]
+
+
 def test_copies_of_rows_are_found_where_they_would_be_alone():
     rng, kinds = np.random.default_rng(3), np.arange(60) % 3
     rows = 6 * np.eye(3)[kinds] + rng.normal(size=(60, 3))

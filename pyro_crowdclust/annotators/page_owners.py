@@ -1,0 +1,83 @@
+"""What sorted pages say of which components are one cluster."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.annotators.sorted_pages import PageCoupling, SortedPages
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+# Rounds of owners and pages in turn, at most, and what is no longer a change.
+_ROUNDS, _SETTLED = 20, 1e-4
+
+
+class PageOwners:
+    """The bound of sorted pages as a function of c, q(s) q(h | s) at their best for each.
+
+    Given the homes, components choose their clusters independently of each other:
+
+        log q(c_k = m) = eta0_km + sum_p sum_g n_pkg sum_s w_ps q(s_p) q(h_pm = g | s_p)
+
+    with n_pkg the expected items of component k in group g of page p.
+
+    Parameters
+    ----------
+    annotators, rates, pages
+        As of ``PageCoupling``.
+    assignments
+        q(z) of components.
+    """
+
+    def __init__(
+        self,
+        annotators: SortedPages,
+        rates: dict[str, Float[Tensor, "worker size"]],
+        pages: BatchPages,
+        assignments: Float[Tensor, "item component"],
+    ) -> None:
+        self._coupling = PageCoupling(annotators, rates, pages, len(assignments))
+        self._counts = pages.counts(assignments)
+
+    def _of_clusters(self, owners: Float[Tensor, "component cluster"]) -> Tensor:
+        """Expected items of every cluster in every group, ``[page, cluster, group]``."""
+        return (self._counts.mT @ owners.to(self._counts)).mT
+
+    @property
+    def gain(self) -> Float[Tensor, "component component"]:
+        """About what the pages gain if two components are one: as if a page were some pairs.
+
+        Two items in one group count ``log p(one group | one cluster) - log p(one group | two)``,
+        others likewise, each by ``2 / n`` on a page of n items: so many pairs, n / 2 for each item,
+        tell one placement.
+        """
+        same, different = self._coupling.pair_weights()
+        placed = self._counts.sum(2)
+        share = 2 / placed.sum(1)
+        in_group = torch.einsum(
+            "pkg,plg,p->kl", self._counts, self._counts, share * (same - different)
+        )
+        on_page = torch.einsum("pk,pl,p->kl", placed, placed, share * different)
+        return in_group + on_page
+
+    def best(
+        self,
+        prior: Float[Tensor, "component cluster"],
+        start: Float[Tensor, "component cluster"],
+    ) -> Float[Tensor, "component cluster"]:
+        """log q(c), unnormalized, of a maximum of the bound near the start."""
+        owners = start
+        for _ in range(_ROUNDS):
+            posterior = self._coupling.posterior_of(self._of_clusters(owners))
+            said = self._coupling.said(posterior)
+            logits = prior + torch.einsum("pkg,pmg->km", self._counts, said).to(prior)
+            before, owners = owners, logits.softmax(-1)
+            if float((owners - before).abs().max()) < _SETTLED:
+                break
+        return logits
+
+    def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
+        """What the answers add to the bound, but for what c has no part in."""
+        posterior = self._coupling.posterior_of(self._of_clusters(owners))
+        return float(posterior.state_logits.logsumexp(-1).sum())
