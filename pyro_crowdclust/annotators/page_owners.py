@@ -54,7 +54,8 @@ class PageOwners:
         """
         same, different = self._coupling.pair_weights()
         placed = self._counts.sum(2)
-        share = 2 / placed.sum(1)
+        # A page whose placements are held out has no items left.
+        share = 2 / placed.sum(1).clamp_min(1)
         in_group = torch.einsum(
             "pkg,plg,p->kl", self._counts, self._counts, share * (same - different)
         )

@@ -30,6 +30,10 @@ def sorted_by_kind(doubt: float, seed: int = 0):
         KIND[component], [0.9] * WORKERS, pages_per_worker=4, page_size=15, seed=seed
     )
     data = CrowdData(None, placements=placements, item_ids=range(ITEMS))
+    assert data.placements is not None
+    # One page has no items left.
+    kept = data.placements.of_pages(torch.arange(data.placements.num_pages) > 0)
+    data = data.with_parts(placements=kept)
     annotators = SortedPages(WORKERS)
     rates = {name: ConjugatePosterior(prior).mean() for name, prior in annotators.priors().items()}
     generator = torch.Generator().manual_seed(seed)
