@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from pyro_crowdclust.asking.evidence import component_gain
 from pyro_crowdclust.asking.information import entropy, mutual_information
 from pyro_crowdclust.asking.partitions import draw_roots
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.mixture.nearness import near_shares, standardize
 from pyro_crowdclust.protocols import FittedModel, SupportsMixture
 from pyro_crowdclust.results.coordinates import component_coordinates
@@ -105,7 +106,8 @@ class Beliefs:
         owners = owners[order]
         alone, after = alone[:, order], after[:, order]
         weight = heard[:, None]
-        stayed = (after @ _together(owners) * alone).sum(1, keepdims=True)
+        together = components_together(torch.from_numpy(owners)).numpy()
+        stayed = (after @ together * alone).sum(1, keepdims=True)
         kept, left = (
             count + (weight * agreed * alone).sum(0)
             for count, agreed in zip(_BOUND, (stayed, 1 - stayed), strict=True)
@@ -215,14 +217,6 @@ def _order(
     sizes = after.sum(0)
     order = np.lexsort([-sizes, -(owners @ (owners.T @ sizes)).round(9)])
     return order[(alone.sum(0) + sizes)[order] > _IN_USE]
-
-
-def _together(
-    owners: Float[np.ndarray, "used cluster"],
-) -> Float[np.ndarray, "used used"]:
-    same = owners @ owners.T
-    np.fill_diagonal(same, 1.0)
-    return same
 
 
 def _first_of(groups: Int[np.ndarray, " used"]) -> Int[np.ndarray, " used"]:

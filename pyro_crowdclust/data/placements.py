@@ -7,7 +7,7 @@ same, and each can be made of the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -84,6 +84,14 @@ class Placements:
         first = self.num_groups.cumsum(0) - self.num_groups
         group = (first[self.page] + self.group)[kept].unique(return_inverse=True)[1]
         return _sorted_by_page(item[kept], self.page[kept], group, self.worker)
+
+    def of_copies(self, first: Int[Tensor, " item"]) -> Placements:
+        """Placements of the first copy of every item; of several on a page the first one counts."""
+        item = first[self.item]
+        place = torch.stack([self.page, item], 1).numpy()
+        is_first = torch.zeros(len(self), dtype=torch.bool)
+        is_first[np.unique(place, axis=0, return_index=True)[1]] = True
+        return replace(self, item=item).at(is_first)
 
     def at(self, kept: Bool[Tensor, " placement"]) -> Placements:
         """Some of the placements; all pages stay, with all of their groups."""

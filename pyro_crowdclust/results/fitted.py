@@ -22,6 +22,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch, full_batch
@@ -467,10 +468,8 @@ class Fitted:
         else:
             items = self._training_items[0].numpy()
             of_right = items[j]
-            if self.owners is not None:
-                together = self.owners @ self.owners.T
-                np.fill_diagonal(together, 1.0)
-                of_right = of_right @ together
+            if self._owners is not None:
+                of_right = of_right @ components_together(self._owners).numpy()
             same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
         return float(same[0]) if is_single else same
 

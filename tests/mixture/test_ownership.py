@@ -22,7 +22,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Owners
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import default_elbo
+from pyro_crowdclust.training import default_elbo, robbins_monro
 
 COMPONENTS, ITEMS = 3, 4
 LEFT, RIGHT = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3])
@@ -173,7 +173,7 @@ def two_rings(num_items: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1), ring
 
 
-def fit_rings(of_pages: bool, num_components: int = 16):
+def fit_rings(of_pages: bool, num_components: int = 16, **changes):
     features, ring = two_rings()
     pairs = simulate_pairs(ring, [0.9] * 4, [0.8] * 4, pairs_per_worker=150, seed=0)
     pages = simulate_placements(ring, [0.9] * 4, pages_per_worker=6, page_size=20, seed=0)
@@ -189,9 +189,7 @@ def fit_rings(of_pages: bool, num_components: int = 16):
         model,
         MessagePassingGuide(model),
         data,
-        epochs=40,
-        batch_size=None,
-        step_size=1.0,
+        **{"epochs": 40, "batch_size": None, "step_size": 1.0, **changes},
         dtype=torch.float64,
         progress=False,
         initialize=TrustingStart(),
@@ -211,6 +209,12 @@ def test_clusters_of_many_components_are_found(rings):
     assert result.history["clusters_in_use"].iloc[-1] == 2
     assert (result.clusters["assigned_items"] > 0).sum() == 2
     assert len(np.unique(result.owners.argmax(1))) < 6
+
+
+@pytest.mark.parametrize("of_pages", [False, True], ids=["pairs", "pages"])
+def test_clusters_of_many_components_are_found_in_minibatches(of_pages):
+    result, ring = fit_rings(of_pages, batch_size=100, step_size=robbins_monro(0.5, delay=20.0))
+    assert clustering_accuracy(ring, result.assignments) > 0.97
 
 
 def test_tables_and_predictions_are_about_clusters(rings):

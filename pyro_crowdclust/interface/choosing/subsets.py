@@ -58,20 +58,13 @@ def _rows_of(data: CrowdData) -> Float[np.ndarray, "item column"]:
 
 
 def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
-    """The items that are the first of their kind, with the answers about all of it.
-
-    Of the copies on a page the first placement counts.
-    """
+    """The items that are the first of their kind, with the answers about all of it."""
     of = torch.from_numpy(first)
     kept = of.unique()
     if len(kept) == data.num_items:
         return data
     if data.placements is not None:
-        moved = replace(data.placements, item=of[data.placements.item])
-        at = (moved.page * data.num_items + moved.item).numpy()
-        is_first = torch.zeros(len(at), dtype=torch.bool)
-        is_first[np.unique(at, return_index=True)[1]] = True
-        data = data.with_parts(placements=moved.at(is_first))
+        data = data.with_parts(placements=data.placements.of_copies(of))
     if data.answers is None:
         return some_items(data, kept)
     left, right = of[data.answers.left], of[data.answers.right]

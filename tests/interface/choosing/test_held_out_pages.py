@@ -130,6 +130,7 @@ def test_gaps_pages_files_and_updates_go_together(tmp_path):
         features, placements=data.pages, item_ids=range(90), num_clusters=4, progress=False
     )
     assert clustering_accuracy(TRUTH[:60], result.assignments[:60]) > 0.9
+    assert result.owners is not None
     result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit", data=result.data)
     np.testing.assert_array_equal(loaded.probabilities, result.probabilities)
