@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from itertools import groupby
 
 import torch
@@ -157,6 +158,8 @@ def joined_ranks(timeout: timedelta = ANSWERS_WITHIN) -> Iterator[Ranks]:
     if not torch.distributed.is_torchelastic_launched():
         yield Ranks()
         return
+    # Its functions keep the group that there is when they are defined, as a default argument.
+    import_module("torch.distributed.nn")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     torch.distributed.init_process_group(backend, timeout=timeout)
     ranks = Ranks(torch.distributed.group.WORLD)
