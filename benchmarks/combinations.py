@@ -58,7 +58,7 @@ from pyro_crowdclust.networks import (
 )
 from pyro_crowdclust.simulation import simulate_grades, simulate_pages
 from pyro_crowdclust.starts import PrincipalComponentStart
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, KnownClusters
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, HiddenMarkovField, KnownClusters
 from pyro_crowdclust.training import Trainer
 
 CLUSTERS, DIM, WORKERS = 5, 2, 3
@@ -66,7 +66,7 @@ CENTERS = torch.tensor([[-2.0, 0.0], [2.0, 0.0], [0.0, 3.0]], dtype=torch.float6
 TOLERANCE = 1e-6
 
 ANSWERS = ("answers", "grades", "no answers")
-SUPERVISIONS = ("nothing", "class table", "known clusters", "field")
+SUPERVISIONS = ("nothing", "class table", "known clusters", "field", "links")
 MOVES = ("merge", "drop")
 
 
@@ -105,7 +105,7 @@ def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
         help_["known"] = [
             int(kind) if name else None for kind, name in zip(kinds, named, strict=True)
         ]
-    if supervision == "field":
+    if supervision in ("field", "links"):
         help_["must_link"] = {"left": [5], "right": [8]}
         help_["cannot_link"] = {"left": [7], "right": [11]}
     return CrowdData(features, **help_)
@@ -118,6 +118,7 @@ def parts_of(answers: str, supervision: str, data: CrowdData) -> dict[str, Any]:
         "nothing": lambda: None,
         "class table": lambda: ClassTable.of(data, CLUSTERS),
         "known clusters": lambda: KnownClusters(CLUSTERS),
+        "links": lambda: CertainLinks.of(data, CLUSTERS),
         "field": lambda: HiddenMarkovField.of(data, CLUSTERS, strength=0.3),
     }
     return {"annotators": annotators, "supervision": make[supervision]()}

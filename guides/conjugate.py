@@ -86,12 +86,16 @@ class ConjugateGuide(nn.Module):
         components = self.model.components.summary(theta)
         return MixtureSummary(self.model.weights.mean(weights), *components)
 
-    def class_table(self) -> Float[Tensor, "cluster class"] | None:
-        """``E[rho_kc]`` of the supervision's ``ClassTable``, if it is one."""
+    def class_table(self) -> Float[Tensor, "component class"] | None:
+        """``E[rho_kc]`` of the supervision's ``ClassTable``, if it is one.
+
+        Where clusters own components, it is that of the cluster of each.
+        """
         if "class_table" not in self.posteriors:
             return None
         alpha = self.posteriors["class_table"].standard().concentration
-        return alpha / alpha.sum(-1, keepdim=True)
+        table = alpha / alpha.sum(-1, keepdim=True)
+        return self.posteriors["owners"].mean() @ table if "owners" in self.posteriors else table
 
     @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:

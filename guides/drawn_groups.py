@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators import annotators_of_looks
+from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide, affordable_chains
+from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
+from pyro_crowdclust.models.sorted_partition import SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.starts.answers import largest_first, most_asked
+from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked
 
 _STEPS = 40
+# Of sorted pages, whose chains have gone far before the first step.
+_PAGE_STEPS, _PAGE_CHAINS = 10, 4
 
 
 def drawn_groups(
@@ -31,15 +37,15 @@ def drawn_groups(
     """The largest groups of partitions into few clusters, numbered; -1 of all other items.
 
     They are the consensus of all draws from the posterior, in which nothing is known but the
-    answers, and that of each chain; the same partition counts once. Where some people say the
-    opposite of what they see a chain may stay for long where it began, so that there are several,
-    to choose from. They take seconds where ``answered_groups`` takes none, and find clusters of
-    which that finds pieces.
+    answers, and, of answers about pairs, that of each chain; the same partition counts once. Where
+    some people say the opposite of what they see a chain may stay for long where it began, so that
+    there are several, to choose from. They take seconds where ``answered_groups`` takes none, and
+    find clusters of which that finds pieces.
 
     Parameters
     ----------
     data
-        Items and answers.
+        Items and answers, or sorted pages.
     num_groups
         At most so many groups are numbered, from the largest on.
     seed
@@ -52,18 +58,38 @@ def drawn_groups(
         Only the items with the most answers are grouped, as many as this.
     """
     groups = torch.full((1, data.num_items), -1)
-    if data.answers is None or bool(data.answers.label.isnan().all()):
+    data = _told(data)
+    if not data.has_answers:
         return groups
-    answers = data.answers.at(~data.answers.label.isnan())
-    items = most_asked(answers, data.num_items, most_items).nonzero().squeeze(1)
-    some = some_items(without_features(data.with_parts(answers=answers)), items)
-    if some.answers is None:
+    items = most_asked(answer_counts(data), most_items).nonzero().squeeze(1)
+    some = some_items(without_features(data), items)
+    if not some.has_answers:
         return groups
-    guide = drawn_partitions(some, seed=seed, most_chains=most_chains).guide
-    draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
+    if some.placements is not None:
+        draws = [_drawn_on_pages(some, seed)]
+    else:
+        guide = drawn_partitions(some, seed=seed, most_chains=most_chains).guide
+        draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
     labels = [consensus(some_draws) for some_draws in draws]
     each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
     return groups.repeat(len(each), 1).index_copy(1, items, each).unique(dim=0)
+
+
+def _told(data: CrowdData) -> CrowdData:
+    """Pages that share no items as pairs, and of pairs those of which anybody could tell."""
+    if data.placements is not None and not data.placements.share_items:
+        data = data.as_pairs()
+    if data.answers is None:
+        return data
+    told = ~data.answers.label.isnan()
+    return data.with_parts(answers=data.answers.at(told) if bool(told.any()) else None)
+
+
+def _drawn_on_pages(data: CrowdData, seed: int) -> Int[Tensor, "draw item"]:
+    """Draws by the placements alone, of all chains, which begin anew from each other."""
+    model = SortedPartition(PageUrns(data.num_workers), FewClusters())
+    guide = SortedPartitionGuide(model, data.num_items, num_chains=_PAGE_CHAINS)
+    return _short_fit(model, guide, data, _PAGE_STEPS, seed).guide.partition_draws()
 
 
 def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) -> Fitted:
@@ -80,14 +106,11 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) ->
     """
     model = AnsweredPartition(annotators_of_looks(data), FewClusters())
     chains = affordable_chains(data.num_pairs, most_chains)
-    return fit(
-        model,
-        PartitionGuide(model, data.num_items, num_chains=chains),
-        data,
-        epochs=_STEPS,
-        batch_size=None,
-        step_size=0.2,
-        dtype=torch.float64,
-        seed=seed,
-        progress=False,
-    )
+    guide = PartitionGuide(model, data.num_items, num_chains=chains)
+    return _short_fit(model, guide, data, _STEPS, seed)
+
+
+def _short_fit(model: Any, guide: Any, data: CrowdData, epochs: int, seed: int) -> Fitted:
+    """All answers in every step."""
+    options: dict[str, Any] = {"batch_size": None, "step_size": 0.2, "dtype": torch.float64}
+    return fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options)

@@ -181,13 +181,13 @@ class MessagePassingGuide(ConjugateGuide):
         conditionals = self._conditionals(batch, weights, theta, labels)
         sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is None or not sites.in_batch(batch):
-            heard = self.model.supervision.solve(self.solver, conditionals, batch)
+            heard = self.model.supervision.solve(self.solver, conditionals, labels, batch)
             if learn:
                 self._add_consistency(conditionals, heard, labels, batch)
             return heard
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
-        field = self.model.supervision.coupling(batch)
+        field = self.model.supervision.coupling(labels, batch)
         coupling = answers if field is None else SumCoupling(answers, field)
         alone, heard = self.solver.solve(conditionals, coupling)
         if not learn:

@@ -224,14 +224,18 @@ class PairRegressionGuide(nn.Module):
         self, data: CrowdData, batch: Batch, generator: torch.Generator
     ) -> list[Int[Tensor, " item"]]:
         """Partitions of the items of a batch with all answers, for a regression on coordinates."""
-        number, label = self.model.num_clusters, batch.label
-        found = [answered_groups(data, number)[batch.items]]
-        assert label is not None  # there are answers
-        told = ~label.isnan()  # who could not tell tells no items apart
+        number = self.model.num_clusters
+        if data.placements is not None:
+            data = data.as_pairs()
+        found, answers = [answered_groups(data, number)[batch.items]], data.answers
+        assert answers is not None  # there are some
+        told = ~answers.label.isnan()  # who could not tell tells no items apart
         if not bool(told.any()):
             return found
         asked = self.model.coordinates(batch)[: batch.num_paired].double()
-        said = batch.left[told], batch.right[told], label[told].double()
+        row = torch.full((data.num_items,), -1)
+        row[batch.items[: len(asked)]] = torch.arange(len(asked))
+        said = row[answers.left[told]], row[answers.right[told]], answers.label[told].double()
         along = answer_directions(asked, *said)
         each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
         return found + [

@@ -206,7 +206,7 @@ class StructuredGuide(ConjugateGuide):
                 parts = parts[0] + own, parts[1] + own
             weight = supervision.item_weight(batch)[labelled]
             add_loss_term("labels", self.label_term.loss(*parts, weight))
-        logits = self._joined(heard.to(seen.dtype), rates, batch)
+        logits = self._joined(heard.to(seen.dtype), rates, labels, batch)
         if self.consistency_term is not None:
             self._add_consistency(logits, batch)
         return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
@@ -257,10 +257,14 @@ class StructuredGuide(ConjugateGuide):
         return zeros.index_add(0, places, (ratios - ratios.detach()).to(zeros.dtype)).view_as(alone)
 
     def _joined(
-        self, alone: Float[Tensor, "item cluster"], rates: dict[str, Tensor], batch: Batch
+        self,
+        alone: Float[Tensor, "item cluster"],
+        rates: dict[str, Tensor],
+        labels: dict[str, Tensor],
+        batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) once items have heard the answers and each other."""
-        couplings = [self.model.supervision.coupling(batch)]
+        couplings = [self.model.supervision.coupling(labels, batch)]
         if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
             couplings.append(answers.coupling(rates, batch, alone.dtype))
         couplings = [coupling for coupling in couplings if coupling is not None]
@@ -286,7 +290,7 @@ class StructuredGuide(ConjugateGuide):
             log_weights = self.model.weights.log_weights(weights)
             alone = self._classified(features)
             heard = self._with_labels(alone, log_weights, labels, batch)
-            logits = self._joined(heard.to(alone.dtype), rates, batch)
+            logits = self._joined(heard.to(alone.dtype), rates, labels, batch)
         best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         seen = self.recognition.trunk(features.flatten(1))
         top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
@@ -304,7 +308,7 @@ class StructuredGuide(ConjugateGuide):
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
         heard = self._with_labels(log_weights + log_likelihoods, log_weights, labels, batch)
-        return self._joined(heard.to(log_likelihoods.dtype), rates, batch)
+        return self._joined(heard.to(log_likelihoods.dtype), rates, labels, batch)
 
     @torch.no_grad()
     def item_log_likelihood(

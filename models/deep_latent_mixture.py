@@ -179,10 +179,10 @@ class DeepLatentMixture(nn.Module):
         """Run the model on a batch; returns the assignments z."""
         log_weights, theta, labels = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
-            z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
+            z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
             rows = Rows.of(z)
             self.generate(theta, rows, RowSites(rows, batch.features))
             self.supervision.item_sites(z, labels, batch)
-        self.supervision.joint_sites(z, batch)
+        self.supervision.joint_sites(z, labels, batch)
         sample_answers(self.annotators, z, batch)
         return z

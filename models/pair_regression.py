@@ -1,4 +1,4 @@
-"""Clusters regressed on features, learned from what workers say of pairs.
+"""Clusters regressed on features, learned from what workers say of pairs, or from sorted pages.
 
     phi_k ~ N(0, Sigma)                             z_i | x_i ~ softmax(phi x_i)
     L_ij^m | z_i = z_j ~ Bern(alpha_m)              L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
@@ -35,14 +35,14 @@ from pyro_crowdclust.protocols import PairAnnotators
 
 @described
 class PairRegression(nn.Module):
-    """A Pyro model of a batch with features and answers about pairs.
+    """A Pyro model of a batch with features, and answers about pairs or sorted pages.
 
     Parameters
     ----------
     regression
         ``p(z | x)``: a ``SoftmaxRegression``.
     annotators
-        Model of the workers, e.g. ``TwoCoin``.
+        Model of the workers, e.g. ``TwoCoin`` or ``SortedPages``.
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
 

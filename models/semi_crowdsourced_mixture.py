@@ -123,6 +123,11 @@ class SemiCrowdsourcedMixture(nn.Module):
                 f"the ownership is of {ownership.num_components} components, but there are "
                 f"{weights.num_clusters}: give both the same number"
             )
+        if ownership is not None and self.supervision.names_clusters:
+            raise ValueError(
+                f"{type(self.supervision).__name__} numbers the clusters by their labels, so that "
+                "each is a component: leave the ownership out, or use ClassTable"
+            )
         if not 0 < feature_weight <= 1 or (feature_weight < 1 and not self._on_features):
             raise ValueError(
                 f"feature_weight is {feature_weight}, but must be in (0, 1], and 1 behind networks"
@@ -196,7 +201,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             if self.sums_out(batch):
                 sample_summed_out(self, log_weights, weight * theta, labels, batch)
                 return None
-            z = pyro.sample("z", self.supervision.assignment(log_weights, batch))
+            z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
                 # What a simulation draws is whole.
@@ -207,6 +212,6 @@ class SemiCrowdsourcedMixture(nn.Module):
                 x = pyro.sample("x", self.components.latent(theta, z))
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)
             self.supervision.item_sites(z, labels, batch)
-        self.supervision.joint_sites(z, batch)
+        self.supervision.joint_sites(z, labels, batch)
         sample_answers(self.annotators, z, batch, labels.get("owners"))
         return z

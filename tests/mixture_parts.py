@@ -35,7 +35,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.simulation import simulate_grades, simulate_pages
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, HiddenMarkovField
 
 CLUSTERS, ITEMS, DIM, FEATURES, WORKERS = 4, 50, 2, 5, 2
 
@@ -129,6 +129,13 @@ SUPERVISION = {
         _graded,
     ),
     "class table": Supervision(lambda: {"supervision": ClassTable(CLUSTERS, 2)}, _labelled),
+    "links, labels and owners": Supervision(
+        lambda: {
+            "supervision": CertainLinks(CLUSTERS, labels=ClassTable(CLUSTERS, 2)),
+            "ownership": Ownership(CLUSTERS),
+        },
+        _linked,
+    ),
     "field of labels": Supervision(_field, _labelled),
     "field of labels and links": Supervision(lambda: _field(repel_labels=True), _linked),
 }

@@ -9,9 +9,6 @@ from torch import Tensor
 from pyro_crowdclust.annotators.sorted_pages import PageCoupling, SortedPages
 from pyro_crowdclust.minibatches.pages import BatchPages
 
-# Rounds of owners and pages in turn, at most, and what is no longer a change.
-_ROUNDS, _SETTLED = 20, 1e-4
-
 
 class PageOwners:
     """The bound of sorted pages as a function of c, q(s) q(h | s) at their best for each.
@@ -62,21 +59,19 @@ class PageOwners:
         on_page = torch.einsum("pk,pl,p->kl", placed, placed, share * different)
         return in_group + on_page
 
-    def best(
-        self,
-        prior: Float[Tensor, "component cluster"],
-        start: Float[Tensor, "component cluster"],
+    @property
+    def between(self) -> Float[Tensor, "component component"]:
+        """Nothing: homes are between components."""
+        number = self._counts.shape[1]
+        return self._counts.new_zeros(number, number)
+
+    def slope(
+        self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """log q(c), unnormalized, of a maximum of the bound near the start."""
-        owners = start
-        for _ in range(_ROUNDS):
-            posterior = self._coupling.posterior_of(self._of_clusters(owners))
-            said = self._coupling.said(posterior)
-            logits = prior + torch.einsum("pkg,pmg->km", self._counts, said).to(prior)
-            before, owners = owners, logits.softmax(-1)
-            if float((owners - before).abs().max()) < _SETTLED:
-                break
-        return logits
+        """What a component hears of every cluster, from the homes that are best for these."""
+        posterior = self._coupling.posterior_of(self._of_clusters(owners))
+        said = self._coupling.said(posterior)
+        return torch.einsum("pkg,pmg->km", self._counts, said).to(owners)
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
         """What the answers add to the bound, but for what c has no part in."""

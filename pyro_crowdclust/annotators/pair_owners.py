@@ -22,13 +22,16 @@ class PairOwners(NamedTuple):
 
     gain: Float[Tensor, "component component"]
 
-    def best(
-        self,
-        prior: Float[Tensor, "component cluster"],
-        start: Float[Tensor, "component cluster"],
+    @property
+    def between(self) -> Float[Tensor, "component component"]:
+        """G."""
+        return self.gain
+
+    def slope(
+        self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """log q(c), unnormalized, of a maximum of the bound near the start."""
-        return best_owners(self.gain, prior, start)
+        """Nothing: all is between two components."""
+        return torch.zeros_like(owners)
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
         """What the answers add to the bound, but for what c has no part in."""

@@ -41,21 +41,26 @@ WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
 
 
 class OwnersEvidence(Protocol):
-    """What the answers say of c, where clusters own components."""
+    """What is said of c, where clusters own components.
+
+    It adds ``sum_{k<l} B_kl <c_k, c_l> + f(c)`` to the bound, with a convex f.
+    """
 
     @property
     def gain(self) -> Float[Tensor, "component component"]:
-        """What the answers gain if two components are one cluster, or about so much."""
+        """What the bound gains if two components are one cluster, or about so much."""
 
-    def best(
-        self,
-        prior: Float[Tensor, "component cluster"],
-        start: Float[Tensor, "component cluster"],
+    @property
+    def between(self) -> Float[Tensor, "component component"]:
+        """B, symmetric; the diagonal is not read."""
+
+    def slope(
+        self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """log q(c), unnormalized, of a maximum of the bound near the start."""
+        """The gradient of f, by which f is nowhere below ``f(c) + <slope, c' - c>``."""
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What the answers add to the bound, but for what c has no part in."""
+        """What is added, but for what c has no part in."""
 
 
 class AnswerSites(Protocol):

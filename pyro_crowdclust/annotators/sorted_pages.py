@@ -239,17 +239,24 @@ class PageCoupling:
         self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
     ) -> Float[Tensor, "page homed cluster home"]:
         """log q(h | s); clusters that are not seen repel none."""
+        # Of many clusters few may be on any page; the others hear how these repel them.
+        somewhere = seen.any(0).nonzero().squeeze(1)
+        seen = seen[:, somewhere].unsqueeze(1)
         # Homes before clusters: along a last dimension of a few torch takes eight times as long.
         log_homes = []
         for state, overlap in enumerate(self._annotators.log_overlap):
-            heard = evidence[:, state].mT.contiguous()
-            logits = heard
+            logits = evidence[:, state].mT.contiguous()
             # Where homes do not repel each other there is nothing to exchange.
-            for _ in range(_HOME_ROUNDS if overlap else 0):
-                groups = logits.softmax(1)[:, 1:] * seen.unsqueeze(1)
-                repelled = overlap * (groups.sum(-1, keepdim=True) - groups)
-                target = heard + nn.functional.pad(repelled, (0, 0, 1, 0))
-                logits = torch.lerp(target, logits, 0.5)
+            if overlap:
+                heard = some = logits[..., somewhere]
+                for _ in range(_HOME_ROUNDS):
+                    groups = some.softmax(1)[:, 1:] * seen
+                    repelled = overlap * (groups.sum(-1, keepdim=True) - groups)
+                    target = heard + nn.functional.pad(repelled, (0, 0, 1, 0))
+                    some = torch.lerp(target, some, 0.5)
+                held = (some.softmax(1)[:, 1:] * seen).sum(-1, keepdim=True)
+                logits = logits + nn.functional.pad(overlap * held, (0, 0, 1, 0))
+                logits = logits.index_copy(2, somewhere, some)
             log_homes.append(logits.log_softmax(1).mT)
         return torch.stack(log_homes, 1)
 

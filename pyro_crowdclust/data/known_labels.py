@@ -55,7 +55,20 @@ class Links:
     def among(self, place: Int[Tensor, " item"]) -> Links | None:
         """The links between items that have a place, below 0 for none; None if none is left."""
         left, right = place[self.left], place[self.right]
-        kept = (left >= 0) & (right >= 0)
+        return self._moved(left, right, (left >= 0) & (right >= 0))
+
+    def of_copies(self, first: Int[Tensor, " item"]) -> Links | None:
+        """The links of items of which some are copies: of the first of each; None if none is left.
+
+        Those between copies of one item are left out.
+        """
+        left, right = first[self.left], first[self.right]
+        return self._moved(left, right, left != right)
+
+    def _moved(
+        self, left: Int[Tensor, " link"], right: Int[Tensor, " link"], kept: Bool[Tensor, " link"]
+    ) -> Links | None:
+        """Some of the links, with other ends; None if none is left."""
         return Links(left[kept], right[kept], self.must[kept]) if bool(kept.any()) else None
 
 

@@ -21,6 +21,9 @@ from torch import Tensor
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show
 
+# Pages share items if one is on so many, on average.
+_FEWEST_PAGES = 2.0
+
 
 @dataclass(frozen=True, eq=False)
 class Placements:
@@ -53,6 +56,20 @@ class Placements:
     def num_pages(self) -> int:
         """How many pages were sorted."""
         return len(self.worker)
+
+    @property
+    def pages_of_an_item(self) -> float:
+        """On how many pages an item is that is on any, on average."""
+        return len(self) / max(len(self.item.unique()), 1)
+
+    @property
+    def share_items(self) -> bool:
+        """Whether these are two or more.
+
+        Fewer are better heard by their pairs: by an item on one page nothing tells whether its
+        sorter looked.
+        """
+        return self.pages_of_an_item >= _FEWEST_PAGES
 
     @cached_property
     def page_sizes(self) -> Int[Tensor, " page"]:

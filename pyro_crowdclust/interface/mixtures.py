@@ -24,18 +24,19 @@ from pyro_crowdclust.interface.candidates.coordinates import location_and_scale
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.interface.options import check_options
-from pyro_crowdclust.interface.recipe import Recipe, feature_shape, supervision_of, takes_all
+from pyro_crowdclust.interface.recipe import (
+    Recipe,
+    as_answered,
+    feature_shape,
+    supervision_of,
+    takes_all,
+)
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Stopping, robbins_monro
 from pyro_crowdclust.training.checks import check_data
-
-# Pages of up to so many items are taken for single questions: sorting them is answering pairs.
-_SMALL_PAGE = 3
-# Without features pages of which an item is on fewer are heard by their pairs.
-_PAGES_OF_AN_ITEM = 2.0
 
 
 def mixture_for(
@@ -65,7 +66,7 @@ def mixture_for(
         numbers per item. For images and the like ``DeepBernoulli()`` or ``DeepNormal()``.
     supervision
         What known labels and links say. Default: a ``ClassTable`` where the data have known labels,
-        a ``HiddenMarkovField`` where they have links.
+        ``CertainLinks`` where they have links.
 
     Returns
     -------
@@ -245,18 +246,6 @@ def cluster(
     return recipe.fit(**options)
 
 
-def as_answered(data: CrowdData) -> CrowdData:
-    """The data with pages of pairs that people sorted into groups as placements.
-
-    Pages of two or three items are questions about pairs, however these were asked.
-    """
-    if data.answers is None or not data.has_pages:
-        return data
-    pairs_per_page = data.num_pairs / len(data.page_ids)
-    is_large = pairs_per_page > _SMALL_PAGE * (_SMALL_PAGE - 1) / 2
-    return data.as_placements() if is_large and data.is_sorted else data
-
-
 def recipe_for(
     data: CrowdData,
     *,
@@ -305,11 +294,8 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "known labels and links need features beside them: pass features, or answers alone"
         )
     data = as_answered(data)
-    placements = data.placements
-    if placements is not None:
-        # By an item on one page nothing tells whether its sorter looked: pairs take it for granted.
-        seen = len(placements) / len(placements.item.unique())
-        data = data if seen >= _PAGES_OF_AN_ITEM else data.as_pairs()
+    if data.placements is not None and not data.placements.share_items:
+        data = data.as_pairs()
     if data.placements is None and data.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "

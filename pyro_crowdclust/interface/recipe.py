@@ -10,11 +10,13 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.guides import MessagePassingGuide, PartitionGuide
 from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
 from pyro_crowdclust.restarts import fit_restarts
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
 FULL_BATCH_NUMBERS = 20_000_000
+# Pages of up to so many items are taken for single questions: sorting them is answering pairs.
+_SMALL_PAGE = 3
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,18 @@ def seeds_of(num_starts: int, seed: int) -> range:
     return range(seed, seed + num_starts)
 
 
+def as_answered(data: CrowdData) -> CrowdData:
+    """The data with pages of pairs that people sorted into groups as placements.
+
+    Pages of two or three items are questions about pairs, however these were asked.
+    """
+    if data.answers is None or not data.has_pages:
+        return data
+    pairs_per_page = data.num_pairs / len(data.page_ids)
+    is_large = pairs_per_page > _SMALL_PAGE * (_SMALL_PAGE - 1) / 2
+    return data.as_placements() if is_large and data.is_sorted else data
+
+
 def is_supervised(data: CrowdData) -> bool:
     """Whether more is said of items than which of them belong together, in pairs or on pages."""
     return data.known is not None or data.links is not None
@@ -81,7 +95,7 @@ def labels_alone(data: CrowdData) -> bool:
 def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
     """What suits the known labels and links of the data."""
     if data.links is not None:
-        return HiddenMarkovField.of(data, num_clusters)
+        return CertainLinks.of(data, num_clusters)
     if data.num_known_classes:
         return ClassTable.of(data, num_clusters)
     return Supervision()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.protocols import FittedModel, SupportsClassTable
 
 # Pseudo-labels with which a cluster without labels predicts the shares of the classes.
@@ -35,7 +37,7 @@ def cluster_classes(result: FittedModel) -> pd.DataFrame:
 
 
 def component_classes(result: FittedModel) -> Float[np.ndarray, "component class"]:
-    """The same of every component, in the guide's own order.
+    """The same of every component, in the guide's own order: that of its cluster.
 
     Raises
     ------
@@ -58,7 +60,10 @@ def component_classes(result: FittedModel) -> Float[np.ndarray, "component class
         labelled = known >= 0
         one_hot = np.eye(data.num_known_classes)[known[labelled]]
         of_labelled = result.component_probabilities.numpy()[labelled]
-        counts = of_labelled.T @ one_hot + _PSEUDO_LABELS * one_hot.mean(0)
+        counts = of_labelled.T @ one_hot
+        if result.owners is not None:
+            counts = components_together(torch.tensor(result.owners)).numpy() @ counts
+        counts = counts + _PSEUDO_LABELS * one_hot.mean(0)
     return counts / counts.sum(1, keepdims=True)
 
 

@@ -95,16 +95,25 @@ def answered_groups(
     none = torch.full((data.num_items,), -1)
     if answers is None:
         return none
-    asked = most_asked(answers, data.num_items, most_items)
+    asked = most_asked(answer_counts(data), most_items)
     kept = asked[answers.left] & asked[answers.right]
     annotators = annotators_for(data, (3.0, 1.0))
     items, groups = groups_by_answers(answers.at(kept), annotators)
     return none.scatter(0, items, largest_first(groups, num_groups, smallest))
 
 
-def most_asked(answers: Answers, num_items: int, most_items: int) -> Bool[Tensor, " item"]:
+def answer_counts(data: CrowdData) -> Int[Tensor, " item"]:
+    """How many answers are about every item, or on how many pages it is."""
+    items = torch.empty(0, dtype=torch.int64)
+    if data.placements is not None:
+        items = data.placements.item
+    elif data.answers is not None:
+        items = torch.cat([data.answers.left, data.answers.right])
+    return torch.bincount(items, minlength=data.num_items)
+
+
+def most_asked(counts: Int[Tensor, " item"], most_items: int) -> Bool[Tensor, " item"]:
     """Which items have the most answers, about as many as this; those that have none are not."""
-    counts = torch.bincount(torch.cat([answers.left, answers.right]), minlength=num_items)
     return counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
 
 

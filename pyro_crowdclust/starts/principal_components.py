@@ -48,7 +48,7 @@ class MixtureStart:
     def statistics(self, model: Any) -> dict[str, Tensor]:
         """Expected counts of the sites ``weights`` and ``components``: ``sum_n r_nk u(.)``."""
         counts = self.responsibilities.sum(0)
-        labels = model.supervision.start_statistics(self.responsibilities, self.known)
+        labels = model.supervision.expected_counts(self.responsibilities, self.known)
         return {
             "weights": model.weights.count_statistics(self.multiplicity * counts),
             "components": self.multiplicity * self._of_components(model.components),

@@ -1,5 +1,6 @@
 """What an expert's labels and links do to the assignments."""
 
+from pyro_crowdclust.supervision.certain_links import CertainLinks
 from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.hidden_markov_field import HiddenMarkovField
 from pyro_crowdclust.supervision.known_clusters import KnownClusters
@@ -7,6 +8,7 @@ from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.supervision.unsupervised import Unsupervised, refuse_experts
 
 __all__ = [
+    "CertainLinks",
     "ClassTable",
     "HiddenMarkovField",
     "KnownClusters",

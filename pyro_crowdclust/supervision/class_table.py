@@ -8,7 +8,8 @@ is linear in the labels:
     q(rho_k) = Dir(a + sum_n phi_nk onehot(y_n)),   log phi_nk += E[log rho_{k, y_n}]
 
 With a well below 1 a cluster that holds one class refuses every other, so labels attract and repel;
-a class may own several clusters, and which cluster is of which class is inferred.
+a class may own several clusters, and which cluster is of which class is inferred. Where clusters
+own components, the classes are of c_k, the cluster of the item's component.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_crowdclust.annotators.sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import _StatisticValued
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.supervision.class_owners import ClassOwners
 from pyro_crowdclust.supervision.supervision import Supervision
 
 
@@ -157,7 +160,7 @@ class ClassTable(Supervision):
             )
 
     def item_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
-        pyro.sample("known", KnownClass(z, statistics["class_table"]), obs=batch.known)
+        pyro.sample("known", KnownClass(z, _of_components(statistics)), obs=batch.known)
 
     def local_log_weights(
         self,
@@ -167,7 +170,7 @@ class ClassTable(Supervision):
     ) -> Float[Tensor, "*item cluster"]:
         if batch.known is None:
             return log_weights
-        table = nn.functional.pad(statistics["class_table"], (0, 1)).to(log_weights.dtype)
+        table = nn.functional.pad(_of_components(statistics), (0, 1)).to(log_weights.dtype)
         return log_weights + table.mT[batch.known]
 
     def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
@@ -177,9 +180,17 @@ class ClassTable(Supervision):
         self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
     ) -> Float[Tensor, "group cluster"]:
         # Group 0 are the items without a label.
-        return log_weights + nn.functional.pad(statistics["class_table"], (1, 0)).mT
+        return log_weights + nn.functional.pad(_of_components(statistics), (1, 0)).mT
 
-    def start_statistics(
+    def owners_evidence(
+        self, assignments: Float[Tensor, "item component"], batch: Batch
+    ) -> list[OwnersEvidence]:
+        if batch.known is None:
+            return []
+        counts = self.expected_counts(assignments, batch.known)["class_table"]
+        return [ClassOwners(self.prior, counts)]
+
+    def expected_counts(
         self,
         responsibilities: Float[Tensor, "item cluster"],
         known: Int[Tensor, " item"] | None,
@@ -190,3 +201,9 @@ class ClassTable(Supervision):
             one_hot = nn.functional.one_hot(known[labelled], self.num_classes)
             counts = responsibilities[labelled].mT @ one_hot.to(responsibilities.dtype)
         return {"class_table": counts}
+
+
+def _of_components(statistics: Mapping[str, Tensor]) -> Float[Tensor, "component class"]:
+    """``E[log rho]`` of the cluster of every component, in which the label's density is linear."""
+    table, owners = statistics["class_table"], statistics.get("owners")
+    return table if owners is None else owners @ table

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.minibatches.batch import Batch
@@ -60,6 +61,11 @@ class FieldCoupling:
         different labels.
     repel_labels
         Whether different labels repel.
+    owners
+        The cluster of every component or its probabilities, where clusters own components; those of
+        one cluster have nothing between them.
+    hears_labels
+        Whether equal labels attract.
     """
 
     def __init__(
@@ -69,16 +75,24 @@ class FieldCoupling:
         divergence: Float[Tensor, "cluster cluster"],
         strength: float,
         repulsion: float,
-        repel_labels: bool,
+        repel_labels: bool = False,
+        owners: Float[Tensor, "component cluster"] | None = None,
+        hears_labels: bool = True,
     ) -> None:
         self.rows = rows
         self.num_items = len(batch.items)
         assert batch.neighbors is not None  # as the field has asked
         self.neighbors = batch.neighbors
-        self._divergence = strength * divergence
-        self._repulsion = strength * repulsion
+        together = torch.eye(len(divergence)).to(divergence)
+        if owners is not None:
+            together = components_together(owners).to(divergence)
+        self._potentials = strength * divergence, strength * repulsion
+        self._divergence = (1 - together) * self._potentials[0]
+        self._repulsion = together * self._potentials[1]
         self._repel_labels = repel_labels
-        known = batch.known[rows] if batch.known is not None else torch.full_like(rows, -1)
+        known = torch.full_like(rows, -1)
+        if batch.known is not None and hears_labels:
+            known = batch.known[rows]
         self._labelled = (known >= 0).nonzero().squeeze(1)
         self._label = known[self._labelled]
         self._num_labels = len(self.neighbors.label_counts)
@@ -88,21 +102,32 @@ class FieldCoupling:
             place[rows] = torch.arange(len(rows), device=rows.device)
             self._left, self._right = place[self._links.left], place[self._links.right]
 
-    def among(self, assignments: Float[Tensor, "row cluster"]) -> Tensor:
-        """Messages to the rows with neighbours from each other, of the pairs in the batch."""
+    @property
+    def num_links(self) -> int:
+        """How many links there are in the batch."""
+        return 0 if self._links is None else self._links.num_links
+
+    def _by_label(
+        self, assignments: Float[Tensor, "row cluster"]
+    ) -> tuple[Float[Tensor, "labelled cluster"], Float[Tensor, "label cluster"]]:
+        """Those of the rows with a label, and the sum over the rows of every label."""
         labelled = assignments[self._labelled]
         sums = labelled.new_zeros(self._num_labels, labelled.shape[-1])
-        sums = sums.index_add(0, self._label, labelled)
+        return labelled, sums.index_add(0, self._label, labelled)
+
+    def among(self, assignments: Float[Tensor, "row cluster"]) -> Tensor:
+        """Messages to the rows with neighbours from each other, of the pairs in the batch."""
+        labelled, sums = self._by_label(assignments)
         heard = (labelled - sums[self._label]) @ self._divergence
         if self._repel_labels:
-            heard = heard - self._repulsion * (sums.sum(0) - sums)[self._label]
+            heard = heard - ((sums.sum(0) - sums) @ self._repulsion)[self._label]
         messages = torch.zeros_like(assignments).index_add(0, self._labelled, heard)
         if self._links is None:
             return messages
         must = self._links.must.unsqueeze(-1)
         for here, there in ((self._left, self._right), (self._right, self._left)):
             other = assignments[there]
-            said = torch.where(must, other @ self._divergence, self._repulsion * other)
+            said = torch.where(must, other @ self._divergence, other @ self._repulsion)
             messages = messages.index_add(0, here, -said)
         return messages
 
@@ -116,6 +141,27 @@ class FieldCoupling:
         assignments = assignments[self.rows]
         inner = (assignments * self.among(assignments)).sum() / 2
         return self.neighbors.pair_weight * inner
+
+    def merge_gain(
+        self, assignments: Float[Tensor, "item cluster"]
+    ) -> Float[Tensor, "cluster cluster"]:
+        """What ``log_factor`` gains if nothing were between two clusters.
+
+        ``lambda (V_kl A_kl - r R_kl)`` with A and R the expected pairs of neighbours, and of items
+        that repel each other, of which one is in k and the other in l.
+        """
+        assignments = assignments[self.rows]
+        labelled, sums = self._by_label(assignments)
+        attract, repel = sums.mT @ sums - labelled.mT @ labelled, torch.zeros_like(self._divergence)
+        if self._repel_labels:
+            repel = repel + torch.outer(sums.sum(0), sums.sum(0)) - sums.mT @ sums
+        if self._links is not None:
+            left, right = assignments[self._left], assignments[self._right]
+            must = self._links.must.to(left).unsqueeze(-1)
+            musts, cannots = (left.mT @ (of_kind * right) for of_kind in (must, 1 - must))
+            attract, repel = attract + musts + musts.mT, repel + cannots + cannots.mT
+        divergence, repulsion = self._potentials
+        return self.neighbors.pair_weight * (divergence * attract - repulsion * repel)
 
     def settle(
         self,
@@ -169,6 +215,42 @@ class FieldCoupling:
                 break
             rate = min(1.0, 2 * rate)
         return logits
+
+
+def refuse_enumerated(z: Tensor) -> None:
+    """Raise a ``ValueError`` for an enumerated z."""
+    if z.dim() > 2:
+        raise ValueError(
+            "z is enumerated, under which items cannot be coupled: use MessagePassingGuide"
+        )
+
+
+def tied_rows(
+    what: str, is_tied: Bool[Tensor, " item"], batch: Batch
+) -> Int[Tensor, " row"] | None:
+    """Rows of the items that hear each other, ascending; None if there are none.
+
+    Raises
+    ------
+    ValueError
+        If the batch is in several processes, or if it holds some answers and some of what ties
+        items.
+    """
+    if batch.part is not None:
+        raise ValueError(
+            f"with {what} items hear each other, and they are here in several processes: fit these "
+            "data in one process, or use ClassTable or KnownClusters, which tie no items"
+        )
+    rows = is_tied.nonzero().squeeze(1)
+    if not len(rows):
+        return None
+    assert batch.neighbors is not None  # which have tied them
+    if batch.num_paired and not batch.neighbors.complete:
+        raise ValueError(
+            f"minibatches with workers' answers and {what} are not possible, as the two draw items "
+            "differently: use fit(..., batch_size=None), or ClassTable"
+        )
+    return rows
 
 
 class FieldAssignment(Assignment):

@@ -10,11 +10,15 @@ step, refreshed between steps. At fixed V all updates are coordinate ascent on
     L_V(q) = E_q[log p(x, theta, pi, z)] - E_q[log q],
 
 in which log Gamma(V), a constant, is left out: L_V - log Gamma(V) is the bound on the evidence.
+Where clusters own components, those of one cluster have nothing between them: with B of
+``Ownership`` the potential of neighbours is ``(1 - B_kl) V_kl``, and that of a cannot-link is for
+all pairs k, l of one cluster.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +27,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.pair_owners import PairOwners
+from pyro_crowdclust.annotators.sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.statistics import Assignment
@@ -34,6 +40,8 @@ from pyro_crowdclust.supervision.field_coupling import (
     FieldAssignment,
     FieldCoupling,
     pairwise_divergence,
+    refuse_enumerated,
+    tied_rows,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
 
@@ -180,55 +188,52 @@ class HiddenMarkovField(Supervision):
             return log_weights
         return torch.where(self.has_neighbors(batch).unsqueeze(-1), 0.0, log_weights)
 
-    def assignment(self, log_weights: Float[Tensor, " cluster"], batch: Batch) -> Assignment:
-        return FieldAssignment(self._free(log_weights, batch), self.coupling(batch))
+    def assignment(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor], batch: Batch
+    ) -> Assignment:
+        return FieldAssignment(self._free(log_weights, batch), self.coupling(statistics, batch))
 
     def local_log_weights(
         self, log_weights: Float[Tensor, "... cluster"], statistics: Any, batch: Batch
     ) -> Float[Tensor, "*item cluster"]:
         return self._free(log_weights, batch)
 
-    def joint_sites(self, z: Tensor, batch: Batch) -> None:
-        coupling = self.coupling(batch)
+    def joint_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
+        coupling = self.coupling(statistics, batch)
         if coupling is None:
             return
-        if z.dim() > 2:
-            raise ValueError(
-                "z is enumerated, under which items cannot be coupled: use MessagePassingGuide"
-            )
+        refuse_enumerated(z)
         pyro.factor("field", coupling.log_factor(z))
 
-    def coupling(self, batch: Batch) -> FieldCoupling | None:
+    def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> FieldCoupling | None:
         if batch.neighbors is None:
             return None
-        if batch.part is not None:
-            raise ValueError(
-                "a hidden Markov field lets every item hear all others of its label, and remembers "
-                "q(z) of all items between steps, which are here in several processes: fit these "
-                "data in one process, or use ClassTable or KnownClusters, which tie no items"
-            )
-        rows = self.has_neighbors(batch).nonzero().squeeze(1)
-        if not len(rows):
+        rows = tied_rows("a hidden Markov field", self.has_neighbors(batch), batch)
+        if rows is None:
             return None
-        complete = batch.neighbors is not None and batch.neighbors.complete
-        if batch.num_paired and not complete:
-            raise ValueError(
-                "minibatches with workers' answers and a hidden Markov field are not possible, as "
-                "the two draw items differently: use fit(..., batch_size=None), or ClassTable"
-            )
         off_diagonal = self.num_clusters * (self.num_clusters - 1)
         repulsion = float(self.divergence.sum()) / max(off_diagonal, 1)
-        return FieldCoupling(
-            rows, batch, self.divergence, self.strength, repulsion, self.repel_labels
-        )
+        potentials = self.divergence, self.strength, repulsion
+        owners = statistics.get("owners")
+        return FieldCoupling(rows, batch, *potentials, self.repel_labels, owners)
+
+    def owners_evidence(
+        self, assignments: Float[Tensor, "item component"], batch: Batch
+    ) -> list[OwnersEvidence]:
+        coupling = self.coupling({}, batch)
+        return [] if coupling is None else [PairOwners(coupling.merge_gain(assignments))]
 
     def solve(
-        self, solver: LocalSolver, conditionals: Conditionals, batch: Batch
+        self,
+        solver: LocalSolver,
+        conditionals: Conditionals,
+        statistics: Mapping[str, Tensor],
+        batch: Batch,
     ) -> LocalPosterior:
         if not isinstance(conditionals, ObservedConditionals):
-            return super().solve(solver, conditionals, batch)
+            return super().solve(solver, conditionals, statistics, batch)
         alone = solver.solve(conditionals)[1]
-        coupling = self.coupling(batch)
+        coupling = self.coupling(statistics, batch)
         if coupling is None:
             return alone
         # Training remembers where it is; reading a result must leave it as it was.

@@ -1,7 +1,11 @@
 """What an expert's labels and links do to a mixture: the verbs of a supervision object.
 
 A model is given one beside its annotators: ``SemiCrowdsourcedMixture(..., supervision=...)``. The
-library's are ``ClassTable`` and ``HiddenMarkovField``; a user's own derives from ``Supervision``.
+library's are ``ClassTable``, ``KnownClusters``, ``CertainLinks`` and ``HiddenMarkovField``; one of
+your own derives from ``Supervision``.
+
+``statistics`` are those of the global sites beside the mixture's, by name: its own, and ``owners``
+where clusters own components, of which z is then one.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import Assignment
@@ -72,14 +77,16 @@ class Supervision(nn.Module):
             return batch.item_weight
         return torch.where(batch.known >= 0, 1.0, self.unlabeled_weight) * batch.item_weight
 
-    def assignment(self, log_weights: Float[Tensor, " cluster"], batch: Batch) -> TorchDistribution:
+    def assignment(
+        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor], batch: Batch
+    ) -> TorchDistribution:
         """The model's distribution of z, inside the plate of the items."""
         return Assignment(log_weights)
 
     def item_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
         """Sites of the model that belong to single items, inside their plate."""
 
-    def joint_sites(self, z: Tensor, batch: Batch) -> None:
+    def joint_sites(self, z: Tensor, statistics: Mapping[str, Tensor], batch: Batch) -> None:
         """Sites of the model that couple items, outside of all plates."""
 
     def local_log_weights(
@@ -104,15 +111,25 @@ class Supervision(nn.Module):
         """``local_log_weights`` of every group; asked unless ``couples_items``."""
         return log_weights.unsqueeze(0)
 
-    def coupling(self, batch: Batch) -> Coupling | None:
+    def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> Coupling | None:
         """What couples the z of the batch, or None."""
         return None
 
     def solve(
-        self, solver: LocalSolver, conditionals: Conditionals, batch: Batch
+        self,
+        solver: LocalSolver,
+        conditionals: Conditionals,
+        statistics: Mapping[str, Tensor],
+        batch: Batch,
     ) -> LocalPosterior:
         """q of the local sites of a batch without workers' answers."""
-        return solver.solve(conditionals, self.coupling(batch))[1]
+        return solver.solve(conditionals, self.coupling(statistics, batch))[1]
+
+    def owners_evidence(
+        self, assignments: Float[Tensor, "item component"], batch: Batch
+    ) -> list[OwnersEvidence]:
+        """What labels and links say of which components are one cluster."""
+        return []
 
     def set_epoch(self, epoch: float) -> None:
         """Told how far training is."""
@@ -135,10 +152,10 @@ class Supervision(nn.Module):
         """The partition that training starts at, given one that does not know the labels."""
         return partition
 
-    def start_statistics(
+    def expected_counts(
         self,
         responsibilities: Float[Tensor, "item cluster"],
         known: Int[Tensor, " item"] | None,
     ) -> dict[str, Tensor]:
-        """Expected counts of its own global sites, given a partition of some items."""
+        """What some items add to the natural parameters of its own global sites."""
         return {}

@@ -186,6 +186,22 @@ def test_pages_of_other_sizes_beside_it_change_nothing():
     assert float(together.homes[0, :, :, 3:].abs().max()) == 0
 
 
+def test_a_cluster_on_no_page_changes_nothing_and_hears_where_the_others_are():
+    pages = one_page([0, 0, 1, 1, 2, 1, 0]).pages
+    annotators = SortedPages(1, overlap=OVERLAP)
+    q = torch.rand(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    alone = annotators.posterior(RATES, (5 * q).softmax(-1), pages)
+    beside = annotators.posterior(RATES, nn.functional.pad((5 * q).softmax(-1), (0, 1)), pages)
+    torch.testing.assert_close(beside.homes[:, :, :3], alone.homes)
+    torch.testing.assert_close(beside.states, alone.states)
+    # At home where nobody is, with odds of the overlap for everyone who is.
+    for state, overlap in enumerate([OVERLAP, 1.0]):
+        odds = overlap ** alone.homes[0, state].sum(0)
+        expected = torch.cat([torch.ones(1).double(), odds[-3:]])
+        found = beside.offered[0, state, 3]
+        torch.testing.assert_close(found, expected / expected.sum())
+
+
 def test_merge_gain_is_what_the_bound_gains():
     batch = one_page([0, 0, 0, 1, 1, 2, 2])
     z = nn.functional.one_hot(torch.tensor([0, 0, 1, 2, 2, 3, 3]), 4).double()

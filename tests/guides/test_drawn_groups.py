@@ -9,7 +9,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.guides.drawn_groups import drawn_groups
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
 KINDS = np.repeat(np.arange(3), [30, 20, 10])
 RATES = [0.85] * 5
@@ -60,6 +60,19 @@ def test_items_with_the_most_answers_come_first():
     assert int((groups >= 0).sum()) >= 35
     star = {"left": [0, 0], "right": [1, 2], "worker": list("aa"), "label": [1, 0]}
     assert drawn_groups(CrowdData(None, star), 3, most_items=1).tolist() == [[-1, -1, -1]]
+
+
+def test_of_sorted_pages():
+    """By the pages themselves, or by their pairs where an item is on one page."""
+    pages = simulate_placements(KINDS, RATES, pages_per_worker=6, page_size=15, seed=0)
+    data = CrowdData(np.zeros((60, 1)), placements=pages)
+    assert data.placements.pages_of_an_item > 4
+    (groups,) = drawn_groups(data, 10).numpy()
+    assert clustering_accuracy(KINDS, np.where(groups < 0, 3, groups)) > 0.95
+    once = CrowdData(np.zeros((60, 1)), placements=pages[pages["page"] < 3])
+    of_pairs = drawn_groups(once.as_pairs(), 10)
+    assert torch.equal(drawn_groups(once, 10), of_pairs)
+    assert int(of_pairs.max()) > 0
 
 
 def test_who_cannot_tell_says_nothing():

@@ -31,7 +31,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.results import known_class_probabilities
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
+from pyro_crowdclust.supervision import CertainLinks, ClassTable
 
 from ..crowds import quiet_fit
 from ..mixture_parts import CLUSTERS, COMPONENTS, mixture, simulated
@@ -179,7 +179,7 @@ def test_known_labels_and_links_are_heard():
     classes = known_class_probabilities(by_labels).argmax(1)
     assert np.array_equal(classes, np.arange(40) % 2)  # "even" comes first
     by_links = cluster(features, must_link=LINK, **few)
-    assert isinstance(by_links.model.supervision, HiddenMarkovField)
+    assert isinstance(by_links.model.supervision, CertainLinks)
     own = ClassTable(4, 2, concentration=0.5)
     data = CrowdData(features, known=KNOWN)
     assert mixture_for(data, num_clusters=4, supervision=own).model.supervision is own

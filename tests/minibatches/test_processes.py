@@ -17,9 +17,9 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch, joined_ranks
+from pyro_crowdclust.minibatches import MinibatchSampler, Ranks, full_batch
 from pyro_crowdclust.minibatches.selection import _filled_up
-from pyro_crowdclust.supervision import HiddenMarkovField
+from pyro_crowdclust.supervision import CertainLinks, HiddenMarkovField
 from pyro_crowdclust.training import Checkpoint
 
 from ..ranks_fit import FITS, _die, crowd_of_pages, run, values
@@ -81,24 +81,35 @@ def test_two_processes_go_on_from_the_checkpoint_of_one(two_processes):
     assert_same(torch.load(folder / "resumed 0.pt"), values(run("message passing")))
 
 
+# What is imported meanwhile may keep the group, as ``torch.distributed.nn`` does by its defaults.
+ALONE_IN_A_GROUP = """
+from importlib import import_module
+from pathlib import Path
+import torch
+from pyro_crowdclust.minibatches import joined_ranks
+
+def gloo_threads():
+    return sum("gloo" in file.read_text() for file in Path("/proc/self/task").glob("*/comm"))
+
+with joined_ranks() as ranks:
+    torch.distributed.all_reduce(torch.ones(3))
+    import_module("torch._dynamo")
+    print(ranks.rank, ranks.count, gloo_threads() > 0)
+print(gloo_threads())
+"""
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
-def test_no_thread_of_the_group_outlives_it(monkeypatch):
+def test_no_thread_of_the_group_outlives_it():
+    command = [sys.executable, "-c", ALONE_IN_A_GROUP]
     with socket.socket() as any_port:
         any_port.bind(("localhost", 0))
         port = any_port.getsockname()[1]
-    names = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    for name, value in zip(names, ("one", "0", "1", "localhost", str(port)), strict=True):
-        monkeypatch.setenv(name, value)
-    with joined_ranks() as ranks:
-        torch.distributed.all_reduce(torch.ones(3))
-        assert _gloo_threads()
-    assert not _gloo_threads()
-    assert (ranks.rank, ranks.count) == (0, 1)
-
-
-def _gloo_threads() -> list[str]:
-    names = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
-    return [name for name in names if "gloo" in name]
+    group_of_one = {"TORCHELASTIC_RUN_ID": "one", "RANK": "0", "WORLD_SIZE": "1"}
+    group_of_one |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    environment = os.environ | group_of_one
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.split("\n") == ["0 1 True", "0", ""]
 
 
 def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
@@ -235,11 +246,12 @@ def test_noise_of_parts_is_that_of_the_batch():
     assert torch.equal(found, expected)
 
 
-def test_a_field_is_for_one_process():
+@pytest.mark.parametrize("supervision", [HiddenMarkovField, CertainLinks])
+def test_what_ties_items_is_for_one_process(supervision):
     """In every rank, also in one whose part has no item with neighbours."""
-    data = CrowdData(np.zeros((6, 1)), known=[0, 0, None, None, None, None])
-    field = HiddenMarkovField.of(data, 2)
-    assert field.coupling(full_batch(data)) is not None
+    data = CrowdData(np.zeros((6, 1)), must_link={"left": [0], "right": [1]})
+    tied = supervision.of(data, 2)
+    assert tied.coupling({}, full_batch(data)) is not None
     for rank in range(3):
         with pytest.raises(ValueError, match="fit these data in one process, or use ClassTable"):
-            field.coupling(full_batch(data, Rank(rank, 3)))
+            tied.coupling({}, full_batch(data, Rank(rank, 3)))

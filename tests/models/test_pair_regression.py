@@ -13,7 +13,7 @@ from pyro.infer import Trace_ELBO
 from scipy.special import betaln, log_softmax
 
 from pyro_crowdclust import CrowdData, fit, load
-from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import PairRegressionGuide
 from pyro_crowdclust.guides.pair_regression import DrawnStart
@@ -22,7 +22,7 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.mixture.softmax_regression import with_one
 from pyro_crowdclust.models import PairRegression
-from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.transforms import NoCoordinates
 
@@ -169,6 +169,19 @@ def test_it_learns_regions_from_answers_about_a_few_items(fitted):
     x, _ = regions(400)
     assert (result.predict(50 + 10 * x[:300])[70:] == result.assignments[70:]).all()
     assert result.workers["weight"].between(1, 12).all()
+
+
+def test_it_learns_regions_from_sorted_pages():
+    x, kinds = regions()
+    pages = simulate_placements(
+        kinds, [0.9, 0.8], pages_per_worker=8, page_size=15, items=range(100), seed=0
+    )
+    data = CrowdData(x, placements=pages)
+    model = PairRegression(SoftmaxRegression(6, 4), SortedPages(2))
+    result = fit(model, PairRegressionGuide(model), data, **OPTIONS, seed=0)
+    assert clustering_accuracy(kinds, result.assignments) > 0.9
+    assert result.workers["accuracy"].iloc[0] > result.workers["accuracy"].iloc[1]
+    assert result.history["elbo"].iloc[-1] > result.history["elbo"].iloc[0]
 
 
 def test_clusters_that_are_not_needed_are_empty(fitted):

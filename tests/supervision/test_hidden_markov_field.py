@@ -99,7 +99,7 @@ CASES = [
 def test_class_sums_are_the_pairs(case):
     data = crowd(case["known"], case.get("links"))
     field = some_field(repel_labels=case.get("repel_labels", False))
-    coupling = field.coupling(full_batch(data))
+    coupling = field.coupling({}, full_batch(data))
     q = torch.rand(6, CLUSTERS).softmax(-1)
     total, heard = 0.0, np.zeros((6, CLUSTERS))
     for (n, m), potential in pair_potentials(data, field).items():
@@ -108,6 +108,21 @@ def test_class_sums_are_the_pairs(case):
         heard[m] -= potential @ q[n].numpy()
     assert float(coupling.log_factor(q)) == pytest.approx(total)
     np.testing.assert_allclose(coupling.messages(q).numpy(), heard, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gain_of_two_clusters_is_what_the_field_lacks_between_them(case):
+    data = crowd(case["known"], case.get("links"))
+    field, batch = some_field(repel_labels=case.get("repel_labels", False)), full_batch(data)
+    q = torch.rand(6, CLUSTERS).double().softmax(-1)
+    (evidence,) = field.owners_evidence(q, batch)
+    gain = evidence.between
+    apart = field.coupling({}, batch).log_factor(q)
+    for first, second in itertools.combinations(range(CLUSTERS), 2):
+        owners = torch.eye(CLUSTERS, dtype=torch.float64)
+        owners[second] = owners[first]
+        joined = field.coupling({"owners": owners}, batch).log_factor(q)
+        assert float(gain[first, second]) == pytest.approx(float(joined - apart))
 
 
 def local_terms(guide: MessagePassingGuide, batch) -> np.ndarray:
@@ -172,7 +187,7 @@ def test_assignments_are_a_fixed_point():
     guide = problem(data, rounds=500)
     batch = full_batch(data)
     q = guide.infer(batch).assignments
-    heard = guide.model.supervision.coupling(batch).messages(q)
+    heard = guide.model.supervision.coupling({}, batch).messages(q)
     logits = torch.as_tensor(local_terms(guide, batch)) + heard
     torch.testing.assert_close(q, logits.softmax(-1), atol=1e-4, rtol=0)
 
@@ -182,7 +197,7 @@ def test_assignments_are_a_fixed_point():
 def test_settling_never_lowers_the_bound(case, strength):
     data = crowd(case["known"], case.get("links"))
     field = some_field(strength=strength, repel_labels=case.get("repel_labels", False))
-    coupling = field.coupling(full_batch(data))
+    coupling = field.coupling({}, full_batch(data))
     alone = torch.randn(len(coupling.rows), CLUSTERS)
 
     def bound(logits: torch.Tensor) -> float:
@@ -261,7 +276,7 @@ def test_undamped_updates_would_fall():
     """Two items that cannot be together, and are alike, change places for ever."""
     data = crowd(None, {"cannot_link": {"left": [0], "right": [1]}})
     field = some_field(strength=30.0)
-    coupling = field.coupling(full_batch(data))
+    coupling = field.coupling({}, full_batch(data))
     alone = torch.tensor([[0.3, 0.0, -9.0], [0.2, 0.0, -9.0]])
     q = alone.softmax(-1)
     for _ in range(20):
@@ -338,12 +353,12 @@ def test_pairs_of_minibatches_average_to_the_whole(case):
     field = some_field(repel_labels=case.get("repel_labels", False))
     q = torch.rand(6, CLUSTERS).softmax(-1)
     whole = full_batch(data)
-    expected = float(field.coupling(whole).log_factor(q[whole.items]))
+    expected = float(field.coupling({}, whole).log_factor(q[whole.items]))
     sampler = MinibatchSampler(data, batch_size=3, generator=torch.Generator().manual_seed(0))
     seen: dict[tuple[int, ...], float] = {}
     while len(seen) < 20:  # the 3-subsets of 6 items, which are equally likely
         for batch in sampler:
-            coupling = field.coupling(batch)
+            coupling = field.coupling({}, batch)
             factor = 0.0 if coupling is None else float(coupling.log_factor(q[batch.items]))
             seen[tuple(sorted(batch.items.tolist()))] = factor
     assert np.mean(list(seen.values())) == pytest.approx(expected)
@@ -355,13 +370,13 @@ def test_messages_of_a_minibatch_estimate_those_of_all():
     q = torch.rand(6, CLUSTERS).softmax(-1)
     whole = full_batch(data)
     expected = torch.zeros(6, CLUSTERS)
-    expected[whole.items] = field.coupling(whole).messages(q[whole.items])
+    expected[whole.items] = field.coupling({}, whole).messages(q[whole.items])
     sampler = MinibatchSampler(data, batch_size=3, generator=torch.Generator().manual_seed(0))
     heard: dict[tuple[int, ...], torch.Tensor] = {}
     while len(heard) < 20:
         for batch in sampler:
             mine = torch.full((6, CLUSTERS), torch.nan)
-            mine[batch.items] = field.coupling(batch).messages(q[batch.items])
+            mine[batch.items] = field.coupling({}, batch).messages(q[batch.items])
             heard[tuple(sorted(batch.items.tolist()))] = mine
     mean = torch.stack(list(heard.values())).nanmean(0)
     torch.testing.assert_close(mean, expected)
@@ -373,13 +388,13 @@ def test_simulated_assignments_follow_the_field():
     batch = full_batch(data)
     log_weights = torch.tensor([0.5, 0.3, 0.2]).log()
     draws = torch.stack(
-        [field.assignment(log_weights, batch).sample().argmax(-1) for _ in range(150)]
+        [field.assignment(log_weights, {}, batch).sample().argmax(-1) for _ in range(150)]
     )
     exact = (-2.0 * field.divergence).exp()
     exact = exact / exact.sum()
     together = float((draws[:, 0] == draws[:, 1]).double().mean())
     assert together == pytest.approx(float(exact.trace()), abs=0.12)
-    site = field.assignment(log_weights, batch)
+    site = field.assignment(log_weights, {}, batch)
     assert isinstance(site, FieldAssignment)
     expected = torch.stack([torch.zeros(3), torch.zeros(3), log_weights])
     torch.testing.assert_close(site.log_weights, expected)
@@ -428,7 +443,7 @@ def test_bad_arguments(options):
 def test_enumerated_assignments():
     field = some_field()
     with pytest.raises(ValueError, match="z is enumerated, under which items cannot be coupled"):
-        field.joint_sites(torch.zeros(3, 1, 3), full_batch(crowd()))
+        field.joint_sites(torch.zeros(3, 1, 3), {}, full_batch(crowd()))
 
 
 def test_labels_that_nobody_carries_are_no_neighbours():
@@ -444,6 +459,6 @@ def test_minibatches_with_answers():
     generator = torch.Generator().manual_seed(0)
     batch = next(iter(MinibatchSampler(data, batch_size=2, generator=generator)))
     with pytest.raises(ValueError, match="minibatches with workers' answers and a hidden Markov"):
-        some_field().coupling(batch)
-    everything = some_field().coupling(full_batch(data))
+        some_field().coupling({}, batch)
+    everything = some_field().coupling({}, full_batch(data))
     assert everything.num_items == 6

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.callbacks import LearnedPrior, MergeMoves, NearbyOwners, OwnershipMoves
+from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
@@ -171,17 +171,14 @@ def mixture_recipe(
     num_components: int,
     emission: Identity,
 ) -> Recipe:
-    """A mixture with priors that are learned, whose clusters own components.
-
-    With known labels or links every component is a cluster.
-    """
+    """A mixture with priors that are learned; with answers or links clusters own components."""
     num_features = int(np.prod(feature_shape(data)))
     # Directions are real numbers, whatever the columns are that they are of.
     if not emission.mixes_features:
         own = emission.own_features(num_features)
         components = components_for(data, components, hurdle, own)
     made = components(num_components, emission.latent_size(num_features))
-    owns = data.has_answers and not is_supervised(data) and num_components > 1
+    owns = (data.has_answers or data.links is not None) and num_components > 1
     annotators = annotators_on_pages(data) if data.has_answers else None
     supervision = supervision_of(data, num_components)
     model = SemiCrowdsourcedMixture(
@@ -197,8 +194,7 @@ def mixture_recipe(
     options["stopping"] = Stopping(tolerance=1e-4)
     options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
-    if data.has_answers:
-        options["callbacks"] += OWNERS_LEARNED if owns else (MergeMoves(),)
+    options["callbacks"] += OWNERS_LEARNED if owns else ()
     options["initialize"] = TrustingStart()
     atoms = emission.atoms if isinstance(emission, WithAtoms) else None
     return Recipe(model, MessagePassingGuide(model), unrounded(data, atoms), options)
@@ -251,7 +247,7 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
     is_plain = bool(is_real(data).all()) and not data.has_gaps
     forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
-    if data.answers is None or is_supervised(data):
+    if not data.has_answers or is_supervised(data):
         return forms
     return forms + _regressions(data, places if is_plain else {"columns": as_numbers}, is_plain)
 

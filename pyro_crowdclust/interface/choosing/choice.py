@@ -32,6 +32,7 @@ from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import (
     Recipe,
+    as_answered,
     feature_shape,
     is_supervised,
     labels_alone,
@@ -259,6 +260,13 @@ def _start_from_answers(*arguments: Any) -> None:
         TrustingStart()(*arguments)
 
 
+def _as_heard(data: CrowdData) -> CrowdData:
+    """The data with a table of sorted pages as placements, if items are on enough of them."""
+    answered = as_answered(data)
+    pages = answered.placements
+    return answered if pages is not None and pages.share_items else data
+
+
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     """The candidates that suit some data.
 
@@ -288,6 +296,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 19 candidates; nothing held out'
     """
     check_data(data)
+    data = _as_heard(data)
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         # Two items are one cluster unless somebody says how they are related.

@@ -223,12 +223,11 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
 
     Of sorted pages placements are held out (``placement_split``).
 
-    Without answers known classes are held out, or a share of the links where there are these
-    alone, and both parts must have 10.
+    Without answers a share of the links is held out, or known classes where there are too few
+    links, and both parts must have 10.
     """
     if data.placements is not None:
-        of_pages = data.known is None and data.links is None
-        return placement_split(data, share, generator) if of_pages else None
+        return placement_split(data, share, generator)
     answers = data.answers
     if answers is None:
         return _link_split(data, share, generator) or _known_split(data, share, generator)
@@ -292,7 +291,7 @@ def _pairs_out(
 
 
 def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
-    if data.known is None or data.links is not None:
+    if data.known is None:
         return None
     is_known = data.known >= 0
     out = is_known & (torch.rand(data.num_items, generator=generator) < share)
@@ -305,7 +304,7 @@ def _known_split(data: CrowdData, share: float, generator: torch.Generator) -> K
 
 def _link_split(data: CrowdData, share: float, generator: torch.Generator) -> LinkSplit | None:
     links = data.links
-    if links is None or data.known is not None:
+    if links is None:
         return None
     out = torch.rand(links.num_links, generator=generator) < share
     if int(out.sum()) < 10 or int((~out).sum()) < 10:

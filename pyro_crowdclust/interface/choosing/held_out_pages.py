@@ -15,9 +15,6 @@ from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.minibatches.pages import BatchPages
 
-# From this share of items with placements on, some of what is held out is about these.
-_MOST = 0.5
-
 
 @dataclass(frozen=True)
 class PlacementSplit:
@@ -89,16 +86,15 @@ def placement_split(
 ) -> PlacementSplit | None:
     """Hold out a share of the placements; None if a part has fewer than 20.
 
-    They are all placements of some items. Where a share r of the items is on a page, and that is
-    at least half, so large a share of them is about items that are on other pages, too.
+    They are all placements of some items, and, where a share r of the items is on a page, in so
+    large a share of them about items that are on other pages, too: as often as all items are.
     """
     placements = data.placements
     assert placements is not None  # as the caller has seen
     on_page = torch.bincount(placements.item, minlength=data.num_items) > 0
-    share_on_page, of_items, single = float(on_page.double().mean()), share, 0.0
-    if share_on_page >= _MOST:
-        of_items = share * (1 - share_on_page)
-        single = share * share_on_page / (1 - of_items)
+    share_on_page = float(on_page.double().mean())
+    of_items = share * (1 - share_on_page)
+    single = share * share_on_page / (1 - of_items)
     chosen = torch.rand(data.num_items, generator=generator) < of_items
     out = chosen[placements.item]
     out |= torch.rand(len(placements), generator=generator) < single

@@ -101,8 +101,13 @@ def grouped(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 
 def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
     read = _read_by(result, Ownership(len(group)), result.model.feature_weight)
-    owners = _SURE * nn.functional.one_hot(group, len(group)).double()
-    read.guide.posteriors["owners"].set_natural_parameters(owners)
+    one_hot = nn.functional.one_hot(group, len(group)).double()
+    read.guide.posteriors["owners"].set_natural_parameters(_SURE * one_hot)
+    # What is known of the components is now known of their clusters.
+    for name in read.model.supervision.sites_of_clusters:
+        posterior, prior = read.guide.posteriors[name], read.model.priors()[name]
+        counts = posterior.natural_parameters - prior.natural_parameters
+        posterior.set_natural_parameters(prior.natural_parameters + one_hot.mT @ counts)
     return read
 
 

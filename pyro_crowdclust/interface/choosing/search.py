@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import (
@@ -80,13 +79,11 @@ class Search:
         self.choice, self.seed = choice, seed
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
-        data = choice.data
-        if not is_supervised(data):
-            data = distinct_items(data)
+        data = distinct_items(choice.data)
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
         num_items = data.num_items
-        if choice.most_groups is not None and not is_supervised(data):
+        if choice.most_groups is not None:
             data = unlike_items(data, choice.most_groups)
         self.num_near_copies = num_items - data.num_items
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
@@ -293,23 +290,10 @@ class Search:
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """A candidate, fitted from one start and in short."""
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
-        moves = recipe.options.get("callbacks", [])
-        # Other numbers of components are candidates of their own: merges would only cost time.
-        options: dict[str, Any] = {
-            "callbacks": [
-                replace(move, last_epoch=0) if isinstance(move, MergeMoves) else move
-                for move in moves
-            ]
-        }
+        options: dict[str, Any] = {"epochs": 60, "stopping": Stopping(tolerance=1e-3)}
         if not form.of_features:
             options["initialize"] = self.draws.start_of(data)
-        return recipe.fit(
-            progress=False,
-            seed=self.seed,
-            epochs=60,
-            stopping=Stopping(tolerance=1e-3),
-            **options,
-        )
+        return recipe.fit(progress=False, seed=self.seed, **options)
 
     def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """The same of what was tried, to other data; half of a fit says nothing of them."""

@@ -23,11 +23,11 @@ from pyro_crowdclust.interface.candidates.rounding import (
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
-    """Each row of features once, with the answers about all its copies; few possible rows as ever.
+    """Each row of features once, with all that is said of its copies; few possible rows as ever.
 
     Components that sit on copies of one row have densities without bound, and to know an item is no
-    help with others if it is to know its copies. Answers between copies are left out. Where no
-    column holds real numbers of fine steps, many items may well be alike, and all of them count.
+    help with others if it is to know its copies. Answers and links between copies are left out.
+    Where no column holds real numbers of fine steps, many items may well be alike, and all count.
     """
     if data.features is None or isinstance(data.features, StoredFeatures):
         return data
@@ -37,7 +37,7 @@ def distinct_items(data: CrowdData) -> CrowdData:
 
 
 def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdData:
-    """One row of every group of near-copies, with the answers about all of them.
+    """One row of every group of near-copies, with all that is said of them.
 
     These are as little independent of each other as copies are, and components would sit on them.
     Near are columns of fine steps, all others are the same; rows with gaps are as they are, and so
@@ -58,13 +58,22 @@ def _rows_of(data: CrowdData) -> Float[np.ndarray, "item column"]:
 
 
 def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
-    """The items that are the first of their kind, with the answers about all of it."""
+    """The items that are the first of their kind, with what is said about all of it.
+
+    Of known labels that is the first, where the copies have several.
+    """
     of = torch.from_numpy(first)
     kept = of.unique()
     if len(kept) == data.num_items:
         return data
     if data.placements is not None:
         data = data.with_parts(placements=data.placements.of_copies(of))
+    if data.known is not None:
+        known, labelled = data.known.clone(), (data.known >= 0).nonzero().squeeze(1).flip(0)
+        known[of[labelled]] = data.known[labelled]
+        data = data.with_parts(known=known)
+    if data.links is not None:
+        data = data.with_parts(links=data.links.of_copies(of))
     if data.answers is None:
         return some_items(data, kept)
     left, right = of[data.answers.left], of[data.answers.right]
@@ -75,10 +84,10 @@ def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
 def connected_items(
     data: CrowdData, number: int, generator: torch.Generator
 ) -> Int[Tensor, " item"]:
-    """Positions of so many items, at most three quarters of them for their answers, sorted.
+    """Positions of so many items, at most three quarters of them for what is said of them, sorted.
 
-    These grow along answers from items at random, so that there are answers between them; the
-    others are drawn from all that are left.
+    Items with a known label come first. Then these grow along answers and links from items at
+    random, so that there are some between them; the others are drawn from all that are left.
 
     Examples
     --------
@@ -90,11 +99,17 @@ def connected_items(
     order = torch.rand(data.num_items, generator=generator)
     if data.placements is not None:
         order[data.annotated_items] -= 1
-    elif data.answers is not None:
-        left, right = data.answers.left, data.answers.right
-        reached = torch.zeros(data.num_items, dtype=torch.bool)
+    reached = torch.zeros(data.num_items, dtype=torch.bool)
+    most = 3 * number // 4
+    if data.known is not None:
+        labelled = (data.known >= 0).nonzero().squeeze(1)
+        reached[labelled[order[labelled].argsort()[:most]]] = True
+    pairs = [of for of in (data.answers, data.links) if of is not None]
+    if pairs:
+        left = torch.cat([of.left for of in pairs])
+        right = torch.cat([of.right for of in pairs])
         asked = torch.cat([left, right]).unique()
-        wanted = min(3 * number // 4, len(asked))
+        wanted = min(most, int(reached.sum()) + int((~reached[asked]).sum()))
         while (count := int(reached.sum())) < wanted:
             beside = torch.cat([right[reached[left]], left[reached[right]]]).unique()
             beside = beside[~reached[beside]]
@@ -104,5 +119,5 @@ def connected_items(
                 beside = rest[torch.randperm(len(rest), generator=generator)[:some]]
             some = wanted - count
             reached[beside[torch.randperm(len(beside), generator=generator)[:some]]] = True
-        order[reached] -= 1
+    order[reached] -= 1
     return order.argsort()[:number].sort().values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,9 @@ from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.restarts import INTERRUPTED
+from pyro_crowdclust.results import known_or_likeliest
+from pyro_crowdclust.simulation import simulate_placements
+from pyro_crowdclust.supervision import ClassTable
 
 from ...control_c import press_control_c
 from ..small_choices import (
@@ -101,6 +105,26 @@ def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
     assert table.loc[table["chosen"], "elbo"].isna().all()
 
 
+def test_clusters_own_components_beside_labels_and_links():
+    """Two rings of many components each; one who sorts, one who links and one who names."""
+    features, ring = two_rings()
+    pages = simulate_placements(ring, [0.95], pages_per_worker=8, page_size=15, seed=0)
+    rng = np.random.default_rng(0)
+    left = rng.integers(240, size=40)
+    right = (left + rng.integers(1, 240, size=40)) % 240
+    links = {
+        "cannot_link": [(i, j) for i, j in zip(left, right, strict=True) if ring[i] != ring[j]]
+    }
+    known = {place: f"ring {ring[place]}" for place in range(0, 240, 21)}
+    data = CrowdData(features, placements=pages, known=known, **links)
+    result = small(data, 13, forms=1).fit(num_starts=1, progress=False)
+    assert clustering_accuracy(ring, result.assignments) > 0.97
+    assert int((result.clusters["assigned_items"] > 0).sum()) == 2
+    assert int((result.component_probabilities.sum(0) > 1).sum()) > 4
+    assert (known_or_likeliest(result) == ring).mean() > 0.97
+    assert not result.chosen.table["held_out"].isna().any()
+
+
 def test_without_answers_the_elbo_chooses():
     features = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]], 30, axis=0)
     features += np.random.default_rng(0).normal(size=(90, 2))
@@ -147,12 +171,12 @@ def assert_comes_back(result, features, folder) -> None:
     assert again.chosen.winner == result.chosen.winner
 
 
-def test_candidates_and_starts_warn_once():
+def test_candidates_and_starts_warn_once(monkeypatch):
     kinds = np.arange(30) % 2
     features = np.random.default_rng(0).normal(size=(30, 2)) + 4.0 * kinds[:, None]
-    lonely = {"known": {0: "a", 1: "b", 2: "a"}, "cannot_link": [(0, 1)]}
-    choice = small(CrowdData(features, **lonely), 2, 3, forms=1)
-    with pytest.warns(UserWarning, match="'b' is carried by one item") as shown:
+    choice = small(CrowdData(features, known={0: "a", 1: "b", 2: "a"}), 2, 3, forms=1)
+    monkeypatch.setattr(ClassTable, "check", lambda self, data: warnings.warn("few", stacklevel=1))
+    with pytest.warns(UserWarning, match="few") as shown:
         choice.fit(epochs=2, num_starts=2, progress=False)
     assert len(shown) == 1
 

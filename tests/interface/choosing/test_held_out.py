@@ -74,7 +74,7 @@ def test_links_are_as_likely_as_being_together_and_never_impossible():
 
 
 def said_of(kind: str) -> CrowdData:
-    """Two rings of which much is said: answers, classes or links."""
+    """Two rings of which much is said: answers, classes, links, or links beside a few classes."""
     features, ring = two_rings(120)
     if kind == "answers":
         return answered(features, ring, items=range(59))
@@ -82,11 +82,13 @@ def said_of(kind: str) -> CrowdData:
         return CrowdData(features, known=ring)
     items = np.arange(118)
     must = {"left": items, "right": items + 2}
-    return CrowdData(features, must_link=must, cannot_link={"left": [0], "right": [1]})
+    known = list(ring[:8]) + [None] * 112 if kind == "links and classes" else None
+    return CrowdData(features, known=known, must_link=must, cannot_link={"left": [0], "right": [1]})
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("answers", 1 - 0.75**2), ("classes", 0.25), ("links", 0.25)]
+    ("kind", "expected"),
+    [("answers", 1 - 0.75**2), ("classes", 0.25), ("links", 0.25), ("links and classes", 0.25)],
 )
 def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
     """An answer is about two items, either of which may be held out."""
@@ -94,7 +96,7 @@ def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
     for share in (0.01, 0.99):
         assert split(data, share, torch.Generator().manual_seed(0)) is None
     one = split(data, 0.25, torch.Generator().manual_seed(0))
-    total = {"answers": data.num_pairs, "classes": data.num_items, "links": 119}[kind]
+    total = {"answers": data.num_pairs, "classes": data.num_items}.get(kind, 119)
     assert len(one.block) / total == pytest.approx(expected, abs=0.1)
 
 

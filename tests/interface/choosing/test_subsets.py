@@ -125,3 +125,28 @@ def test_parts_of_data_hold_answers_that_are_connected():
     assert len(items) == 400
     assert (items.diff() > 0).all()
     assert some_items(data, items).num_pairs > 250
+
+
+def test_what_is_known_of_copies_is_known_of_the_first():
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    rows[3], rows[5] = rows[1], rows[1]
+    data = CrowdData(
+        rows,
+        known=["a", None, None, "b", None, "b"],
+        must_link={"left": [3, 1], "right": [4, 5]},
+        cannot_link={"left": [0], "right": [5]},
+    )
+    distinct = distinct_items(data)
+    assert distinct.item_ids.tolist() == [0, 1, 2, 4]
+    assert distinct.known_ids[distinct.known[:2].numpy()].tolist() == ["a", "b"]
+    links = distinct.links
+    found = zip(links.left.tolist(), links.right.tolist(), links.must.tolist(), strict=True)
+    assert sorted(found) == [(0, 1, False), (1, 3, True)]
+
+
+def test_items_that_much_is_said_of_come_first():
+    known = pd.Series("a", index=[3, 70])
+    links = {"left": [11, 12], "right": [50, 60]}
+    data = CrowdData(np.zeros((100, 1)), known=known, must_link=links)
+    items = connected_items(data, 8, torch.Generator().manual_seed(0))
+    assert {3, 11, 12, 50, 60, 70} <= set(items.tolist())

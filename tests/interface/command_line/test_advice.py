@@ -58,7 +58,7 @@ def test_nothing_to_say_of_a_good_fit():
 
 
 def test_clusters_that_collapsed():
-    (sentence,) = advice(cluster(FEATURES[:, :1], PAIRS, num_clusters=1, progress=False))
+    (sentence,) = advice(chosen(FEATURES[:, :1], PAIRS, 1))
     assert sentence.startswith("all items are in one cluster")
 
 
@@ -77,7 +77,7 @@ def test_answers_that_say_the_opposite():
 def test_answers_alone_that_tell_nothing():
     """Workers look right among clusters that were made of their guesses."""
     guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=60, seed=0)
-    result = cluster(None, guesses, epochs=30, progress=False)
+    result = cluster(None, guesses, epochs=10, progress=False)
     assert advice(result) == [result.chosen.reason]
     assert "the clusters, few clusters, are guesses" in result.chosen.reason
 

@@ -1,0 +1,96 @@
+"""Sorted pages beside features, as placements or as a table of pairs: one and the same call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.recipe import as_answered
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.simulation import simulate_placements
+
+from .small_choices import small
+
+KINDS = np.arange(120) % 3
+FEATURES = np.random.default_rng(0).normal(size=(120, 3)) + 4.0 * np.eye(3)[KINDS]
+
+
+def crowd(kinds: np.ndarray = KINDS, page_size: int = 12, **options: object) -> pd.DataFrame:
+    options = {"pages_per_worker": 12, "seed": 0} | options
+    return simulate_placements(kinds, [0.95, 0.9], page_size=page_size, **options)
+
+
+def pairs_of(placements: pd.DataFrame) -> pd.DataFrame:
+    return CrowdData(None, placements=placements, item_ids=range(120)).as_pairs().pairs
+
+
+def test_a_table_of_pairs_is_heard_as_the_pages_that_it_is():
+    said = {"placements": crowd()}, {"pairs": pairs_of(crowd())}
+    of_pages, of_pairs = (choice_for(CrowdData(FEATURES, **one)).data.placements for one in said)
+    assert torch.equal(of_pages.worker, of_pairs.worker)
+    assert torch.equal(of_pages.num_groups, of_pairs.num_groups)
+    placed = [
+        sorted(zip(of.page.tolist(), of.item.tolist(), strict=True)) for of in (of_pages, of_pairs)
+    ]
+    assert placed[0] == placed[1]
+    result = small(CrowdData(FEATURES, **said[1]), 4, forms=1).fit(num_starts=1, progress=False)
+    assert isinstance(result.model.annotators, SortedPages)
+    assert clustering_accuracy(KINDS, result.assignments) > 0.95
+    more = pairs_of(crowd(seed=1)).replace({"worker": {0: "new"}})
+    updated = result.update(more.assign(page=more["page"] + 100), progress=False)
+    assert updated.data.placements.num_pages == 48
+    assert len(updated.workers) == 3
+
+
+def test_questions_about_pairs_are_none():
+    """Pages of three items, answers that are not transitive, and answers without pages."""
+    small_pages, large = pairs_of(crowd(page_size=3)), pairs_of(crowd())
+    broken = large.assign(label=np.where(np.arange(len(large)) % 7 == 0, 1, large["label"]))
+    first = large[large["page"] == 0]
+    for pairs in (small_pages, broken, first.drop(columns="page")):
+        data = CrowdData(FEATURES, pairs)
+        assert as_answered(data) is data
+        recipe = choice_for(data).forms[0].recipe(data, 3)
+        assert not isinstance(recipe.model.annotators, SortedPages)
+
+
+@pytest.mark.parametrize("asked", [60, 120])
+def test_clusters_that_columns_do_not_show_are_regressed_on_them(asked):
+    """Halves of one cloud."""
+    features = np.random.default_rng(0).normal(size=(120, 6))
+    halves = (features @ [1.0, -1.0, 1.0, 0, 0, 0] > 0).astype(int)
+    data = CrowdData(features, placements=crowd(halves, items=range(asked)))
+    choice = choice_for(data)
+    forms = [form for form in choice.forms if form.kind == "regression"]
+    few = dataclasses.replace(choice, forms=forms, sizes=[4], first_size=4, num_splits=1)
+    result = few.fit(num_starts=1, progress=False)
+    assert isinstance(result.model, PairRegression)
+    assert isinstance(result.model.annotators, SortedPages)
+    assert clustering_accuracy(halves, result.assignments) > 0.8
+    assert not result.chosen.table["held_out"].isna().any()
+
+
+def test_pages_that_share_no_items_are_heard_by_their_pairs():
+    pages = crowd(pages_per_worker=3)
+    once = CrowdData(FEATURES, pairs_of(pages))
+    assert once.as_placements().placements.pages_of_an_item < 2
+    assert choice_for(once).data.placements is None
+    assert choice_for(CrowdData(FEATURES, placements=pages)).data.placements is not None
+
+
+def test_pairs_of_pairs_stay_pairs():
+    left = np.arange(118)
+    label = (KINDS[left] == KINDS[left + 2]).astype(int)
+    pairs = pd.DataFrame({"left": left, "right": left + 2, "worker": 0, "label": label})
+    data = choice_for(CrowdData(FEATURES, pairs.assign(page=left))).data
+    assert data.placements is None
+    recipe = choice_for(CrowdData(FEATURES, pairs)).forms[0].recipe(CrowdData(FEATURES, pairs), 3)
+    assert isinstance(recipe.model.annotators, TwoCoin)
