@@ -41,6 +41,8 @@ PAGE_STATES = ("sorted", "lumped", "careless")
 _HOME_ROUNDS = 8
 # A cluster with fewer expected items on a page than this is not on it.
 _SEEN = 0.5
+# With fewer on all pages together it hears what a cluster without items hears.
+_ABSENT = 1e-6
 # Log-odds against a group that a page has not, which lies in the table for others that have.
 _NEVER = -1e9
 # Merge gains are formed for so many pages at a time, so that their memory does not grow.
@@ -209,6 +211,20 @@ class PageCoupling:
         self, counts: Float[Tensor, "page cluster group"], careless: bool = True
     ) -> PagePosterior:
         """The same, given how many items of every cluster lie in every group."""
+        # Clusters that are on no page are all alike.
+        absent = counts.sum((0, 2)) < _ABSENT
+        alike = absent.nonzero().squeeze(1)
+        if len(alike) > 1:
+            kept = torch.cat([(~absent).nonzero().squeeze(1), alike[:1]])
+            place = torch.full_like(absent, len(kept) - 1, dtype=torch.long)
+            place[kept] = torch.arange(len(kept), device=place.device)
+            logits, *homes = self._posterior_of(counts[:, kept], careless)
+            return PagePosterior(logits, *(one.index_select(2, place) for one in homes))
+        return self._posterior_of(counts, careless)
+
+    def _posterior_of(
+        self, counts: Float[Tensor, "page cluster group"], careless: bool
+    ) -> PagePosterior:
         seen = counts.sum(-1) >= _SEEN
         log_homes = self._log_homes(self._evidence(counts), seen)
         homes = log_homes.exp()
@@ -241,22 +257,22 @@ class PageCoupling:
         """log q(h | s); clusters that are not seen repel none."""
         # Of many clusters few may be on any page; the others hear how these repel them.
         somewhere = seen.any(0).nonzero().squeeze(1)
-        seen = seen[:, somewhere].unsqueeze(1)
+        seen = seen.index_select(1, somewhere).unsqueeze(1).to(evidence.dtype)
         # Homes before clusters: along a last dimension of a few torch takes eight times as long.
         log_homes = []
         for state, overlap in enumerate(self._annotators.log_overlap):
             logits = evidence[:, state].mT.contiguous()
             # Where homes do not repel each other there is nothing to exchange.
             if overlap:
-                heard = some = logits[..., somewhere]
+                some = logits.index_select(2, somewhere)
+                heard = some[:, 1:].clone()  # of groups; nobody is repelled from the empty one
                 for _ in range(_HOME_ROUNDS):
                     groups = some.softmax(1)[:, 1:] * seen
-                    repelled = overlap * (groups.sum(-1, keepdim=True) - groups)
-                    target = heard + nn.functional.pad(repelled, (0, 0, 1, 0))
-                    some = torch.lerp(target, some, 0.5)
+                    repelled = groups.sum(-1, keepdim=True) - groups
+                    some[:, 1:].lerp_(heard.add(repelled, alpha=overlap), 0.5)
                 held = (some.softmax(1)[:, 1:] * seen).sum(-1, keepdim=True)
-                logits = logits + nn.functional.pad(overlap * held, (0, 0, 1, 0))
-                logits = logits.index_copy(2, somewhere, some)
+                logits[:, 1:].add_(held, alpha=overlap)
+                logits.index_copy_(2, somewhere, some)
             log_homes.append(logits.log_softmax(1).mT)
         return torch.stack(log_homes, 1)
 

@@ -170,8 +170,10 @@ def move_owners(guide: Any, batch: Batch) -> None:
     evidence = JointEvidence(said)
     posterior = guide.posteriors["owners"]
     prior = guide.model.ownership.prior.natural_parameters
-    joined = nn.functional.one_hot(join(evidence.gain), len(prior)).to(prior)
-    starts = posterior.mean(), joined
+    here, joined = posterior.mean(), join(evidence.gain)
+    starts = [here]
+    if not _is_partition(here, joined):
+        starts.append(nn.functional.one_hot(joined, len(prior)).to(prior))
     found = [best_near(evidence, prior, start) for start in starts]
     best = max(found, key=lambda logits: owners_bound(evidence, logits, prior))
     posterior.set_natural_parameters(best)
@@ -179,6 +181,14 @@ def move_owners(guide: Any, batch: Batch) -> None:
     counts = supervision.expected_counts(assignments @ best.softmax(-1), batch.known)
     for name, of_site in supervision.priors().items():
         guide.posteriors[name].set_natural_parameters(of_site.natural_parameters + counts[name])
+
+
+def _is_partition(
+    owners: Float[Tensor, "component cluster"], group: Int[Tensor, " component"]
+) -> bool:
+    """Whether the likeliest clusters of the components are these groups, however numbered."""
+    cluster = owners.argmax(1)
+    return bool(((cluster == cluster[:, None]) == (group == group[:, None])).all())
 
 
 def _said_of_owners(

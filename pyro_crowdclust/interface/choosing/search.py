@@ -235,6 +235,10 @@ class Search:
             if not 0 <= place < len(sizes):
                 return
             found = self.try_out(trial.form, sizes[place])
+            # A regression on which clusters are left over has room enough.
+            to_spare = not trial.form.of_features and found.clusters < found.num_components
+            if direction > 0 and to_spare:
+                return
             if self.is_better(found, best, direction):
                 best, losses = found, 0
                 continue
