@@ -224,13 +224,13 @@ def run(case: Case, chooser: str, seed: int) -> pd.DataFrame:
 
 def peer_rounds(case: Case, name: str, seed: int, budgets: list[int]) -> pd.DataFrame:
     """The same fit to the constraints that a peer's chooser has asked for."""
-    from asking_peers import constraints  # beside this file; needs the package
+    from asking_peers import as_answers, questions  # beside this file; needs the package
 
     features = np.asarray(case.data.features)
+    asked = questions(name, features, case.truth, max(budgets), seed)
     rows = []
     for budget in budgets:
-        pairs = constraints(name, features, case.truth, budget, seed)
-        data = CrowdData(features, pairs)
+        data = CrowdData(features, as_answers(asked.head(budget)))
         accuracy = case.accuracy(case.truth, case.fit(data, seed=seed))
         rows.append({"round": len(rows), "asked": budget, "accuracy": accuracy})
         print(f"  {name} {budget} {accuracy:.3f}", flush=True)

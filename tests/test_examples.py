@@ -460,6 +460,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     # Choices have tests of their own; here they try little.
     monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.SIZES", (4, 8))
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 10)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
     arguments, keys = SCRIPTS[script]
     returned = load_main(script, monkeypatch)([part.format(tmp=tmp_path) for part in arguments])
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
