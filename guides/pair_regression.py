@@ -3,7 +3,8 @@
     q = q(phi) prod_m q(alpha_m) q(beta_m) prod_i q(z_i)
     log q(z_i = k) = E[log p(z_i = k | x_i)] + sum_j w_ij q(z_j = k) + const
 
-with w as in eq. 14 of Luo et al. 2018. Items without answers have their prediction.
+with w as in eq. 14 of Luo et al. 2018, and what known labels and links add. Items of which nothing
+is said have their prediction.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.drawn_groups import drawn_groups
-from pyro_crowdclust.inference import LocalPosterior, LocalSolver
+from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
@@ -114,32 +115,43 @@ class PairRegressionGuide(nn.Module):
         with FullPlate("workers", self.model.annotators.num_workers):
             for name in self.model.annotators.priors():
                 rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        of_labels = self.model.supervision.priors()
+        labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
             prior = self.model.log_classes(values["coefficients"], batch)
             logits = self._given
             if logits is None:
-                logits = self._heard(prior, rates, batch)
+                logits = self._heard(prior, rates, labels, batch)
             if is_training:
                 self._note(logits, batch)
-        with FullPlate("items", batch.items.shape[0], batch.item_weight):
+        with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
         sites = sites_of(self.model.annotators)
         if sites.in_batch(batch):
             sites.sample_guide(z, rates, batch)
 
     def _heard(
-        self, prior: Float[Tensor, "item cluster"], rates: dict[str, Tensor], batch: Batch
+        self,
+        prior: Float[Tensor, "item cluster"],
+        rates: dict[str, Tensor],
+        labels: dict[str, Tensor],
+        batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z): what is known without the answers, and their messages."""
-        sites = sites_of(self.model.annotators)
-        if not sites.in_batch(batch):
-            return prior
-        coupling = sites.coupling(rates, batch, prior.dtype)
-        alone = prior[: coupling.num_items]
-        first = self._before(batch.items[: coupling.num_items], alone)
-        heard, _ = self.solver.exchange(alone, first, first.softmax(-1), coupling)
-        return torch.cat([heard, prior[coupling.num_items :]])
+        """log q(z): what the features say, known labels, and messages of answers and links."""
+        sites, supervision = sites_of(self.model.annotators), self.model.supervision
+        alone = supervision.local_log_weights(prior, labels, batch)
+        found = supervision.coupling(labels, batch)
+        couplings = [] if found is None else [found]
+        if sites.in_batch(batch):
+            couplings.append(sites.coupling(rates, batch, prior.dtype))
+        if not couplings:
+            return alone
+        coupling = SumCoupling(*couplings)
+        tied = alone[: coupling.num_items]
+        first = self._before(batch.items[: coupling.num_items], tied)
+        heard, _ = self.solver.exchange(tied, first, first.softmax(-1), coupling)
+        return torch.cat([heard, alone[coupling.num_items :]])
 
     def _before(
         self, items: Int[Tensor, " item"], alone: Float[Tensor, "item cluster"]
@@ -158,7 +170,8 @@ class PairRegressionGuide(nn.Module):
 
     def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
         if len(self.heard):
-            self.heard[batch.items[: batch.num_paired]] = logits[: batch.num_paired]
+            told = self.model.is_told(batch)
+            self.heard[batch.items[told]] = logits[told]
         counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
         total = counts.sum(0)
         self.shares.copy_(total / total.sum())
@@ -173,11 +186,13 @@ class PairRegressionGuide(nn.Module):
         """
         statistics = self.posteriors["coefficients"].mean()
         prior = self.model.log_classes(statistics, batch)
-        asked = batch.num_paired
-        rest = self.model.coordinates(batch)[asked:]
-        moderated = self.model.regression.log_moderated(statistics, rest)
-        prior = torch.cat([prior[:asked], moderated])
-        return LocalPosterior(self._heard(prior, self.rate_statistics(), batch), None)
+        rest = (~self.model.is_told(batch)).nonzero().squeeze(1)
+        moderated = self.model.regression.log_moderated(
+            statistics, self.model.coordinates(batch)[rest]
+        )
+        prior = prior.index_copy(0, rest, moderated)
+        labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
+        return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
 
     def start(
         self,
@@ -188,9 +203,10 @@ class PairRegressionGuide(nn.Module):
     ) -> None:
         """Move all posteriors to where a partition by the answers puts them.
 
-        One partition is of the groups that answers keep together, some of those in draws of a
-        partition by the answers alone, others of the directions of the features along which answers
-        tell items apart, all of them and the clearest one. The one that the bound prefers is taken:
+        One partition is of the groups that answers keep together, one of the known labels, some of
+        those in draws of a partition by the answers alone, others of the directions of the features
+        along which answers tell items apart, all of them and the clearest one. The one that the
+        bound prefers is taken:
         groups know most where few items have many answers, directions where many have few. Without
         coordinates there are those of the draws alone.
 
@@ -210,6 +226,8 @@ class PairRegressionGuide(nn.Module):
             seed = int(torch.randint(2**31, (), generator=generator))
             drawn = drawn_groups(data, number, seed=seed)
         partitions = [*torch.where(drawn < number, drawn, -1)[:, batch.items]]
+        if batch.known is not None:
+            partitions.append(torch.where(batch.known < number, batch.known, -1))
         if self.model.regression.num_features:
             partitions += self._of_features(data, batch, generator)
         prior = copy.deepcopy(self.state_dict())
@@ -238,9 +256,11 @@ class PairRegressionGuide(nn.Module):
         said = row[answers.left[told]], row[answers.right[told]], answers.label[told].double()
         along = answer_directions(asked, *said)
         each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
-        return found + [
+        along_each = (
             partition_along(some, most_groups=number, generator=generator) for some in each
-        ]
+        )
+        others = len(batch.items) - len(asked)
+        return found + [nn.functional.pad(one, (0, others), value=-1) for one in along_each]
 
     def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
         """The ELBO after steps from a partition; -1 is an item of which it says nothing."""

@@ -5,7 +5,8 @@
 
 The discriminative partner of ``SemiCrowdsourcedMixture``, as LogResp is of MomResp (Felt et al.
 2015): what the features of a cluster look like is not modelled, so that clusters need not be
-Gaussian, and items without answers teach nothing.
+Gaussian, and items of which nobody has said anything teach nothing. Known labels and links are
+heard beside the answers, as by the mixture.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from collections.abc import Mapping
 
 import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
-    Assignment,
     ConjugatePrior,
     FullPlate,
     NamedDraws,
     SiteDraws,
+    sample_sites,
 )
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of, describe_regression
 from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 
 @described
@@ -45,6 +47,8 @@ class PairRegression(nn.Module):
         Model of the workers, e.g. ``TwoCoin`` or ``SortedPages``.
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
+    supervision
+        What known labels and links say, e.g. a ``ClassTable`` or ``CertainLinks``.
 
     Examples
     --------
@@ -60,11 +64,23 @@ class PairRegression(nn.Module):
         regression: SoftmaxRegression,
         annotators: PairAnnotators,
         emission: Identity | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
         self.regression = regression
         self.annotators = annotators
         self.emission = Identity() if emission is None else emission
+        self.supervision = Unsupervised() if supervision is None else supervision
+        if self.supervision.num_clusters not in (None, self.num_clusters):
+            raise ValueError(
+                f"the regression has {self.num_clusters} clusters, the supervision "
+                f"{self.supervision.num_clusters}: give both the same number"
+            )
+        if self.supervision.is_between_components:
+            raise ValueError(
+                f"{type(self.supervision).__name__} is of components, and a regression has none: "
+                "use CertainLinks"
+            )
 
     @property
     def num_clusters(self) -> int:
@@ -78,7 +94,8 @@ class PairRegression(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return {"coefficients": self.regression.prior, **self.annotators.priors()}
+        of_workers, of_labels = self.annotators.priors(), self.supervision.priors()
+        return {"coefficients": self.regression.prior, **of_workers, **of_labels}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the coefficients, on the coordinates, under the names of diagnostics."""
@@ -87,6 +104,7 @@ class PairRegression(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_annotators(self.annotators, data)
+        self.supervision.check(data)
         if data.features is None:
             raise ValueError("the data have no features to regress clusters on: pass features")
         row = data.rows(torch.zeros(1, dtype=torch.int64))
@@ -101,22 +119,33 @@ class PairRegression(nn.Module):
         """x of all items."""
         return coordinates_of(self.emission, batch)
 
+    def is_told(self, batch: Batch) -> Bool[Tensor, " item"]:
+        """Which items anything is said of: by answers, on pages, by labels or links."""
+        told = torch.arange(len(batch.items), device=batch.items.device) < batch.num_paired
+        if batch.known is not None:
+            told = told | (batch.known >= 0)
+        return told if batch.neighbors is None else told | batch.neighbors.linked
+
     def log_classes(
         self, statistics: Float[Tensor, "cluster size"], batch: Batch
     ) -> Float[Tensor, "item cluster"]:
-        """A lower bound of ``E[log p(z_i = k | x_i)]``; without answers, the prediction itself.
+        """A lower bound of ``E[log p(z_i = k | x_i)]``; of items not told of the prediction itself.
 
-        An item without answers is a leaf: where model and guide say the same of it, it adds nothing
-        to the bound.
+        Such an item is a leaf: where model and guide say the same of it, it adds nothing to the
+        bound.
         """
-        x, asked = self.coordinates(batch), batch.num_paired
-        told = self.regression.log_classes(statistics, x[:asked])
-        return torch.cat([told, self.regression.log_prediction(statistics.detach(), x[asked:])])
+        x, told = self.coordinates(batch), self.is_told(batch).nonzero().squeeze(1)
+        alone = self.regression.log_prediction(statistics.detach(), x)
+        return alone.index_copy(0, told, self.regression.log_classes(statistics, x[told]))
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the clusters z."""
         statistics = self.regression.sample()["coefficients"]
-        with FullPlate("items", batch.items.shape[0], batch.item_weight):
-            z = pyro.sample("z", Assignment(self.log_classes(statistics, batch)))
+        labels = sample_sites(self.supervision.priors())
+        log_classes = self.log_classes(statistics, batch)
+        with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
+            z = pyro.sample("z", self.supervision.assignment(log_classes, labels, batch))
+            self.supervision.item_sites(z, labels, batch)
+        self.supervision.joint_sites(z, labels, batch)
         sample_answers(self.annotators, z, batch)
         return z

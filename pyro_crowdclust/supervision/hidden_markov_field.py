@@ -93,6 +93,7 @@ class HiddenMarkovField(Supervision):
     """
 
     couples_items = True
+    is_between_components = True
 
     num_clusters: int
     divergence: Tensor

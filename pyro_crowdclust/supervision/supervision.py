@@ -45,6 +45,8 @@ class Supervision(nn.Module):
     ----------
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
+    is_between_components
+        Whether what items tell each other hangs on how far their components are apart.
     names_clusters
         Whether labels are numbers of clusters, which must then keep their order.
     sites_of_clusters
@@ -54,6 +56,7 @@ class Supervision(nn.Module):
     """
 
     couples_items = False
+    is_between_components = False
     names_clusters = False
     sites_of_clusters: tuple[str, ...] = ()
     num_clusters: int | None = None
@@ -78,7 +81,10 @@ class Supervision(nn.Module):
         return torch.where(batch.known >= 0, 1.0, self.unlabeled_weight) * batch.item_weight
 
     def assignment(
-        self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor], batch: Batch
+        self,
+        log_weights: Float[Tensor, "*item cluster"],
+        statistics: Mapping[str, Tensor],
+        batch: Batch,
     ) -> TorchDistribution:
         """The model's distribution of z, inside the plate of the items."""
         return Assignment(log_weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,12 +18,15 @@ from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import PairRegressionGuide
 from pyro_crowdclust.guides.pair_regression import DrawnStart
+from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.mixture.softmax_regression import with_one
 from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, HiddenMarkovField
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.transforms import NoCoordinates
 
@@ -30,11 +34,44 @@ OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 40, "progress": False
 ANSWERS = [(0, 1, 1), (1, 2, 0), (0, 2, 0), (2, 3, 1)]
 
 
-def tiny() -> CrowdData:
-    """Four items on a line, two kinds, one worker."""
+def tiny(**experts) -> CrowdData:
+    """Five items on a line, two kinds, one worker, who was not asked about the last."""
     left, right, label = map(list, zip(*ANSWERS, strict=True))
     pairs = {"left": left, "right": right, "worker": ["a"] * len(ANSWERS), "label": label}
-    return CrowdData(np.array([[-1.0], [-0.8], [0.9], [1.2]]), pairs)
+    return CrowdData(np.array([[-1.0], [-0.8], [0.9], [1.2], [-0.5]]), pairs, **experts)
+
+
+LABELS = {"known": [None, None, "y", None, "x"]}
+LINKS = {
+    "must_link": {"left": [3], "right": [4]},
+    "cannot_link": {"left": [0], "right": [3]},
+}
+# What experts say, and who hears it.
+EXPERTS = {
+    "nobody": ({}, lambda: None),
+    "labels": (LABELS, lambda: ClassTable(2, 2, concentration=1.0)),
+    "links": (LINKS, lambda: CertainLinks(2, error=0.2)),
+    "both": (LABELS | LINKS, lambda: CertainLinks(2, 0.2, ClassTable(2, 2, concentration=1.0))),
+}
+
+
+def log_said(data: CrowdData, z: tuple[int, ...]) -> float:
+    """What the worker, labels and links say, under Dir(1/2, 1/2) classes and an error of .2."""
+    said = np.zeros((2, 2))
+    for left, right, label in ANSWERS:
+        same = z[left] == z[right]
+        said[int(same), int(label == same)] += 1
+    total = sum(betaln(2 + right, 1 + wrong) - betaln(2, 1) for wrong, right in said)
+    if data.known is not None:
+        known, clusters = data.known.numpy(), np.array(z)
+        for cluster in range(2):
+            counts = np.bincount(known[(known >= 0) & (clusters == cluster)], minlength=2)
+            total += betaln(*(0.5 + counts)) - betaln(0.5, 0.5)
+    if data.links is not None:
+        ends = zip(data.links.left.tolist(), data.links.right.tolist(), strict=True)
+        for (left, right), must in zip(ends, data.links.must.tolist(), strict=True):
+            total += np.log(0.8 if (z[left] == z[right]) == must else 0.2)
+    return total
 
 
 def log_evidence(data: CrowdData, scale: float, intercept_scale: float) -> float:
@@ -48,24 +85,21 @@ def log_evidence(data: CrowdData, scale: float, intercept_scale: float) -> float
     scores = slopes[:, None, None, :] * x[:, None] + starts[None, :, None, :]
     log_p = log_softmax(scores, axis=-1)
     total = 0.0
-    for z in itertools.product(range(2), repeat=4):
+    for z in itertools.product(range(2), repeat=len(x)):
         chosen = sum(log_p[:, :, item, cluster] for item, cluster in enumerate(z))
         prior = (np.exp(chosen) * mass[:, None] * mass[None, :]).sum()
-        said = np.zeros((2, 2))
-        for left, right, label in ANSWERS:
-            same = z[left] == z[right]
-            said[int(same), int(label == same)] += 1
-        answers = sum(betaln(2 + right, 1 + wrong) - betaln(2, 1) for wrong, right in said)
-        total += prior * np.exp(answers)
+        total += prior * np.exp(log_said(data, z))
     return float(np.log(total))
 
 
-def test_the_elbo_rises_and_stays_below_the_evidence():
-    data = tiny()
-    model = PairRegression(
-        SoftmaxRegression(2, 1, scale=1.2, intercept_scale=0.8), TwoCoin(1, (2.0, 1.0), (2.0, 1.0))
-    )
-    guide = PairRegressionGuide(model)
+@pytest.mark.parametrize("experts", EXPERTS)
+def test_the_elbo_rises_and_stays_below_the_evidence(experts):
+    said, supervision = EXPERTS[experts]
+    data = tiny(**said)
+    regression = SoftmaxRegression(2, 1, scale=1.2, intercept_scale=0.8)
+    workers = TwoCoin(1, (2.0, 1.0), (2.0, 1.0))
+    model = PairRegression(regression, workers, supervision=supervision())
+    guide = PairRegressionGuide(model, solver=LocalSolver(exchanges=40, damping=0.5))
     guide.start(data, torch.Generator())
     optimizer = NaturalGradient(guide.posteriors.values(), 0.5)
     elbos = []
@@ -78,6 +112,55 @@ def test_the_elbo_rises_and_stays_below_the_evidence():
     assert (np.diff(elbos) > -1e-6).all()
     evidence = log_evidence(data, 1.2, 0.8)
     assert evidence - 3.0 < elbos[-1] < evidence
+
+
+@pytest.mark.parametrize("kind", ["labels", "links"])
+def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, tmp_path):
+    """A line through a cloud: answers are about one end of it, experts know the other."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    kinds = (x[:, 0] + x[:, 1] > 0).astype(int)
+    asked, others = np.flatnonzero(x[:, 1] > 0.5), np.flatnonzero(x[:, 1] < -0.3)
+    pairs = simulate_pairs(kinds, [0.9], [0.9], pairs_per_worker=60, items=asked, seed=0)
+    if kind == "labels":
+        names = [int(kinds[item]) if item in set(others) else None for item in range(300)]
+        said = {"known": names}
+        supervision = partial(ClassTable, 4, 2)
+    else:
+        left, right = rng.permutation(others)[:80].reshape(2, 40)
+        must = kinds[left] == kinds[right]
+        said = {
+            "must_link": {"left": left[must], "right": right[must]},
+            "cannot_link": {"left": left[~must], "right": right[~must]},
+        }
+        supervision = partial(CertainLinks, 4)
+    found = {}
+    for name, data, make in (
+        ("answers", CrowdData(x, pairs), lambda: None),
+        ("both", CrowdData(x, pairs, **said), supervision),
+    ):
+        model = PairRegression(SoftmaxRegression(4, 2), TwoCoin(1), supervision=make())
+        guide = PairRegressionGuide(model, num_items=300)
+        found[name] = fit(model, guide, data, seed=0, **OPTIONS)
+    right = {name: clustering_accuracy(kinds, one.assignments) for name, one in found.items()}
+    assert right["both"] > max(0.93, right["answers"] + 0.03)
+    found["both"].save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=found["both"].data)
+    np.testing.assert_allclose(again.probabilities, found["both"].probabilities, atol=1e-12)
+    if kind == "labels":
+        assert (known_class_probabilities(again).argmax(1) == kinds).mean() > 0.93
+
+
+def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
+    regression, workers = SoftmaxRegression(2, 1), TwoCoin(1)
+    model = PairRegression(regression, workers)
+    with pytest.raises(ValueError, match="the model has no supervision that hears them"):
+        model.check(tiny(**LABELS))
+    field = HiddenMarkovField.of(tiny(**LABELS), 2)
+    with pytest.raises(ValueError, match="a regression has none: use CertainLinks"):
+        PairRegression(regression, workers, supervision=field)
+    with pytest.raises(ValueError, match="2 clusters, the supervision 3"):
+        PairRegression(regression, workers, supervision=CertainLinks(3))
 
 
 def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
@@ -124,18 +207,19 @@ def test_answers_about_pairs_that_share_no_item_teach_what_tells_items_apart():
 
 def test_clusters_have_the_shares_and_the_middle_of_the_last_batch():
     data = tiny()
-    batch = dataclasses.replace(full_batch(data), item_weight=torch.tensor([1.0, 2.0, 0.5, 3.0]))
+    weight = torch.tensor([1.0, 2.0, 0.5, 3.0, 1.5])
+    batch = dataclasses.replace(full_batch(data), item_weight=weight)
     guide = PairRegressionGuide(PairRegression(SoftmaxRegression(2, 1), TwoCoin(1)))
     steep = guide.model.regression.prior.natural_parameters.clone()
     steep[:, 0] += torch.tensor([1.0, -2.0])
     guide.posteriors["coefficients"].set_natural_parameters(steep)
     q = poutine.trace(guide).get_trace(batch).nodes["z"]["value"].detach().numpy()
-    found, weight = guide.mixture(), batch.item_weight.numpy()
+    found = guide.mixture()
     np.testing.assert_allclose(found.weights, np.average(q, axis=0, weights=weight))
-    middle = [np.average(batch.features, axis=0, weights=weight * own) for own in q.T]
+    middle = [np.average(batch.features, axis=0, weights=weight.numpy() * own) for own in q.T]
     np.testing.assert_allclose(found.location, middle)
     with torch.no_grad():  # reading a result is no training
-        guide(dataclasses.replace(batch, item_weight=torch.ones(4)))
+        guide(dataclasses.replace(batch, item_weight=torch.ones(5)))
     np.testing.assert_array_equal(guide.mixture().weights, found.weights)
 
 

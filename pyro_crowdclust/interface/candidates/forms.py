@@ -220,13 +220,14 @@ def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Re
 
 
 def _told_by_answers(data: CrowdData, regression: SoftmaxRegression, emission: Identity) -> Recipe:
-    model = PairRegression(regression, annotators_on_pages(data), emission)
+    supervision = supervision_of(data, regression.num_classes)
+    model = PairRegression(regression, annotators_on_pages(data), emission, supervision)
     options = {
         **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
         **{"batch_size": None, "step_size": 0.5},
     }
     size = regression.num_classes * regression.num_features
-    if len(data.annotated_items) * size > FULL_BATCH_NUMBERS:
+    if len(data.annotated_items) * size > FULL_BATCH_NUMBERS and not supervision.couples_items:
         options |= MINIBATCHES
     guide = PairRegressionGuide(model, num_items=data.num_items)
     return Recipe(model, guide, data, options)
@@ -247,7 +248,7 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
     is_plain = bool(is_real(data).all()) and not data.has_gaps
     forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
-    if not data.has_answers or is_supervised(data):
+    if not data.has_answers:
         return forms
     return forms + _regressions(data, places if is_plain else {"columns": as_numbers}, is_plain)
 
