@@ -226,13 +226,17 @@ class PageCoupling:
         self, counts: Float[Tensor, "page cluster group"], careless: bool
     ) -> PagePosterior:
         seen = counts.sum(-1) >= _SEEN
-        log_homes = self._log_homes(self._evidence(counts), seen)
-        homes = log_homes.exp()
-        held = homes * seen[:, None, :, None]
-        right = (held[..., 1:] * counts.unsqueeze(1)).sum((-2, -1))
+        logits = self._home_logits(self._evidence(counts), seen)
+        homes = logits.softmax(2)
+        # log q(h) less its logit, which the likeliest home tells without another sum of exponents.
+        shift = homes.amax(2).log() - logits.amax(2)
+        held = homes * seen[:, None, None]
+        right = (held[:, :, 1:] * counts.mT.unsqueeze(1)).sum((-2, -1))
         num_placed = counts.sum((1, 2)).unsqueeze(-1)
         likelihood = right * self._right + (num_placed - right) * self._wrong
-        divergence = (held * log_homes).sum((-2, -1)) - overlap_of(held) * self._log_overlap
+        negentropy = (held * logits).sum((-2, -1)) + (shift * seen.unsqueeze(1)).sum(-1)
+        held, homes = held.mT, homes.mT
+        divergence = negentropy - overlap_of(held) * self._log_overlap
         log_normalizers = log_home_normalizers(
             seen.sum(-1), self._pages.num_groups, self._annotators.log_overlap
         )
@@ -251,20 +255,23 @@ class PageCoupling:
         heard = word * counts.unsqueeze(1) + self._outside[:, None, None]
         return nn.functional.pad(heard, (1, 0))
 
-    def _log_homes(
+    def _home_logits(
         self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
-    ) -> Float[Tensor, "page homed cluster home"]:
-        """log q(h | s); clusters that are not seen repel none."""
+    ) -> Float[Tensor, "page homed home cluster"]:
+        """log q(h | s), unnormalized; clusters that are not seen repel none.
+
+        Homes lie before clusters: along a last dimension of a few torch takes eight times as long.
+        """
         # Of many clusters few may be on any page; the others hear how these repel them.
         somewhere = seen.any(0).nonzero().squeeze(1)
-        seen = seen.index_select(1, somewhere).unsqueeze(1).to(evidence.dtype)
-        # Homes before clusters: along a last dimension of a few torch takes eight times as long.
-        log_homes = []
+        seen = seen.index_select(1, somewhere).unsqueeze(1).float()
+        of_states = []
         for state, overlap in enumerate(self._annotators.log_overlap):
-            logits = evidence[:, state].mT.contiguous()
+            logits = evidence[:, state].mT.clone(memory_format=torch.contiguous_format)
             # Where homes do not repel each other there is nothing to exchange.
             if overlap:
-                some = logits.index_select(2, somewhere)
+                # The rounds end before they settle to more digits than these.
+                some = logits.index_select(2, somewhere).float()
                 heard = some[:, 1:].clone()  # of groups; nobody is repelled from the empty one
                 for _ in range(_HOME_ROUNDS):
                     groups = some.softmax(1)[:, 1:] * seen
@@ -272,9 +279,9 @@ class PageCoupling:
                     some[:, 1:].lerp_(heard.add(repelled, alpha=overlap), 0.5)
                 held = (some.softmax(1)[:, 1:] * seen).sum(-1, keepdim=True)
                 logits[:, 1:].add_(held, alpha=overlap)
-                logits.index_copy_(2, somewhere, some)
-            log_homes.append(logits.log_softmax(1).mT)
-        return torch.stack(log_homes, 1)
+                logits.index_copy_(2, somewhere, some.to(logits))
+            of_states.append(logits)
+        return torch.stack(of_states, 1)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every item on a page hears, ``[num_items, K]``."""
