@@ -18,6 +18,14 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from ..small_choices import answered, misleading, small
 
 
+@pytest.fixture(autouse=True)
+def _four_parts(monkeypatch):
+    """Of ten parts of the answers four are held out in turn, which is enough here."""
+    monkeypatch.setattr(
+        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
+    )
+
+
 @pytest.mark.parametrize(("asked", "gaps"), [(40, 0), (120, 12)])
 def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tmp_path):
     """Others get the shares of the clusters, with probabilities that say so."""
@@ -48,11 +56,7 @@ def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     assert not (result.chosen.table["features"] == "nothing").any()
 
 
-def test_answers_alone_have_to_know_more_than_the_features_if_these_show_clusters(monkeypatch):
-    # Four of ten parts are enough here.
-    monkeypatch.setattr(
-        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
-    )
+def test_answers_alone_have_to_know_more_than_the_features_if_these_show_clusters():
     kinds = np.arange(30) % 3
     data = answered(np.zeros((30, 1)), kinds, 100)
     draws = Draws(8, seed=0)
