@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,30 +15,13 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
-from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
-from pyro_crowdclust.guides.partition import affordable_chains
-from pyro_crowdclust.interface.alone_parts import AnsweredAlone
 from pyro_crowdclust.interface.recipe import Recipe
-from pyro_crowdclust.models import AnsweredPartition, SortedPartition
-from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 
-# The first is taken where answers are too few to tell.
-PRIORS: dict[str, Callable[[], FewClusters | PitmanYor | ManySmall]] = {
-    "few clusters": FewClusters,
-    "many small clusters": ManySmall,
-    "clusters of all sizes": PitmanYor,
-}
-# Under these sorted pages are compared.
-_OF_PAGES = ("few clusters", "clusters of all sizes")
-# Sweeps of a fit, and at most of one that is only compared with another.
-_EPOCHS, _TRIAL_EPOCHS = 120, 60
-# At most so many chains, and in a fit that is compared; of sorted pages as many as place so many
-# items, and not fewer than two.
-_MOST_CHAINS, _TRIAL_CHAINS = 8, 2
-_PAGE_CHAINS, _PLACEMENTS = 24, 300_000
+# Sweeps, and chains, of a fit that is only compared with another, at most.
+_TRIAL_EPOCHS, _TRIAL_CHAINS = 60, 2
 _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
@@ -53,27 +35,6 @@ _ONE_CLUSTER = (
     "apart, and more are needed"
 )
 _STOPPED = "when the search was interrupted"
-
-
-def recipe_of(
-    data: CrowdData,
-    prior: FewClusters | PitmanYor | ManySmall,
-    hard_items: bool = False,
-    most_chains: int = _MOST_CHAINS,
-) -> Recipe:
-    """Model, guide and options of clusters from answers alone, under a prior of their sizes."""
-    options = {"epochs": _EPOCHS, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    model: SortedPartition | AnsweredPartition
-    guide: SortedPartitionGuide | PartitionGuide
-    if data.placements is not None and not isinstance(prior, ManySmall):
-        model = SortedPartition(PageUrns(data.num_workers), prior)
-        chains = min(max(_PLACEMENTS // len(data.placements), 2), _PAGE_CHAINS)
-        guide = SortedPartitionGuide(model, data.num_items, num_chains=chains)
-        return Recipe(model, guide, data, options)
-    model = AnsweredPartition(annotators_of_looks(data), prior, hard_items)
-    chains = affordable_chains(data.num_pairs, most_chains) if len(prior.powers) > 1 else 1
-    guide = PartitionGuide(model, data.num_items, num_chains=chains)
-    return Recipe(model, guide, data, options)
 
 
 class _Trial(NamedTuple):
@@ -118,7 +79,7 @@ class AnswersAlone:
     data: CrowdData
     share: float = 0.1
 
-    def run(self, *, seed: int = 0, epochs: int = _EPOCHS) -> tuple[Recipe, Chosen]:
+    def run(self, *, seed: int = 0, epochs: int = EPOCHS) -> tuple[Recipe, Chosen]:
         """Compare the priors; the recipe of the best on all data, and how it was chosen.
 
         Parameters
@@ -149,22 +110,22 @@ class AnswersAlone:
             reason, chance = f"best of {len(tried)} priors {_STOPPED}", None
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        found = recipe_of(self.data, PRIORS[chosen.prior](), chosen.hard_items)
+        said = said_alone(self.data)
+        found = said.recipe(said.priors[chosen.prior](), chosen.hard_items)
         return found, Chosen(table, reason, chance)
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
-        answered = AnsweredAlone(self.data)
+        said = said_alone(self.data)
         generator = torch.Generator().manual_seed(seed)
-        parts = answered.parts(self.share, _MOST_PARTS, generator)
+        parts = said.parts(self.share, _MOST_PARTS, generator)
         fit_trial = partial(
-            self._trial, answered=answered, parts=parts, tried=tried, seed=seed, epochs=epochs
+            self._trial, said=said, parts=parts, tried=tried, seed=seed, epochs=epochs
         )
-        of_pages = self.data.placements is not None
-        for prior in _OF_PAGES if of_pages else PRIORS:
+        for prior in said.priors:
             fit_trial(prior, False)
         likeliest = max(tried, key=lambda trial: trial.held_out)
-        chance = answered.by_chance(parts)
+        chance = said.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
             chosen = _simplest(tried, likeliest)
             reason = f"answers held out are likeliest under {chosen.prior}"
@@ -173,9 +134,9 @@ class AnswersAlone:
                     f"answers held out are about as likely under {chosen.prior} as under "
                     f"{likeliest.prior}, with no more clusters"
                 )
-            # Whether items differ is asked under one prior only, and not of pages. Items that are
-            # alike are a case of items that differ, so that these have nothing to prove.
-            if not of_pages:
+            # Whether items differ is asked under one prior only. Items that are alike are a case of
+            # items that differ, so that these have nothing to prove.
+            if said.may_be_hard:
                 fit_trial(chosen.prior, True)
                 if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                     chosen = tried[-1]
@@ -190,7 +151,7 @@ class AnswersAlone:
         self,
         prior: str,
         hard_items: bool,
-        answered: AnsweredAlone,
+        said: SaidAlone,
         parts: list[Bool[Tensor, " unit"]],
         tried: list[_Trial],
         seed: int,
@@ -202,12 +163,12 @@ class AnswersAlone:
         """
         started, log_probabilities = time.perf_counter(), []
         for out in parts:
-            told = answered.without(out)
-            recipe = recipe_of(told, PRIORS[prior](), hard_items, _TRIAL_CHAINS)
+            told = said_alone(said.without(out))
+            recipe = told.recipe(said.priors[prior](), hard_items, _TRIAL_CHAINS)
             result = recipe.fit(seed=seed, epochs=epochs, progress=False)
             if is_interrupted(result) and tried:
                 raise KeyboardInterrupt
-            log_probabilities.append(answered.log_probability(result, out))
+            log_probabilities.append(said.log_probability(result, out))
             if is_interrupted(result):
                 break
         sizes = np.bincount(result.assignments)
@@ -229,7 +190,7 @@ class AnswersAlone:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
-        recipe, chosen = self.run(seed=seed, epochs=changes.get("epochs", _EPOCHS))
+        recipe, chosen = self.run(seed=seed, epochs=changes.get("epochs", EPOCHS))
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
         if chosen.reason.endswith(_STOPPED):
             fitted = replace(fitted, stop_reason=INTERRUPTED)

@@ -21,7 +21,7 @@ from pyro_crowdclust.asking import (
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.interface.answers_alone import recipe_of
+from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -143,7 +143,9 @@ def test_who_compared_all_items_may_still_sort_and_label_them():
 @pytest.mark.parametrize("kind", [Pages(4), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
 def test_partitions_of_answers_alone_can_be_asked_about(kind):
     said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
-    result = recipe_of(CrowdData(None, said), PitmanYor()).fit(epochs=3, seed=0, progress=False)
+    result = (
+        PairsAlone(CrowdData(None, said)).recipe(PitmanYor()).fit(epochs=3, seed=0, progress=False)
+    )
     assert len(suggest(result, kind, count=3)) == 3
 
 

@@ -12,9 +12,9 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
-from pyro_crowdclust.interface.alone_parts import AnsweredAlone
-from pyro_crowdclust.interface.answers_alone import _simplest, _Trial, recipe_of
+from pyro_crowdclust.interface.answers_alone import _simplest, _Trial
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -34,7 +34,7 @@ def _short_trials(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 0)
     monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._PAGE_CHAINS", 4)
+    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._PAGE_CHAINS", 4)
 
 
 def answers() -> pd.DataFrame:
@@ -80,7 +80,9 @@ def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 3000)
     pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
     prior = ManySmall() if number == 800 else FewClusters()
-    guides = [recipe_of(CrowdData(None, pairs), prior, False, *most).guide for most in ((), (2,))]
+    guides = [
+        PairsAlone(CrowdData(None, pairs)).recipe(prior, False, *most).guide for most in ((), (2,))
+    ]
     assert [len(guide.draws) for guide in guides] == [100 * chains, 100 * min(chains, 2)]
 
 
@@ -108,7 +110,7 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
     for number, most in ((100, 5), (1000, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
-        answered = AnsweredAlone(CrowdData(None, pairs))
+        answered = PairsAlone(CrowdData(None, pairs))
         parts = answered.parts(0.1, 5, torch.Generator().manual_seed(0))
         assert len(parts) == most
         heard = torch.stack(parts).sum(0)
@@ -140,7 +142,7 @@ def test_an_update_ends_where_a_fresh_fit_ends():
 
 
 def test_workers_are_thought_right_of_four_pairs_in_five():
-    found = recipe_of(CrowdData(None, answers()), FewClusters())
+    found = PairsAlone(CrowdData(None, answers())).recipe(FewClusters())
     for prior in found.model.annotators.priors().values():
         np.testing.assert_allclose(prior.natural_parameters + 1, [[4.0, 1.0]] * 3)
 
