@@ -116,39 +116,42 @@ def test_the_elbo_rises_and_stays_below_the_evidence(experts):
 
 @pytest.mark.parametrize("kind", ["labels", "links"])
 def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, tmp_path):
-    """A line through a cloud: answers are about one end of it, experts know the other."""
+    """A line through a cloud: answers are about one end of it, experts know the other.
+
+    Of the answers alone .935 of the items are right.
+    """
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 2))
+    x = rng.normal(size=(200, 2))
     kinds = (x[:, 0] + x[:, 1] > 0).astype(int)
     asked, others = np.flatnonzero(x[:, 1] > 0.5), np.flatnonzero(x[:, 1] < -0.3)
     pairs = simulate_pairs(kinds, [0.9], [0.9], pairs_per_worker=60, items=asked, seed=0)
     if kind == "labels":
-        names = [int(kinds[item]) if item in set(others) else None for item in range(300)]
+        names = [int(kinds[item]) if item in set(others) else None for item in range(200)]
         said = {"known": names}
         supervision = partial(ClassTable, 4, 2)
     else:
-        left, right = rng.permutation(others)[:80].reshape(2, 40)
+        order = rng.permutation(others)
+        left, right = order[:-1], order[1:]
         must = kinds[left] == kinds[right]
         said = {
             "must_link": {"left": left[must], "right": right[must]},
             "cannot_link": {"left": left[~must], "right": right[~must]},
         }
         supervision = partial(CertainLinks, 4)
-    found = {}
-    for name, data, make in (
-        ("answers", CrowdData(x, pairs), lambda: None),
-        ("both", CrowdData(x, pairs, **said), supervision),
-    ):
-        model = PairRegression(SoftmaxRegression(4, 2), TwoCoin(1), supervision=make())
-        guide = PairRegressionGuide(model, num_items=300)
-        found[name] = fit(model, guide, data, seed=0, **OPTIONS)
-    right = {name: clustering_accuracy(kinds, one.assignments) for name, one in found.items()}
-    assert right["both"] > max(0.93, right["answers"] + 0.03)
-    found["both"].save(tmp_path / "fit")
-    again = load(tmp_path / "fit", data=found["both"].data)
-    np.testing.assert_allclose(again.probabilities, found["both"].probabilities, atol=1e-12)
+    data = CrowdData(x, pairs, **said)
+    model = PairRegression(SoftmaxRegression(4, 2), TwoCoin(1), supervision=supervision())
+    result = fit(model, PairRegressionGuide(model, num_items=200), data, seed=0, **OPTIONS)
+    assert clustering_accuracy(kinds, result.assignments) > 0.96
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities, atol=1e-12)
+    more = simulate_pairs(kinds, [0.9], [0.9], pairs_per_worker=40, items=others, seed=1)
+    updated = again.update(more, progress=False)
+    assert updated.data.num_pairs == 100
+    assert clustering_accuracy(kinds, updated.assignments) > 0.96
+    assert ("class_table" in again.to_arviz().posterior) == (kind == "labels")
     if kind == "labels":
-        assert (known_class_probabilities(again).argmax(1) == kinds).mean() > 0.93
+        assert (known_class_probabilities(again).argmax(1) == kinds).mean() > 0.96
 
 
 def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
