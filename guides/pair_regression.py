@@ -81,6 +81,9 @@ class PairRegressionGuide(nn.Module):
         Messages to the first so many items begin at what q(z) was in the step before; to others at
         what the coordinates say of them, which is enough where that is something. All N items for
         a regression on no coordinates, under which they would be all alike.
+    sharpness
+        tau above 0: once trained, q(z) is read with ``p(z | x)^tau``, normalized (temperature
+        scaling; Guo et al. 2017), as answers that were held out may have it. Training has tau = 1.
     """
 
     shares: Tensor
@@ -94,9 +97,13 @@ class PairRegressionGuide(nn.Module):
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
         start_steps: int = 10,
         num_items: int = 0,
+        sharpness: float = 1.0,
     ) -> None:
         super().__init__()
+        if sharpness <= 0:
+            raise ValueError(f"sharpness is {sharpness}, but must be above 0")
         self.model, self.solver, self.start_steps = model, solver, start_steps
+        self.sharpness = sharpness
         self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
@@ -190,9 +197,23 @@ class PairRegressionGuide(nn.Module):
         moderated = self.model.regression.log_moderated(
             statistics, self.model.coordinates(batch)[rest]
         )
-        prior = prior.index_copy(0, rest, moderated)
+        prior = self.sharpness * prior.index_copy(0, rest, moderated)
+        if self.sharpness != 1:
+            prior = prior.log_softmax(-1)
         labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
+
+    def sharpened(self, sharpness: float) -> PairRegressionGuide:
+        """The same posterior, read with another sharpness."""
+        other = type(self)(
+            self.model,
+            solver=self.solver,
+            start_steps=self.start_steps,
+            num_items=len(self.heard),
+            sharpness=sharpness,
+        )
+        other.load_state_dict(self.state_dict())
+        return other
 
     def start(
         self,

@@ -154,6 +154,28 @@ def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, tmp_p
         assert (known_class_probabilities(again).argmax(1) == kinds).mean() > 0.96
 
 
+def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
+    """Predictions to a power, also of a file and in an update; what was trained is as it was."""
+    data = tiny()
+    model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(1))
+    options = OPTIONS | {"epochs": 3}
+    plain = fit(model, PairRegressionGuide(model, num_items=5), data, seed=0, **options)
+    guide = plain.guide.sharpened(2.0)
+    sure = dataclasses.replace(plain, guide=guide)
+    expected = plain.probabilities[4] ** 2
+    np.testing.assert_allclose(sure.probabilities[4], expected / expected.sum())
+    again = fit(model, PairRegressionGuide(model, num_items=5, sharpness=2.0), data, **options)
+    assert again.elbo == plain.elbo
+    np.testing.assert_array_equal(again.probabilities, sure.probabilities)
+    sure.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(loaded.probabilities, sure.probabilities, atol=1e-12)
+    more = {"left": [0], "right": [4], "worker": ["a"], "label": [1]}
+    assert loaded.update(more, progress=False).guide.sharpness == 2
+    with pytest.raises(ValueError, match="sharpness is 0"):
+        guide.sharpened(0)
+
+
 def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
     regression, workers = SoftmaxRegression(2, 1), TwoCoin(1)
     model = PairRegression(regression, workers)

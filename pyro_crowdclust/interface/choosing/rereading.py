@@ -17,7 +17,7 @@ from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch
 from pyro_crowdclust.mixture import Ownership
@@ -56,10 +56,13 @@ class ReweightedTraining(TrainingOptions):
 def weighted(result: Fitted, feature_weight: float, prior_weight: float = 1.0) -> Fitted:
     """The result of a mixture, read with features that count less than they did in the fit.
 
-    An update trains as the fit did, and is read in the same way, by workers who are ``judged``.
+    An update trains as the fit did, and is read in the same way, by workers who are ``judged``. The
+    guide of a regression has its ``sharpness`` itself, which has no part in training.
     """
     if feature_weight == 1:
         return result
+    if isinstance(result.guide, PairRegressionGuide):
+        return replace(result, guide=result.guide.sharpened(feature_weight))
     ownership, train_on = result.model.ownership, result.train_on
     read = _read_by(result, ownership, feature_weight, prior_weight=prior_weight)
     return replace(read, train_on=_reweighted(train_on, feature_weight))

@@ -44,6 +44,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     is_clear,
     is_within_error,
     log_orders,
+    weights_for,
     worth_another_split,
 )
 from pyro_crowdclust.interface.recipe import is_supervised
@@ -332,8 +333,7 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
-        weights = WEIGHTS if form.of_features else WEIGHTS[:1]
-        each = (weighted(result, weight) for weight in weights)
+        each = (weighted(result, weight) for weight in weights_for(form))
         workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
 

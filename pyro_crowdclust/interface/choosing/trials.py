@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy.stats import norm
 from torch import Tensor
 
-from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
@@ -21,6 +21,8 @@ SMALLEST_EVIDENCE = 3.0
 # Features may count so much, from as they are to next to nothing: no model is the truth, and that
 # of many features is the surest of itself.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
+# Regressions may be too sure as well, or not sure enough.
+SHARPNESS = (1.0, 0.5, 0.7, 1.4, 2.0)
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
@@ -38,7 +40,7 @@ class Trial:
         it; NaN of a form without a density of features.
     by_weight
         Log-probability of every held-out answer, a row for every weight of the features that the
-        form can have (``WEIGHTS``); None without answers.
+        form can have (``weights_for``); None without answers.
     clusters
         In use.
     seconds
@@ -63,7 +65,9 @@ class Trial:
     @property
     def feature_weight(self) -> float:
         """The weight of the features that predicts the held-out answers best; 1 without any."""
-        return 1.0 if self.by_weight is None else WEIGHTS[self.by_weight.mean(1).argmax()]
+        if self.by_weight is None:
+            return 1.0
+        return weights_for(self.form)[self.by_weight.mean(1).argmax()]
 
     @property
     def held_out(self) -> np.ndarray | None:
@@ -79,6 +83,13 @@ class Trial:
     def score(self) -> float:
         """What the search climbs: held-out answers, or the ELBO where there are none."""
         return self.elbo if self.held_out is None else float(self.held_out.mean())
+
+
+def weights_for(form: Form) -> tuple[float, ...]:
+    """How much features may count in what a candidate of some form says of an item, 1 first."""
+    if form.of_features:
+        return WEIGHTS
+    return WEIGHTS[:1] if form == ANSWERS else SHARPNESS
 
 
 def log_orders(assignments: Float[Tensor, "item component"]) -> float:

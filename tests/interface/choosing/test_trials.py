@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 from scipy import stats
 
+from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
 from pyro_crowdclust.interface.choosing.trials import (
+    SHARPNESS,
     WEIGHTS,
     Trial,
     dyadic_error,
@@ -19,6 +22,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     gain_by_a_part,
     is_clear,
     log_orders,
+    weights_for,
 )
 
 
@@ -97,8 +101,11 @@ def test_an_elbo_gains_from_every_order_that_is_another_posterior(used):
     assert log_orders(q) == pytest.approx(math.log(len(orders)))
 
 
+MIXTURE = Form("columns", "full Gaussians", None, None)
+
+
 def trial(by_weight: np.ndarray | None = None, by_item: np.ndarray | None = None) -> Trial:
-    return Trial(None, 3, -7.0, by_weight, 3, 0.1, by_item)
+    return Trial(MIXTURE, 3, -7.0, by_weight, 3, 0.1, by_item)
 
 
 def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
@@ -107,6 +114,9 @@ def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
     assert found.feature_weight == WEIGHTS[1]
     np.testing.assert_array_equal(found.held_out, by_weight[1])
     assert found.score == pytest.approx(np.log(0.5 * 0.3 * 0.4) / 3)
+    regression = dataclasses.replace(found, form=dataclasses.replace(MIXTURE, of_features=False))
+    assert regression.feature_weight == SHARPNESS[1]
+    assert weights_for(ANSWERS) == (1,)  # which has no features
     alone = trial()
     assert (alone.feature_weight, alone.held_out, alone.score) == (1.0, None, -7.0)
     assert not len(alone.answers)
