@@ -211,8 +211,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"allsports"},
     ),
     "benchmarks/calibration.py": (
-        ["--datasets", "1", "--rows", "sorted_pages"],
-        {"sorted_pages", "worst_coverage", "worst_wrong_above_99"},
+        ["--datasets", "1", "--rows", "pairs"],
+        {"pairs", "worst_coverage", "worst_wrong_above_99"},
     ),
     "benchmarks/combinations.py": (
         ["--guides", "two-way"],
@@ -459,6 +459,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     torch.set_default_dtype(torch.float32)  # that of a script's own process
     # Choices have tests of their own; here they try little.
     monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.SIZES", (4, 8))
+    monkeypatch.setattr("pyro_crowdclust.interface.choosing.trials.MOST_RIVALS", 1)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 10)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
     arguments, keys = SCRIPTS[script]
