@@ -19,8 +19,9 @@ from ..small_choices import answered, misleading, small
 
 
 @pytest.fixture(autouse=True)
-def _four_parts(monkeypatch):
-    """Of ten parts of the answers four are held out in turn, which is enough here."""
+def _short_search(monkeypatch):
+    """Of ten parts of the answers four are held out in turn, and draws are few: enough here."""
+    monkeypatch.setattr("pyro_crowdclust.guides.drawn_groups._STEPS", 15)
     monkeypatch.setattr(
         told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
     )
