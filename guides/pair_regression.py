@@ -197,9 +197,9 @@ class PairRegressionGuide(nn.Module):
         moderated = self.model.regression.log_moderated(
             statistics, self.model.coordinates(batch)[rest]
         )
-        prior = self.sharpness * prior.index_copy(0, rest, moderated)
+        prior = prior.index_copy(0, rest, moderated)
         if self.sharpness != 1:
-            prior = prior.log_softmax(-1)
+            prior = (self.sharpness * prior).log_softmax(-1)
         labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
 

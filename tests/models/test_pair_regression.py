@@ -114,8 +114,8 @@ def test_the_elbo_rises_and_stays_below_the_evidence(experts):
     assert evidence - 3.0 < elbos[-1] < evidence
 
 
-@pytest.mark.parametrize("kind", ["labels", "links"])
-def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, tmp_path):
+@pytest.mark.parametrize(("kind", "size"), [("labels", None), ("labels", 50), ("links", None)])
+def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, size, tmp_path):
     """A line through a cloud: answers are about one end of it, experts know the other.
 
     Of the answers alone .935 of the items are right.
@@ -140,7 +140,8 @@ def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, tmp_p
         supervision = partial(CertainLinks, 4)
     data = CrowdData(x, pairs, **said)
     model = PairRegression(SoftmaxRegression(4, 2), TwoCoin(1), supervision=supervision())
-    result = fit(model, PairRegressionGuide(model, num_items=200), data, seed=0, **OPTIONS)
+    guide, options = PairRegressionGuide(model, num_items=200), OPTIONS | {"batch_size": size}
+    result = fit(model, guide, data, seed=0, **options)
     assert clustering_accuracy(kinds, result.assignments) > 0.96
     result.save(tmp_path / "fit")
     again = load(tmp_path / "fit", data=data)
