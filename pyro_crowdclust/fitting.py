@@ -34,7 +34,7 @@ from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.natural_gradient import StepSize
-from pyro_crowdclust.training.stopping import Stopping
+from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
@@ -375,9 +375,9 @@ def _train(
                     keeper.after_epoch()
             return end
         except KeyboardInterrupt:
-            return f"interrupted by the user after {trainer.steps_done} steps"
+            return f"{Ending.INTERRUPTED} by the user after {trainer.steps_done} steps"
         except NotFinite as error:
-            reason = f"not finite after {trainer.steps_done} steps: {error}"
+            reason = f"{Ending.NOT_FINITE} after {trainer.steps_done} steps: {error}"
             warnings.warn(
                 f"{reason}; the parameters of the last whole epoch are kept. Lower the learning "
                 "rate or step_size, or look at the features of that site",
@@ -390,16 +390,16 @@ def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> 
     """Why there is to be no further epoch; None if there is to be one."""
     if stopping.has_converged(trainer.elbos_per_item):
         return (
-            f"converged: less than {stopping.tolerance:g} nats per item in "
+            f"{Ending.CONVERGED}: less than {stopping.tolerance:g} nats per item in "
             f"{stopping.patience} epochs"
         )
     # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
     if trainer.steps_done >= total and trainer.position is None:
-        return f"budget: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+        return f"{Ending.BUDGET}: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
     last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
     late = float(time.perf_counter() + last > started + stopping.seconds)
     if trainer.ranks.average([], late) > 0:
-        return f"budget: time for {trainer.epochs_done} epochs"
+        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs"
     return None
 
 

@@ -19,8 +19,9 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
+from pyro_crowdclust.training.stopping import Ending
 
-INTERRUPTED = "interrupted by the user while starts were tried: the best so far"
+INTERRUPTED = f"{Ending.INTERRUPTED} by the user while starts were tried: the best so far"
 
 
 @warnings_once()
@@ -139,7 +140,7 @@ def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item 
 
 def is_interrupted(result: Fitted) -> bool:
     """Whether Ctrl-C ended training."""
-    return result.stop_reason.startswith("interrupted")
+    return Ending.INTERRUPTED.is_of(result.stop_reason)
 
 
 def whole(result: Fitted) -> Fitted:

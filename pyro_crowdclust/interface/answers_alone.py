@@ -34,7 +34,6 @@ _ONE_CLUSTER = (
     "either all items are one cluster, as is found, or there are too few answers to tell them "
     "apart, and more are needed"
 )
-_STOPPED = "when the search was interrupted"
 
 
 class _Trial(NamedTuple):
@@ -94,6 +93,10 @@ class AnswersAlone:
         ValueError
             If every answer is "can't tell".
         """
+        return self._searched(seed, epochs)[:2]
+
+    def _searched(self, seed: int, epochs: int) -> tuple[Recipe, Chosen, bool]:
+        """What ``run`` finds, and whether Ctrl-C ended the search."""
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
                 'every answer is "can\'t tell", which says of no two items whether they are the '
@@ -101,18 +104,20 @@ class AnswersAlone:
             )
         tried: list[_Trial] = []
         chance: float | None
+        interrupted = False
         try:
             chosen, reason, chance = self._compare(tried, seed, min(epochs, _TRIAL_EPOCHS))
         except KeyboardInterrupt:
             if not tried:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
-            reason, chance = f"best of {len(tried)} priors {_STOPPED}", None
+            reason = f"best of {len(tried)} priors when the search was interrupted"
+            chance, interrupted = None, True
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         said = said_alone(self.data)
         found = said.recipe(said.priors[chosen.prior](), chosen.hard_items)
-        return found, Chosen(table, reason, chance)
+        return found, Chosen(table, reason, chance), interrupted
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
@@ -190,9 +195,9 @@ class AnswersAlone:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
-        recipe, chosen = self.run(seed=seed, epochs=changes.get("epochs", EPOCHS))
+        recipe, chosen, interrupted = self._searched(seed, changes.get("epochs", EPOCHS))
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
-        if chosen.reason.endswith(_STOPPED):
+        if interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         again = SearchOptions(self.share, num_starts, changes)
         return replace(fitted, chosen=chosen, train_on=again)

@@ -34,7 +34,7 @@ from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Ending, Stopping
 
 
 class CrowdClusterer(
@@ -240,7 +240,7 @@ class CrowdClusterer(
         self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
         self.workers_ = result.workers if result.data.has_answers else None
         self.n_iter_ = len(result.history)
-        self.converged_ = result.stop_reason.startswith("converged")
+        self.converged_ = Ending.CONVERGED.is_of(result.stop_reason)
 
     def predict(self, X: ArrayLike) -> Int[np.ndarray, " item"]:
         """The most probable cluster of new items, from their features alone."""

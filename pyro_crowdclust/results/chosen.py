@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.training.stopping import Ending
 
 # How it is said that answers alone tell next to nothing.
 UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
 # Why a fit stopped whose candidates were not all tried.
-INTERRUPTED = "interrupted by the user while candidates were tried: the best so far"
+INTERRUPTED = f"{Ending.INTERRUPTED} by the user while candidates were tried: the best so far"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class Chosen:
     def held_out(self) -> float:
         """Mean log-probability of a held-out answer under the chosen candidate."""
         return float(self.table.loc[self.table["chosen"], "held_out"].iloc[0])
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether answers, if nothing else is known, tell more than their shares do."""
+        return UNCLEAR not in self.reason
 
     def __str__(self) -> str:
         """The table and the sentence."""

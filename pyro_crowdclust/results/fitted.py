@@ -89,7 +89,7 @@ class Fitted:
         One row per epoch: ``epoch, step, seconds, elbo`` (an average of minibatch estimates of
         the whole ELBO), ``clusters_in_use``, and what callbacks added.
     stop_reason
-        Why training ended.
+        Why training ended; begins with one of the words of ``training.Ending``.
     seconds
         Time of the whole fit.
     seed

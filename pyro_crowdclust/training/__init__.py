@@ -3,11 +3,12 @@
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro, robbins_monro
-from pyro_crowdclust.training.stopping import Stopping
+from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import Trainer
 
 __all__ = [
     "Checkpoint",
+    "Ending",
     "NaturalGradient",
     "PlainELBO",
     "RobbinsMonro",

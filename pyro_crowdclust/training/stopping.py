@@ -6,6 +6,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
+
+
+class Ending(StrEnum):
+    """How training ended: the word that a reason to stop begins with.
+
+    Examples
+    --------
+    >>> Ending.BUDGET.is_of(f"{Ending.BUDGET}: 90 steps in 3 epochs")
+    True
+    """
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+    NOT_FINITE = "not finite"
+
+    def is_of(self, stop_reason: str) -> bool:
+        """Whether training ended so, by ``Fitted.stop_reason``."""
+        return stop_reason.startswith(self)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers, part_of
 from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.results.chosen import UNCLEAR
+from pyro_crowdclust.training import Ending
 
 # A worker is heard if an answer counts at least so many nats.
 _HEARD = 1.0
@@ -106,7 +106,7 @@ def _of_answers(result: Fitted) -> list[str]:
             "crowd sees"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        return [chosen.reason] if chosen is not None and UNCLEAR in chosen.reason else []
+        return [chosen.reason] if chosen is not None and not chosen.is_clear else []
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [
@@ -170,7 +170,7 @@ def _still_rising(result: Fitted) -> bool:
     """
     if isinstance(result.guide, SupportsPartition):
         return False
-    if not result.stop_reason.startswith("budget") or len(result.history) < 10:
+    if not Ending.BUDGET.is_of(result.stop_reason) or len(result.history) < 10:
         return False
     elbo = result.history["elbo"].to_numpy()
     last = elbo[-max(len(elbo) // 5, 4) :]

@@ -39,6 +39,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.text import whom_to_believe
+from pyro_crowdclust.training import Ending
 
 MODELS = {
     "choose": GaussianComponents,
@@ -102,7 +103,7 @@ def _fit(options: Namespace, of_labels: bool) -> int:
         print(_summary(result, options.out))
     if is_interrupted(result):
         return 130
-    return 3 if result.stop_reason.startswith("not finite") else 0
+    return 3 if Ending.NOT_FINITE.is_of(result.stop_reason) else 0
 
 
 def _check_answers(options: Namespace) -> None:
