@@ -17,7 +17,9 @@ algorithm on pairs, with a class for every label.
 
 ``--sets simulated_60_4_8`` is a crowd of 60 items in 4 clusters and 8 answers an item, of five
 workers who are right of 85 % of random pairs; its score is the adjusted Rand index. So one sees how
-few answers are enough.
+few answers are enough. ``--sets records_60_6_3`` is a crowd of records of 60 things, one or two of
+each, three of five workers a pair, right of 95 %, who are asked about all pairs that are the same
+and six times as many others; its score is the pairwise F1.
 
 DIR holds ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
 environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object.
@@ -54,7 +56,7 @@ from pyro_crowdclust.simulation import simulate_pairs
 
 SETS = ("dogs3", "allsports", "product", "teachers_abt_buy", "teachers_dblp_acm", "dwug")
 RECORDS = SETS[2:5]
-SIMULATED = "simulated"
+SIMULATED, SIMULATED_RECORDS = "simulated", "records"
 GRADES = (1, 2, 3, 4)
 # Spectral clustering is told the number of clusters where there are at most so many.
 MOST_SPECTRAL = 100
@@ -64,6 +66,8 @@ def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Answers ``left, right, worker, label``, and the true cluster of every item, -1 unknown."""
     if name.startswith(SIMULATED):
         return simulated(*map(int, name.split("_")[1:]))
+    if name.startswith(SIMULATED_RECORDS):
+        return simulated_records(*map(int, name.split("_")[1:]))
     if name == "dwug":
         arrays = np.load(folder / "judgements_dwug_en.npz")
         worker, left, right, label = arrays["judgements"][:, :4].T
@@ -91,6 +95,22 @@ def simulated(
     rates, each = [0.85] * 5, per_item * num_items // 5
     frame = simulate_pairs(truth, rates, rates, pairs_per_worker=each, seed=seed)
     return frame, pd.Series(truth)
+
+
+def simulated_records(
+    num_things: int, others: int, votes: int, seed: int = 0
+) -> tuple[pd.DataFrame, pd.Series]:
+    """One or two records of each thing; as for blocked records most pairs are not asked about."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(num_things), rng.choice([1, 2], num_things))
+    left, right = np.triu_indices(len(truth), 1)
+    same = truth[left] == truth[right]
+    asked = np.flatnonzero(same | (rng.random(len(same)) < others * same.mean()))
+    pair = np.repeat(asked, votes)
+    worker = np.concatenate([rng.choice(5, votes, replace=False) for _ in asked])
+    label = same[pair] ^ (rng.random(len(pair)) < 0.05)
+    frame = pd.DataFrame({"left": left[pair], "right": right[pair], "worker": worker})
+    return frame.assign(label=label.astype(int)), pd.Series(truth)
 
 
 def pairwise_f1(truth: np.ndarray, found: np.ndarray) -> float:
@@ -195,16 +215,18 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
 
 def score_of(name: str) -> str:
     """Which score stands for a set."""
-    if name in RECORDS:
+    if name in RECORDS or name.startswith(SIMULATED_RECORDS):
         return "f1"
     return "ari" if name == "dwug" or name.startswith(SIMULATED) else "nmi"
 
 
 def set_name(name: str) -> str:
     """The name of a set that there is."""
-    if name in SETS or name.startswith(f"{SIMULATED}_"):
+    if name in SETS or name.startswith((f"{SIMULATED}_", f"{SIMULATED_RECORDS}_")):
         return name
-    raise argparse.ArgumentTypeError(f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8")
+    raise argparse.ArgumentTypeError(
+        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8 or {SIMULATED_RECORDS}_60_6_3"
+    )
 
 
 def compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,9 @@ _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
+# Pairs that people were asked about at random are together 1.0 to 1.2 times as often as any two
+# items, those of records 1.7 times and more.
+_NOT_AT_RANDOM = 1.5
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, few clusters, are guesses"
@@ -44,6 +48,7 @@ class _Trial(NamedTuple):
     log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
+    asked_together: float = 1.0
 
     @property
     def name(self) -> str:
@@ -178,7 +183,9 @@ class AnswersAlone:
                 break
         sizes = np.bincount(result.assignments)
         seconds = time.perf_counter() - started
-        tried.append(_Trial(prior, hard_items, torch.cat(log_probabilities), sizes, seconds))
+        heard = torch.cat(log_probabilities)
+        ratio = _asked_together(result)
+        tried.append(_Trial(prior, hard_items, heard, sizes, seconds, ratio))
         if is_interrupted(result):
             raise KeyboardInterrupt
 
@@ -234,11 +241,34 @@ class SearchOptions:
         return AnswersAlone(data, self.share).fit(**options)
 
 
+def _asked_together(result: Fitted) -> float:
+    """How much oftener a pair that was asked about is in one cluster than any two items.
+
+        (1 / P) sum_p [z_i = z_j]  /  (1 / N (N - 1)) sum_k n_k (n_k - 1)
+
+    over the P pairs that were asked about, once each; 1 of sorted pages, which ask about all pairs
+    of their items, and infinite where everybody is alone, as under records.
+    """
+    answers, label = result.data.answers, result.assignments
+    if answers is None:
+        return 1.0
+    sizes = np.bincount(label)
+    together = (sizes * (sizes - 1)).sum() / (len(label) * (len(label) - 1))
+    ends = torch.stack([answers.left, answers.right]).sort(0).values.unique(dim=1).numpy()
+    asked = (label[ends[0]] == label[ends[1]]).mean()
+    return float(asked / together) if together else math.inf
+
+
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
-    """Of trials that are not worse than the likeliest the one with the fewest clusters."""
+    """Of trials that are not worse than the likeliest the one with the fewest clusters.
+
+    Fewer clusters are simpler where pairs are asked about at random. They are not where the pairs
+    are those that look alike, as of records: then that nobody asked says something, too.
+    """
     heard = likeliest.log_probabilities
     as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard, _CLEAR)]
-    return min(as_good, key=lambda trial: trial.effective)
+    simplest = min(as_good, key=lambda trial: trial.effective)
+    return simplest if simplest.asked_together < _NOT_AT_RANDOM else likeliest
 
 
 def _is_worse(

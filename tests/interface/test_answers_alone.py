@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
-from pyro_crowdclust.interface.answers_alone import _simplest, _Trial
+from pyro_crowdclust.interface.answers_alone import _asked_together, _simplest, _Trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -105,6 +107,41 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
+
+
+def test_fewer_clusters_are_no_simpler_where_pairs_were_not_asked_at_random():
+    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
+    of_records = _Trial("a prior", False, heard, np.ones(9, int), 0.0, asked_together=18.0)
+    fewer = _Trial("a prior", False, heard, np.array([5, 4]), 0.0, asked_together=1.2)
+    for ratio, simplest in ((1.2, fewer), (2.7, of_records)):
+        tried = [of_records, fewer._replace(asked_together=ratio)]
+        assert _simplest(tried, of_records).prior == simplest.prior
+        assert len(_simplest(tried, of_records).sizes) == len(simplest.sizes)
+
+
+def test_pairs_asked_about_are_counted_once_each():
+    # Of four items two are together: one pair in six of all, one in two of those asked about.
+    pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 1, 2], "worker": list("abcd"), "label": [1] * 4}
+    result = SimpleNamespace(
+        data=CrowdData(None, pairs=pairs, item_ids=[0, 1, 2, 3]), assignments=np.array([0, 0, 1, 2])
+    )
+    assert _asked_together(result) == pytest.approx(3)
+    result.assignments = np.arange(4)
+    assert _asked_together(result) == math.inf
+
+
+def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
+    monkeypatch.undo()  # priors that are nearly as good are told apart by whole trials alone
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
+    left, right = np.triu_indices(len(truth), 1)
+    same = truth[left] == truth[right]
+    pair = np.repeat(np.flatnonzero(same | (rng.random(len(same)) < 6 * same.mean())), 3)
+    label = same[pair] ^ (rng.random(len(pair)) < 0.05)
+    said = {"left": left[pair], "right": right[pair], "label": label.astype(int)}
+    said["worker"] = np.tile([0, 1, 2], len(pair) // 3)
+    result = cluster(None, said, progress=False)
+    assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
