@@ -265,8 +265,11 @@ def answer_log_likelihoods(
     without = sample_sites(run(result.model, batch_of_items(result, torch.arange(2)), {}))
     rows: dict[str, list[Tensor]] = {end: [] for end in ends}
     for draw in range(draws.num_draws):
+        values = draws.at(draw)
+        if result.owners is not None:  # each component is then a cluster
+            values["owners"] = torch.eye(*values["owners"].shape).to(values["owners"])
         for end, value in ends.items():
-            sites = sample_sites(run(result.model, batch, draws.at(draw) | {name: value}))
+            sites = sample_sites(run(result.model, batch, values | {name: value}))
             observed = [
                 site["fn"].log_prob(site["value"])
                 for key, site in sites.items()
