@@ -26,6 +26,7 @@ from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
@@ -232,7 +233,7 @@ def fit(
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(FurtherTraining):
     """``fit`` as it was called, for ``Fitted.update``; a file can hold it (see ``save``)."""
 
     epochs: int | None

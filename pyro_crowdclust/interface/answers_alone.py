@@ -19,6 +19,7 @@ from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
+from pyro_crowdclust.results.further_training import FurtherTraining
 
 # Sweeps, and chains, of a fit that is only compared with another, at most.
 _TRIAL_EPOCHS, _TRIAL_CHAINS = 60, 2
@@ -204,7 +205,7 @@ class AnswersAlone:
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(FurtherTraining):
     """``AnswersAlone.fit`` as it was called, for ``Fitted.update``; a file can hold it.
 
     With more answers other sizes of clusters may be likelier, so that nothing is kept of the fit.
