@@ -23,8 +23,12 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_annotators
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
-from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ConjugatePrior,
+    FullPlate,
+    StatisticValued,
+)
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch

@@ -22,6 +22,7 @@ from pyro_crowdclust.distributions.statistics import (
     ConjugateAtMean,
     GaussianAtMean,
     Point,
+    StatisticValued,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "SampledAssignment",
     "SiteDraws",
     "SparseAtMean",
+    "StatisticValued",
     "TwoCoinAnswer",
     "emitted_rows",
     "named_draws",
