@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
+from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
 from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer, assignments_by_features, spaced_items
 
 
@@ -43,7 +44,7 @@ class DropMoves(StructuralMoves):
     A proposal is made where the whole objective is higher once the other components have taken the
     freed items in (two natural steps), than after the same steps without it.
 
-    The guide must have the verbs ``infer`` and ``empty``.
+    The guide must have the verbs of ``MovableGuide``.
 
     Attributes
     ----------
