@@ -91,8 +91,8 @@ def fit(
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``robbins_monro``.
     elbo
-        The bound; default ``TraceEnum_ELBO(max_plate_nesting=1)``, or ``PlainELBO``, which is the
-        same bound in less time, where no site is enumerated.
+        The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
+        or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
