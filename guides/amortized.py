@@ -24,8 +24,14 @@ from pyro_crowdclust.annotators import (
     told_of_items,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import FullPlate, GaussianAtMean, OfItems, PointEstimate, Rows
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import (
+    FullPlate,
+    GaussianAtMean,
+    OfItems,
+    PointEstimate,
+    Rows,
+    WorkerSummary,
+)
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.assignment_sums import AssignmentSum, AtMean

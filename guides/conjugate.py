@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import summarize_workers
-from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, sample_sites
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, WorkerSummary, sample_sites
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import SiteStatistics
 

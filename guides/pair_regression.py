@@ -26,9 +26,9 @@ from pyro_crowdclust.distributions import (
     ConjugateAtMean,
     ConjugatePosterior,
     FullPlate,
+    WorkerSummary,
     sample_sites,
 )
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.drawn_groups import drawn_groups

@@ -27,8 +27,13 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import GradedAnswers, summarize_workers
 from pyro_crowdclust.annotators.drawn_rates import summarize_draws
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, ConjugatePosterior, FullPlate, Point
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    ConjugatePosterior,
+    FullPlate,
+    Point,
+    WorkerSummary,
+)
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence

@@ -24,9 +24,9 @@ from pyro_crowdclust.distributions import (
     AssignmentAtMean,
     ConjugatePosterior,
     FullPlate,
+    WorkerSummary,
     sample_sites,
 )
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver

@@ -24,6 +24,7 @@ from pyro_crowdclust.distributions.statistics import (
     Point,
     StatisticValued,
 )
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 
 __all__ = [
     "Assignment",
@@ -50,6 +51,7 @@ __all__ = [
     "SparseAtMean",
     "StatisticValued",
     "TwoCoinAnswer",
+    "WorkerSummary",
     "emitted_rows",
     "named_draws",
     "sample_sites",

@@ -24,6 +24,7 @@ from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.plots import (
+    COLORS,
     plot_calibration,
     plot_cluster_samples,
     plot_cluster_sizes,
@@ -35,7 +36,6 @@ from pyro_crowdclust.plots import (
     plot_worker_weights,
     plot_workers,
 )
-from pyro_crowdclust.plots.style import COLORS
 
 from ..crowds import (
     DIM,
