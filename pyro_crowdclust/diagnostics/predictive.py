@@ -20,7 +20,7 @@ from pyro_crowdclust.diagnostics.draws import (
     global_draws,
     local_plates,
     run,
-    sample_sites,
+    sites_with_density,
 )
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
 from pyro_crowdclust.protocols import (
@@ -100,7 +100,7 @@ def replicated_features(
             discrete_values = model.discrete_values(z[draw], drawn, given)
         else:
             discrete_values = {name: support[z[draw]]}
-        sites = sample_sites(run(result.model, batch, drawn | discrete_values))
+        sites = sites_with_density(run(result.model, batch, drawn | discrete_values))
         values = {name: site["value"] for name, site in sites.items()}
         rows.append(model.drawn_features(values).cpu())
     shape = result.feature_shape or ()
