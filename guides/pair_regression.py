@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of, summarize_workers
+from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -118,10 +118,7 @@ class PairRegressionGuide(nn.Module):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites({"coefficients": self.posteriors["coefficients"]})
-        rates = {}
-        with FullPlate("workers", self.model.annotators.num_workers):
-            for name in self.model.annotators.priors():
-                rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        rates = sample_rates(self.model.annotators, self.posteriors)
         of_labels = self.model.supervision.priors()
         labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()

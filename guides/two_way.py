@@ -18,7 +18,7 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import SortedPages, sites_of, summarize_workers
+from pyro_crowdclust.annotators import SortedPages, sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -85,11 +85,7 @@ class TwoWayGuide(nn.Module):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites({name: self.posteriors[name] for name in self.model.priors()})
-        rates = {}
-        if self.model.annotators is not None:
-            with FullPlate("workers", self.model.annotators.num_workers):
-                for name in self.model.annotators.priors():
-                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        rates = sample_rates(self.model.annotators, self.posteriors)
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)

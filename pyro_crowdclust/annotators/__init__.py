@@ -16,7 +16,7 @@ from pyro_crowdclust.annotators.label_sites import (
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_urns import PageUrns
-from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers
+from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers, sample_rates
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
     sites_of,
@@ -64,6 +64,7 @@ __all__ = [
     "expected_counts",
     "pair_rates",
     "sample_answers",
+    "sample_rates",
     "sample_evidence",
     "sample_labels",
     "sites_of",
