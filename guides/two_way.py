@@ -72,9 +72,9 @@ class TwoWayGuide(nn.Module):
         self.model = model
         self.solver = solver
         self.trusting_epochs, self.trusted_rate = trusting_epochs, trusted_rate
-        workers = {} if model.annotators is None else model.annotators.priors()
-        priors = {**model.priors(), **workers}
-        self.posteriors: Any = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
+        self.posteriors: Any = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
         right, wrong = (torch.tensor(count, dtype=torch.float64) for count in trusted_rate)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
@@ -84,8 +84,10 @@ class TwoWayGuide(nn.Module):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        values = sample_sites({name: self.posteriors[name] for name in self.model.priors()})
         rates = sample_rates(self.model.annotators, self.posteriors)
+        values = sample_sites(
+            {name: site for name, site in self.posteriors.items() if name not in rates}
+        )
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)
