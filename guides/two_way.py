@@ -38,6 +38,10 @@ from pyro_crowdclust.training import NaturalGradient
 if TYPE_CHECKING:
     from pyro_crowdclust.models import TwoWayMixture
 
+# Right and wrong answers of workers who are trusted: enough to be heard, too little to outvote the
+# features.
+_TRUSTED = (6.0, 4.0)
+
 
 @described
 class TwoWayGuide(nn.Module):
@@ -50,11 +54,9 @@ class TwoWayGuide(nn.Module):
     solver
         Rounds of messages between items and their damping.
     trusting_epochs
-        For so many epochs messages are weighed as if every worker had given
-        ``trusted_rate``: while q(z) knows nothing, q(rates) says that everybody guesses, and no
+        For so many epochs messages are weighed as if every worker had given six right answers and
+        four wrong ones: while q(z) knows nothing, q(rates) says that everybody guesses, and no
         message would ever be heard.
-    trusted_rate
-        Right and wrong answers of every worker in these epochs.
     """
 
     trusted: Tensor
@@ -66,16 +68,15 @@ class TwoWayGuide(nn.Module):
         *,
         solver: LocalSolver = LocalSolver(exchanges=10, damping=0.5),  # noqa: B008, frozen
         trusting_epochs: int = 25,
-        trusted_rate: tuple[float, float] = (6.0, 4.0),
     ) -> None:
         super().__init__()
         self.model = model
         self.solver = solver
-        self.trusting_epochs, self.trusted_rate = trusting_epochs, trusted_rate
+        self.trusting_epochs = trusting_epochs
         self.posteriors: Any = nn.ModuleDict(
             {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
         )
-        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in trusted_rate)
+        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in _TRUSTED)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
         self.register_buffer("trusted", trusted)
@@ -127,7 +128,7 @@ class TwoWayGuide(nn.Module):
     ) -> dict[str, Tensor]:
         """E[t] of the workers' rates if all of them are rather right."""
         if isinstance(annotators, SupportsTrust):
-            priors = annotators.with_trust(self.trusted_rate).priors()
+            priors = annotators.with_trust(_TRUSTED).priors()
             etas = {
                 name: prior.natural_parameters.to(rates[name]) for name, prior in priors.items()
             }
