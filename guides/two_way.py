@@ -33,6 +33,7 @@ from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
+from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import NaturalGradient
 
 if TYPE_CHECKING:
@@ -153,14 +154,11 @@ class TwoWayGuide(nn.Module):
 
         Clusters are left to the answers: k-means finds what differs most, which is the style.
         """
-        from sklearn.cluster import KMeans  # late: loading it takes a while
-
         batch = full_batch(data)
         assert batch.features is not None  # as the model has checked
-        seed = int(torch.randint(2**31, (), generator=generator))
-        styles = min(self.model.num_styles, data.num_items)
-        found = KMeans(styles, n_init=4, random_state=seed).fit_predict(batch.features.numpy())
-        style = nn.functional.one_hot(torch.as_tensor(found).long(), self.model.num_styles)
+        num_styles = self.model.num_styles
+        found = k_means(batch.features, num_styles, generator, num_starts=4)
+        style = nn.functional.one_hot(torch.as_tensor(found.labels_).long(), num_styles)
         shape = len(batch.items), self.model.num_clusters
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         # 1e-30 is the probability of the styles that an item is not in.
