@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.loss_terms import LossTerms
@@ -328,8 +329,7 @@ class Trainer:
             "elbo": sum(elbos) / max(len(elbos), 1),
         }
         if isinstance(self.guide, SupportsMixture):
-            weights = self.guide.mixture().weights
-            row["clusters_in_use"] = int((weights >= 0.01).sum())
+            row["clusters_in_use"] = num_in_use(self.guide.mixture().weights)
         self.history.append(row)
 
     @property
