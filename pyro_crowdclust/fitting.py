@@ -34,7 +34,7 @@ from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
-from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
 from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
@@ -278,8 +278,8 @@ def _check_arguments(
         check_whole(name, value)
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
-    if not callable(step_size) and not 0 < step_size <= 1:
-        raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+    if not callable(step_size):
+        check_step_size(step_size)
 
 
 def _started(
