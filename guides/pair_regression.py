@@ -31,7 +31,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.drawn_groups import drawn_groups
+from pyro_crowdclust.guides.answer_draws import drawn_groups
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
