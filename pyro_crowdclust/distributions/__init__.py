@@ -29,8 +29,8 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 __all__ = [
     "Assignment",
     "AssignmentAtMean",
-    "ConjugateAtMean",
     "ComponentObservation",
+    "ConjugateAtMean",
     "ConjugatePosterior",
     "ConjugatePrior",
     "EnumeratedAgreement",
