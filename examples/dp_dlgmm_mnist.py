@@ -47,8 +47,7 @@ from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, ConvolutionalEncoder
-from pyro_crowdclust.plots import plot_cluster_samples, plot_partition
-from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.plots import new_figure, plot_cluster_samples, plot_partition
 from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart

@@ -30,8 +30,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.plots import plot_partition
-from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.plots import new_figure, plot_partition
 from pyro_crowdclust.results import known_or_likeliest
 from pyro_crowdclust.starts import KMeansStart, LabeledStart
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision

@@ -28,8 +28,7 @@ from sklearn.manifold import TSNE
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.diagnostics import check_workers, to_arviz
-from pyro_crowdclust.diagnostics.arviz_adapter import arviz
+from pyro_crowdclust.diagnostics import arviz, check_workers, to_arviz
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm

@@ -1,11 +1,12 @@
-"""The posterior side: one file per guide."""
+"""The posterior side: a file for every guide, and files for what guides share."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
+from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions
 from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
-from pyro_crowdclust.guides.pair_regression import PairRegressionGuide
+from pyro_crowdclust.guides.pair_regression import DrawnStart, PairRegressionGuide
 from pyro_crowdclust.guides.partition import PartitionGuide
 from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.guides.structured import StructuredGuide
@@ -15,6 +16,7 @@ __all__ = [
     "AmortizedGuide",
     "AtMean",
     "ClassLabelGuide",
+    "DrawnStart",
     "Enumerated",
     "EnumeratedGuide",
     "MessagePassingGuide",
@@ -24,4 +26,6 @@ __all__ = [
     "SortedPartitionGuide",
     "StructuredGuide",
     "TwoWayGuide",
+    "drawn_groups",
+    "drawn_partitions",
 ]

@@ -19,13 +19,20 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import (
     LapsingWorkers,
     expected_counts,
+    sample_rates,
     sites_of,
     summarize_workers,
     told_of_items,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import FullPlate, GaussianAtMean, OfItems, PointEstimate, Rows
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import (
+    FullPlate,
+    GaussianAtMean,
+    OfItems,
+    PointEstimate,
+    Rows,
+    WorkerSummary,
+)
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.assignment_sums import AssignmentSum, AtMean
@@ -156,11 +163,7 @@ class AmortizedGuide(nn.Module):
             pyro.sample("weights", self.points["weights"].distribution())
         with self.model.components.prior.plate("components_plate"):
             pyro.sample("components", self.points["components"].distribution())
-        rates = {}
-        if self.model.annotators is not None:
-            with FullPlate("workers", self.model.annotators.num_workers):
-                for name in self._rate_names():
-                    rates[name] = pyro.sample(name, self.points[name].distribution())
+        rates = sample_rates(self.model.annotators, self.points)
 
         features = batch.needed_features
         log_probabilities, trunk = self._log_probabilities(features)

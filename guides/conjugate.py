@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyro
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import summarize_workers
-from pyro_crowdclust.distributions import ConjugatePosterior, FullPlate, sample_sites
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.annotators import sample_rates, summarize_workers
+from pyro_crowdclust.distributions import ConjugatePosterior, WorkerSummary, sample_sites
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import SiteStatistics
 
@@ -45,11 +43,7 @@ class ConjugateGuide(nn.Module):
         weights, theta = sample_sites(
             {name: self.posteriors[name] for name in _OF_MIXTURE}
         ).values()
-        rates = {}
-        if self.model.annotators is not None:
-            with FullPlate("workers", self.model.annotators.num_workers):
-                for name in self.model.annotators.priors():
-                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        rates = sample_rates(self.model.annotators, self.posteriors)
         labels = sample_sites(
             {
                 name: posterior

@@ -20,18 +20,18 @@ from jaxtyping import Float, Int
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of, summarize_workers
+from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
     ConjugatePosterior,
     FullPlate,
+    WorkerSummary,
     sample_sites,
 )
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.drawn_groups import drawn_groups
+from pyro_crowdclust.guides.answer_draws import drawn_groups
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
@@ -118,10 +118,7 @@ class PairRegressionGuide(nn.Module):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites({"coefficients": self.posteriors["coefficients"]})
-        rates = {}
-        with FullPlate("workers", self.model.annotators.num_workers):
-            for name in self.model.annotators.priors():
-                rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        rates = sample_rates(self.model.annotators, self.posteriors)
         of_labels = self.model.supervision.priors()
         labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()

@@ -24,11 +24,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, summarize_workers
+from pyro_crowdclust.annotators import GradedAnswers, sample_rates, summarize_workers
 from pyro_crowdclust.annotators.drawn_rates import summarize_draws
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, ConjugatePosterior, FullPlate, Point
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    ConjugatePosterior,
+    FullPlate,
+    Point,
+    WorkerSummary,
+)
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
@@ -211,11 +216,8 @@ class PartitionGuide(nn.Module):
             self._draw(batch if self._all is None else self._all)
         with FullPlate("relations", len(self.model.looks.natural_parameters)):
             looks = pyro.sample("looks", self.posteriors["looks"].distribution())
-        with FullPlate("workers", self.model.annotators.num_workers):
-            rates = {
-                name: pyro.sample(name, self.posteriors[name].distribution()).detach()
-                for name in self.model.annotators.priors()
-            }
+        at_mean = sample_rates(self.model.annotators, self.posteriors)
+        rates = {name: rate.detach() for name, rate in at_mean.items()}
         nothing = torch.zeros((), dtype=torch.float64)
         z, hard = pyro.sample("z", Point(self.labels, nothing)), self.hard_draws[self._last]
         if self.model.hard_items:

@@ -22,10 +22,8 @@ from scipy.special import digamma, polygamma
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.placements import Placements
-from pyro_crowdclust.distributions import ConjugatePosterior, Point
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.data import CrowdData, Placements
+from pyro_crowdclust.distributions import ConjugatePosterior, Point, WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.partition import log_expected

@@ -18,25 +18,30 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import SortedPages, sites_of, summarize_workers
+from pyro_crowdclust.annotators import SortedPages, sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
     ConjugatePosterior,
     FullPlate,
+    WorkerSummary,
     sample_sites,
 )
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
+from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import NaturalGradient
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import TwoWayMixture
+
+# Right and wrong answers of workers who are trusted: enough to be heard, too little to outvote the
+# features.
+_TRUSTED = (6.0, 4.0)
 
 
 @described
@@ -50,11 +55,9 @@ class TwoWayGuide(nn.Module):
     solver
         Rounds of messages between items and their damping.
     trusting_epochs
-        For so many epochs messages are weighed as if every worker had given
-        ``trusted_rate``: while q(z) knows nothing, q(rates) says that everybody guesses, and no
+        For so many epochs messages are weighed as if every worker had given six right answers and
+        four wrong ones: while q(z) knows nothing, q(rates) says that everybody guesses, and no
         message would ever be heard.
-    trusted_rate
-        Right and wrong answers of every worker in these epochs.
     """
 
     trusted: Tensor
@@ -66,16 +69,15 @@ class TwoWayGuide(nn.Module):
         *,
         solver: LocalSolver = LocalSolver(exchanges=10, damping=0.5),  # noqa: B008, frozen
         trusting_epochs: int = 25,
-        trusted_rate: tuple[float, float] = (6.0, 4.0),
     ) -> None:
         super().__init__()
         self.model = model
         self.solver = solver
-        self.trusting_epochs, self.trusted_rate = trusting_epochs, trusted_rate
-        workers = {} if model.annotators is None else model.annotators.priors()
-        priors = {**model.priors(), **workers}
-        self.posteriors: Any = nn.ModuleDict({n: ConjugatePosterior(p) for n, p in priors.items()})
-        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in trusted_rate)
+        self.trusting_epochs = trusting_epochs
+        self.posteriors: Any = nn.ModuleDict(
+            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
+        )
+        right, wrong = (torch.tensor(count, dtype=torch.float64) for count in _TRUSTED)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
         self.register_buffer("trusted", trusted)
@@ -84,12 +86,10 @@ class TwoWayGuide(nn.Module):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        values = sample_sites({name: self.posteriors[name] for name in self.model.priors()})
-        rates = {}
-        if self.model.annotators is not None:
-            with FullPlate("workers", self.model.annotators.num_workers):
-                for name in self.model.annotators.priors():
-                    rates[name] = pyro.sample(name, self.posteriors[name].distribution())
+        rates = sample_rates(self.model.annotators, self.posteriors)
+        values = sample_sites(
+            {name: site for name, site in self.posteriors.items() if name not in rates}
+        )
         logits = self._given
         if logits is None:
             logits = self._logits(values | rates, batch)
@@ -129,7 +129,7 @@ class TwoWayGuide(nn.Module):
     ) -> dict[str, Tensor]:
         """E[t] of the workers' rates if all of them are rather right."""
         if isinstance(annotators, SupportsTrust):
-            priors = annotators.with_trust(self.trusted_rate).priors()
+            priors = annotators.with_trust(_TRUSTED).priors()
             etas = {
                 name: prior.natural_parameters.to(rates[name]) for name, prior in priors.items()
             }
@@ -154,14 +154,11 @@ class TwoWayGuide(nn.Module):
 
         Clusters are left to the answers: k-means finds what differs most, which is the style.
         """
-        from sklearn.cluster import KMeans  # late: loading it takes a while
-
         batch = full_batch(data)
         assert batch.features is not None  # as the model has checked
-        seed = int(torch.randint(2**31, (), generator=generator))
-        styles = min(self.model.num_styles, data.num_items)
-        found = KMeans(styles, n_init=4, random_state=seed).fit_predict(batch.features.numpy())
-        style = nn.functional.one_hot(torch.as_tensor(found).long(), self.model.num_styles)
+        num_styles = self.model.num_styles
+        found = k_means(batch.features, num_styles, generator, num_starts=4)
+        style = nn.functional.one_hot(torch.as_tensor(found.labels_).long(), num_styles)
         shape = len(batch.items), self.model.num_clusters
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         # 1e-30 is the probability of the styles that an item is not in.

@@ -21,10 +21,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_annotators
+from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_annotators, sample_rates
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import Assignment, ConjugatePrior, FullPlate
-from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.distributions import (
+    Assignment,
+    ConjugatePrior,
+    FullPlate,
+    StatisticValued,
+)
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
@@ -165,11 +169,7 @@ class AnsweredPartition(nn.Module):
         pairs = asked_pairs(batch)
         with FullPlate("relations", len(self.looks.natural_parameters)):
             looks = pyro.sample("looks", self.looks.distribution())
-        with FullPlate("workers", self.annotators.num_workers):
-            rates = {
-                name: pyro.sample(name, prior.distribution())
-                for name, prior in self.annotators.priors().items()
-            }
+        rates = sample_rates(self.annotators, self.annotators.priors())
         z = pyro.sample("z", AskedPartition(self.prior, pairs))
         hard = pyro.sample("hard", HardItems(pairs)) if self.hard_items else torch.zeros_like(z)
         if not batch.num_pairs:

@@ -19,8 +19,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import PageUrns
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import ConjugatePrior
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch

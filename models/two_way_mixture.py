@@ -25,9 +25,6 @@ from pyro_crowdclust.distributions import (
     ComponentObservation,
     ConjugatePrior,
     FullPlate,
-    NamedDraws,
-    SiteDraws,
-    named_draws,
     sample_sites,
 )
 from pyro_crowdclust.families import MatrixNormalInverseWishart
@@ -123,17 +120,16 @@ class TwoWayMixture(nn.Module):
         return self.styles.num_clusters
 
     def priors(self) -> dict[str, ConjugatePrior]:
-        """The global sites but the workers', by name."""
+        """The global sites, by name; a guide must have a site for each."""
+        workers = {} if self.annotators is None else self.annotators.priors()
+        return {**self._of_cells(), **workers}
+
+    def _of_cells(self) -> dict[str, ConjugatePrior]:
         return {
             "weights": self.weights.prior,
             "styles": self.styles.prior,
             "effects": self.effects,
         }
-
-    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
-        """Draws of the workers' sites, under the names of their axes."""
-        workers = {} if self.annotators is None else self.annotators.priors()
-        return {name: named_draws(name, draws[name], prior.dims) for name, prior in workers.items()}
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model; ``fit`` asks first."""
@@ -153,7 +149,7 @@ class TwoWayMixture(nn.Module):
         of_cluster, of_style = self.weights.log_weights(weights), self.styles.log_weights(styles)
         return (of_cluster.unsqueeze(-1) + of_style).flatten()
 
-    def components(self, effects: Float[Tensor, " size"]) -> Float[Tensor, "cell niw"]:
+    def cell_statistics(self, effects: Float[Tensor, " size"]) -> Float[Tensor, "cell niw"]:
         """Statistics of the Gaussian of every cell."""
         return self.family.component(effects, self.regressors)
 
@@ -162,7 +158,8 @@ class TwoWayMixture(nn.Module):
     ) -> ComponentObservation:
         """``p(x | z, u)``."""
         family = self.family.component_family
-        return ComponentObservation(family, self.components(effects), cell, family.observation_size)
+        statistics = self.cell_statistics(effects)
+        return ComponentObservation(family, statistics, cell, family.observation_size)
 
     def observe(self, batch: Batch) -> Float[Tensor, "item observation"] | None:
         """The value of the site ``x`` that the features are; None where there are none, to draw."""
@@ -185,7 +182,7 @@ class TwoWayMixture(nn.Module):
             family, lambda: family.observation_statistics(self._observed(features))
         )
         log_cells = self.log_cells(sites["weights"], sites["styles"])
-        return torch.addmm(log_cells, statistics, self.components(sites["effects"]).mT)
+        return torch.addmm(log_cells, statistics, self.cell_statistics(sites["effects"]).mT)
 
     @torch.no_grad()
     def discrete_values(
@@ -215,7 +212,7 @@ class TwoWayMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
-        values = sample_sites(self.priors())
+        values = sample_sites(self._of_cells())
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             log_cells = self.log_cells(values["weights"], values["styles"])
             cell = pyro.sample("cell", Assignment(log_cells))

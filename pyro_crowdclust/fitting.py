@@ -26,6 +26,7 @@ from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
@@ -33,7 +34,7 @@ from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
-from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
 from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
@@ -90,8 +91,8 @@ def fit(
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``robbins_monro``.
     elbo
-        The bound; default ``TraceEnum_ELBO(max_plate_nesting=1)``, or ``PlainELBO``, which is the
-        same bound in less time, where no site is enumerated.
+        The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
+        or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
@@ -232,7 +233,7 @@ def fit(
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(FurtherTraining):
     """``fit`` as it was called, for ``Fitted.update``; a file can hold it (see ``save``)."""
 
     epochs: int | None
@@ -277,8 +278,8 @@ def _check_arguments(
         check_whole(name, value)
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
-    if not callable(step_size) and not 0 < step_size <= 1:
-        raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+    if not callable(step_size):
+        check_step_size(step_size)
 
 
 def _started(

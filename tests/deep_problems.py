@@ -19,6 +19,7 @@ from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, SkipMLP
+from pyro_crowdclust.networks.cluster_recognition import RANGE_OF_SCALE
 from pyro_crowdclust.results import Fitted
 
 from .mixture_parts import CLUSTERS, WEIGHTS
@@ -117,7 +118,7 @@ def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> 
         head.skip_weight.zero_()
         head.skip_weight[:, :, 0] = gain
         head.skip_bias[:, 0, 0] = constant
-        width = np.log(recognition.range_of_scale)
+        width = np.log(RANGE_OF_SCALE)
         head.skip_bias[:, 0, 1] = width * torch.atanh(-precision.log() / 2 / width)
     guide.exact = mean, variance, slope, offset, noise.detach()
     return guide

@@ -18,6 +18,7 @@ from pyro_crowdclust.families import NormalInverseWishart
 from pyro_crowdclust.guides import StructuredGuide
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
+from pyro_crowdclust.networks.cluster_recognition import RANGE_OF_SCALE
 
 from .looped_twin import BetaTwin, DirichletTwin, NormalInverseWishartTwin, kl_divergence
 
@@ -78,7 +79,7 @@ class DeepTwin:
         seen = recognition.trunk(self.batch.features[n].flatten())
         outputs = _numpy(self.network(recognition.head, seen, k))
         means, raw = np.split(outputs, 2)
-        width = math.log(recognition.range_of_scale)
+        width = math.log(RANGE_OF_SCALE)
         scales = recognition.initial_scale * np.exp(width * np.tanh(raw / width))
         ends = np.cumsum(recognition.dims)[:-1]
         return list(zip(np.split(means, ends), np.split(scales, ends), strict=True))

@@ -12,10 +12,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyro
-import pyro.distributions as dist
 import torch
-from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import Fitted
@@ -33,6 +30,7 @@ from tests.crowds import (
     plain_pair,
     quiet_fit,
 )
+from tests.problems import location_guide, location_model
 
 
 @contextmanager
@@ -65,19 +63,6 @@ class Draws:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.total = state["total"]
-
-
-def location_model(batch: Batch) -> None:
-    """One mean of all features."""
-    mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
-    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
-        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-
-def location_guide(batch: Batch) -> None:
-    loc = pyro.param("loc", torch.tensor(0.5))
-    scale = pyro.param("scale", torch.tensor(0.1), constraint=dist.constraints.positive)
-    pyro.sample("mean", dist.Normal(loc, scale))
 
 
 FITS: dict[str, tuple[Callable, dict[str, Any]]] = {

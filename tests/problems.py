@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
+import pyro
+import pyro.distributions as dist
 import torch
+from pyro import poutine
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import TwoCoin
@@ -18,6 +23,23 @@ from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from .oracles import random_covariance, random_natural
 
 NUM_CLUSTERS, DIM, NUM_FEATURES, NUM_WORKERS = 3, 2, 4, 2
+
+
+def location_model(batch: Batch, scale: Callable[[Batch], Any] | None = None) -> None:
+    """A Pyro model of a user's: one mean of all features.
+
+    ``scale`` gives the items of a batch other weights than their own.
+    """
+    mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
+    weight = batch.item_weight if scale is None else scale(batch)
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=weight):
+        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+
+def location_guide(batch: Batch) -> None:
+    loc = pyro.param("loc", torch.tensor(0.5))
+    scale = pyro.param("scale", torch.tensor(0.1), constraint=dist.constraints.positive)
+    pyro.sample("mean", dist.Normal(loc, scale))
 
 
 def some_batch(features: Tensor) -> Batch:

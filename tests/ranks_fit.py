@@ -34,7 +34,7 @@ from tests.crowds import (
     plain_pair,
     quiet_fit,
 )
-from tests.killed_fit import location_guide, location_model
+from tests.problems import location_guide, location_model
 
 
 def crowd_of_pages() -> CrowdData:

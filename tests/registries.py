@@ -30,7 +30,7 @@ from pyro_crowdclust.annotators import (
     TwoCoinClasses,
 )
 from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves, WholeElbo
-from pyro_crowdclust.data.some_items import without_features
+from pyro_crowdclust.data import without_features
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.families import Beta, Categorical

@@ -39,6 +39,7 @@ from .crowds import (
     plain_pair,
     quiet_fit,
 )
+from .problems import location_guide, location_model
 
 every_pair = pytest.mark.parametrize(
     "make", [message_passing_pair, amortized_pair], ids=["message passing", "amortized"]
@@ -132,22 +133,6 @@ def test_a_fit_inside_another_does_not_touch_it(make):
     assert same_fit(outer, alone(make, 1))
     assert len(inner) == 2
     assert all(same_fit(result, alone(make, 2)) for result in inner)
-
-
-def location_model(batch: Batch) -> None:
-    """A Pyro model of a user's: one mean of all features."""
-    mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
-    with (
-        pyro.plate("items", len(batch.items)),
-        poutine.scale(scale=batch.item_weight),
-    ):
-        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-
-def location_guide(batch: Batch) -> None:
-    loc = pyro.param("loc", torch.tensor(0.5))
-    scale = pyro.param("scale", torch.tensor(0.1), constraint=dist.constraints.positive)
-    pyro.sample("mean", dist.Normal(loc, scale))
 
 
 def noise_around(center: float, num_items: int = 40) -> CrowdData:
@@ -279,12 +264,6 @@ class TestModelsThatTakeAMinibatchForAll:
     DATA = CrowdData(torch.randn(20, 1, generator=torch.Generator().manual_seed(0)))
 
     @staticmethod
-    def heights(batch, scale):
-        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
-        with pyro.plate("items", len(batch.items)), poutine.scale(scale=scale(batch)):
-            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-    @staticmethod
     def by_factor(batch):
         mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
         with pyro.plate("items", len(batch.items)):
@@ -310,7 +289,7 @@ class TestModelsThatTakeAMinibatchForAll:
             pyro.sample("mean", dist.Normal(batch.features[:, 0] / 2, scale))
 
     def test_is_told(self):
-        model = partial(self.heights, scale=lambda batch: 1.0)
+        model = partial(location_model, scale=lambda batch: 1.0)
         said = "takes the 5 items of a minibatch for all of the 20 that there are, at site 'o'"
         with pytest.warns(UserWarning, match=said):
             quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
@@ -318,8 +297,7 @@ class TestModelsThatTakeAMinibatchForAll:
 
     @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
     def test_others_are_not(self, name):
-        weighted = partial(self.heights, scale=lambda batch: batch.item_weight)
-        model = weighted if name == "weight" else getattr(self, name)
+        model = location_model if name == "weight" else getattr(self, name)
         guide = self.of_each if name == "of_items_alone" else AutoNormal(model)
         quiet_fit(model, guide, self.DATA, batch_size=5, epochs=1)
 

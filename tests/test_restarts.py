@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.diagnostics import aligned_order, to_arviz
-from pyro_crowdclust.diagnostics.arviz_adapter import arviz
+from pyro_crowdclust.diagnostics import aligned_order, arviz, to_arviz
 from pyro_crowdclust.restarts import INTERRUPTED, average_probabilities, fit_restarts
 
 from .control_c import press_control_c, press_in_start

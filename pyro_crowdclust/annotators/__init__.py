@@ -16,7 +16,7 @@ from pyro_crowdclust.annotators.label_sites import (
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_urns import PageUrns
-from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers
+from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers, sample_rates
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
     sites_of,
@@ -38,7 +38,6 @@ from pyro_crowdclust.annotators.suited import (
 
 __all__ = [
     "PAGE_STATES",
-    "PageUrns",
     "AnswerSources",
     "ClassStates",
     "CommunityConfusion",
@@ -50,6 +49,7 @@ __all__ = [
     "LabelLikelihood",
     "LapsingWorkers",
     "OneCoin",
+    "PageUrns",
     "SortedPages",
     "Truth",
     "TwoCoin",
@@ -57,15 +57,16 @@ __all__ = [
     "annotators_for",
     "annotators_of_looks",
     "annotators_on_pages",
+    "check_annotators",
     "check_class_labels",
     "check_features",
-    "check_annotators",
     "describe_annotators",
     "expected_counts",
     "pair_rates",
     "sample_answers",
     "sample_evidence",
     "sample_labels",
+    "sample_rates",
     "sites_of",
     "summarize_workers",
     "told_of_items",

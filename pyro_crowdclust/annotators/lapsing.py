@@ -79,6 +79,7 @@ class LapsingWorkers(nn.Module):
                 "workers who lapse are not told: use it without LapsingWorkers"
             )
         self.attentive, self.num_workers = attentive, attentive.num_workers
+        self.attention = attention
         yes_no = Outcomes(2, 2)
         self.outcomes = attentive.outcomes if isinstance(attentive, GradedPairs) else yes_no
         family = Beta()
@@ -99,8 +100,7 @@ class LapsingWorkers(nn.Module):
         attentive = self.attentive
         if isinstance(attentive, SupportsTrust):
             attentive = attentive.with_trust(trust)
-        arguments = vars(self)["constructor_arguments"]
-        return LapsingWorkers(**arguments | {"attentive": attentive})
+        return LapsingWorkers(attentive, self.attention)
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyro
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.point_estimates import PointEstimate
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators
+
+
+def sample_rates(
+    annotators: PairAnnotators | GradedAnswers | SortedPages | None,
+    sites: Mapping[str, ConjugatePrior | ConjugatePosterior | PointEstimate],
+) -> dict[str, Tensor]:
+    """Run the sites of the workers' rates, if there are any, of these priors or posteriors."""
+    if annotators is None:
+        return {}
+    with FullPlate("workers", annotators.num_workers):
+        return {name: pyro.sample(name, sites[name].distribution()) for name in annotators.priors()}
 
 
 def sample_answers(
@@ -26,11 +42,7 @@ def sample_answers(
     """
     if annotators is None:
         return
-    with FullPlate("workers", annotators.num_workers):
-        rates = {
-            name: pyro.sample(name, prior.distribution())
-            for name, prior in annotators.priors().items()
-        }
+    rates = sample_rates(annotators, annotators.priors())
     sites = sites_of(annotators, owners)
     if sites.in_batch(batch):
         sites.sample(z, rates, batch)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.batch import answered_batch
-from pyro_crowdclust.training.trainer import Trainer, assignments_by_features, spaced_items
+from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
+from pyro_crowdclust.minibatches.batch import answered_batch, item_batches
+from pyro_crowdclust.protocols import MovableGuide
+from pyro_crowdclust.training.trainer import Trainer
 
 
 def unsupported(
@@ -43,7 +44,7 @@ class DropMoves(StructuralMoves):
     A proposal is made where the whole objective is higher once the other components have taken the
     freed items in (two natural steps), than after the same steps without it.
 
-    The guide must have the verbs ``infer`` and ``empty``.
+    The guide must have the verbs of ``MovableGuide``.
 
     Attributes
     ----------
@@ -73,9 +74,9 @@ class DropMoves(StructuralMoves):
         answered = answered.to(trainer.device, trainer.dtype)
         paired = guide.infer(answered).assignments.double()[: answered.num_paired]
         heard = paired.sum(0)
-        alone = assignments_by_features(trainer, data.annotated_items).sum(0)
-        chosen = spaced_items(data.num_items, self.sample_size)
-        share = assignments_by_features(trainer, chosen).mean(0)
+        alone = _assignments_by_features(trainer, data.annotated_items).sum(0)
+        chosen = _spaced_items(data.num_items, self.sample_size)
+        share = _assignments_by_features(trainer, chosen).mean(0)
         expected = len(paired) * share
         # Messages can carry a whole human cluster from one component to another for a moment;
         # by features alone its answered items are still where they belong.
@@ -89,3 +90,16 @@ class DropMoves(StructuralMoves):
         """Empty the cluster."""
         guide.empty(*proposal)
         return proposal
+
+
+def _assignments_by_features(
+    trainer: Trainer, items: Int[Tensor, " item"]
+) -> Float[Tensor, "item cluster"]:
+    """q(z) of some training items without their answers, in float64."""
+    batch = next(item_batches(trainer.data, len(items), items))
+    return trainer.guide.infer(batch.to(trainer.device, trainer.dtype)).assignments.double()
+
+
+def _spaced_items(num_items: int, sample_size: int) -> Int[Tensor, " item"]:
+    """About ``sample_size`` evenly spaced positions: a fair sample of data sorted by class, too."""
+    return torch.arange(0, num_items, max(1, num_items // sample_size))

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from pyro_crowdclust.annotators.sites import sites_of
-from pyro_crowdclust.callbacks.structural_moves import MovableGuide, Proposal, StructuralMoves
+from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
 from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -23,7 +24,7 @@ class MergeMoves(StructuralMoves):
     the answers to say. A proposal is made where the whole objective gains by it, which is the ELBO
     less the guide's loss terms, so that a ``RecognitionTerm`` gives the answers its weight.
 
-    The guide must have the verbs ``infer``, ``rate_statistics`` and ``merge``.
+    The guide must have the verbs of ``MovableGuide``.
 
     Attributes
     ----------

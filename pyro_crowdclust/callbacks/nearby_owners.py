@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.mixture.nearness import near_shares
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -58,9 +59,8 @@ class NearbyOwners:
     strength: float = math.inf
 
     def __post_init__(self) -> None:
-        for name, value in (("own", self.own), ("far", self.far)):
-            if not 0 < value < 1:
-                raise ValueError(f"{name} is {value}, but must be in (0, 1)")
+        check_share("own", self.own)
+        check_share("far", self.far)
         if not self.strength > 0:
             raise ValueError(f"strength is {self.strength}, but must be above 0")
 

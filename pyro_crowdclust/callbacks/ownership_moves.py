@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -28,4 +29,4 @@ class OwnershipMoves:
         move_owners(guide, answered)
         components = trainer.model.weights.mean(guide.posteriors["weights"].natural_parameters)
         weights = components @ guide.posteriors["owners"].mean()
-        trainer.history[-1]["clusters_in_use"] = int((weights >= 0.01).sum())
+        trainer.history[-1]["clusters_in_use"] = num_in_use(weights)

@@ -8,6 +8,7 @@ import torch
 
 from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -21,17 +22,29 @@ class RateMoves:
     probability that both ends of an answer are in one cluster, and (a, b) the pseudo-counts of the
     prior, ``alpha = (a + sum s L) / (a + b + sum s)`` and likewise for beta.
 
-    The guide must have the verbs ``infer`` and ``set_rates``.
+    The guide must have the verbs of ``SupportsInfer`` and ``SupportsSetRates``.
     """
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Move the rates, if there are answers."""
+        """Move the rates, if there are answers.
+
+        Raises
+        ------
+        ValueError
+            If the guide has not these verbs.
+        """
         if trainer.data.answers is None:
             return
+        guide = trainer.guide
+        if not (isinstance(guide, SupportsInfer) and isinstance(guide, SupportsSetRates)):
+            raise ValueError(
+                "RateMoves moves the rates of workers by the verbs infer and set_rates of a "
+                f"guide, and {type(guide).__name__} has not both of them: leave the callback out"
+            )
         batch = answered_batch(trainer.data)
         assert batch is not None  # there are answers
         batch = batch.to(trainer.device, trainer.dtype)
-        assignments = trainer.guide.infer(batch).assignments.double()
+        assignments = guide.infer(batch).assignments.double()
         same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
-        trainer.guide.set_rates(same, batch)
+        guide.set_rates(same, batch)

@@ -13,15 +13,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.loss_terms import LossTerms
-from pyro_crowdclust.minibatches.batch import Batch, full_batch
+from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
 # So many proposals may lose before the others wait for the next epoch.
@@ -29,27 +28,6 @@ _MOST_REJECTIONS = 5
 
 # The clusters that a proposal is about: two to merge, one to empty.
 Proposal = tuple[int, ...]
-
-
-@runtime_checkable
-class MovableGuide(Protocol):
-    """What structural moves ask of a guide.
-
-    A verb changes everything that has a row per cluster, of the guide and of its model, in place:
-    parameters and buffers, which is what a rejected move is undone by.
-    """
-
-    def infer(self, batch: Batch) -> LocalPosterior:
-        """q(z) of a batch."""
-
-    def rate_statistics(self) -> dict[str, Tensor]:
-        """E[t] of the workers' rates, by site."""
-
-    def merge(self, first: int, second: int) -> int:
-        """Give what one cluster holds to the other; returns the one that is now empty."""
-
-    def empty(self, cluster: int) -> None:
-        """Let a cluster hold nothing."""
 
 
 def _is_higher(gains: Float[Tensor, " batch"]) -> bool:

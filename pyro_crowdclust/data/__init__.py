@@ -4,6 +4,8 @@ from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.families import one_answer_per_family
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.data.stored_features import (
     DatasetFeatures,
     MemmapFeatures,
@@ -18,6 +20,9 @@ __all__ = [
     "LabelMatrix",
     "MemmapFeatures",
     "ParquetFeatures",
+    "Placements",
     "StoredFeatures",
     "one_answer_per_family",
+    "some_items",
+    "without_features",
 ]

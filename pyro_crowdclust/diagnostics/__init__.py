@@ -1,6 +1,7 @@
 """Diagnostics of fits: export to ArviZ, Pareto-k, posterior predictive checks, restarts."""
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
+from pyro_crowdclust.diagnostics.arviz_adapter import arviz
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.diagnostics.families import find_families
 from pyro_crowdclust.diagnostics.lapses import find_lapses
@@ -10,6 +11,7 @@ from pyro_crowdclust.diagnostics.predictive import check_workers
 __all__ = [
     "ParetoDiagnostic",
     "aligned_order",
+    "arviz",
     "check_workers",
     "find_families",
     "find_lapses",

@@ -129,9 +129,10 @@ def _of_answers(
     assert data is not None  # there are answers to ask about
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
-    ends = data.left[answers], data.right[answers]
-    left, right = (result.probabilities[part.numpy()] for part in ends)
-    of_answers = left_out_answers(if_same, if_different, (left * right).sum(1))
+    ids = result.data.item_ids
+    left, right = (ids[part[answers].numpy()].tolist() for part in (data.left, data.right))
+    together = np.asarray(result.same_cluster_probability(left, right))
+    of_answers = left_out_answers(if_same, if_different, together)
     same = same_cluster_draws(result, answers, draws.num_draws)
     replicated = replicated_answers(same, *of_outcomes)
     return of_answers, replicated.to(torch.int8)

@@ -22,7 +22,7 @@ from pyro_crowdclust.diagnostics.draws import (
     batch_of_items,
     local_plates,
     run,
-    sample_sites,
+    sites_with_density,
 )
 from pyro_crowdclust.diagnostics.likelihood import (
     continuous_sites,
@@ -89,10 +89,10 @@ def label_draws(
     batch = batch.to(result.device, result.dtype)
     one_each = _one_label_each(result, rows)
     discrete = discrete_sites(result, batch, local)
-    unlabelled = sample_sites(run(result.model, batch_of_items(result, every[:1]), {}))
+    unlabelled = sites_with_density(run(result.model, batch_of_items(result, every[:1]), {}))
     observed = {
         name
-        for name, site in sample_sites(run(result.model, batch, {})).items()
+        for name, site in sites_with_density(run(result.model, batch, {})).items()
         if site["is_observed"] and name not in unlabelled
     }
     if len(discrete) != 1 or len(observed) != 1:
@@ -116,7 +116,7 @@ def label_draws(
         of_labels.append((total[at_labels] - without).cpu())
         chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
         values = theta | {name: support[chosen[at_labels]]}
-        site = sample_sites(run(result.model, one_each, values))[label_site]
+        site = sites_with_density(run(result.model, one_each, values))[label_site]
         replicated.append(site["fn"].sample().flatten().cpu())
     return LabelDraws(torch.stack(of_items), torch.stack(of_labels), torch.stack(replicated))
 

@@ -78,7 +78,7 @@ def batch_of_items(
     return batch.to(result.device, result.dtype)
 
 
-def sample_sites(trace: Trace) -> dict[str, Any]:
+def sites_with_density(trace: Trace) -> dict[str, Any]:
     """The sample sites of a trace that have a density, by name."""
     return {
         name: site
@@ -110,7 +110,7 @@ def local_plates(result: FittedModel) -> frozenset[str]:
             {
                 frame.name: frame.size
                 for part in (result.guide, result.model)
-                for site in sample_sites(run(part, batch, {})).values()
+                for site in sites_with_density(run(part, batch, {})).values()
                 for frame in site["cond_indep_stack"]
             }
         )
@@ -144,7 +144,7 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
     batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
     sites = {
         name: site
-        for name, site in sample_sites(run(result.guide, batch, {})).items()
+        for name, site in sites_with_density(run(result.guide, batch, {})).items()
         if not is_local(site, local)
     }
     drawn: dict[str, SiteDraws] = {}
@@ -175,7 +175,7 @@ def _draws_by_running(
     values: dict[str, list[Tensor]] = {}
     densities = []
     for _ in range(num_draws):
-        sites = sample_sites(run(result.guide, batch, {}))
+        sites = sites_with_density(run(result.guide, batch, {}))
         density = torch.zeros((), dtype=torch.float64)
         for name in names:
             site = sites[name]

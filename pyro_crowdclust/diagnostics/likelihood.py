@@ -37,7 +37,7 @@ from pyro_crowdclust.diagnostics.draws import (
     is_local,
     local_plates,
     run,
-    sample_sites,
+    sites_with_density,
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.inference.enumeration import item_log_density
@@ -115,7 +115,7 @@ def _by_guide(
 
 def discrete_sites(result: FittedModel, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
     """Values that each discrete local site of the model can take on a batch, by site."""
-    sites = sample_sites(run(result.model, batch, {}))
+    sites = sites_with_density(run(result.model, batch, {}))
     return {
         name: _flat_support(site["fn"])
         for name, site in sites.items()
@@ -129,7 +129,7 @@ def continuous_sites(
     """Names of the other local sites of the guide, but for functions of these that have a site."""
     return [
         name
-        for name, site in sample_sites(guide_trace).items()
+        for name, site in sites_with_density(guide_trace).items()
         if is_local(site, local)
         and name not in discrete
         and not getattr(site["fn"], "is_deterministic", False)
@@ -153,10 +153,10 @@ def _drawn(
     With every value comes its axis of the items. The guide runs on items as they are in the data,
     and not on copies of them: an autoguide knows parameters of its own for each by its place.
     """
-    sites = sample_sites(run(result.guide, batch, {})) if continuous else {}
+    sites = sites_with_density(run(result.guide, batch, {})) if continuous else {}
     given = {name: _real_value(sites[name]) for name in discrete if name in sites}
     if given:  # others may depend on these
-        sites = sample_sites(run(result.guide, batch, given))
+        sites = sites_with_density(run(result.guide, batch, given))
     values, log_density = {}, torch.zeros(len(batch.items), dtype=torch.float64)
     for name in continuous:
         site = sites[name]
@@ -175,7 +175,7 @@ def _real_value(site: dict[str, Any]) -> Tensor:
 
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
     """Whether a model observes anything of the items of a batch."""
-    sites = sample_sites(run(result.model, batch, {})).values()
+    sites = sites_with_density(run(result.model, batch, {})).values()
     return any(site["is_observed"] and is_local(site, local) for site in sites)
 
 
@@ -213,7 +213,7 @@ def enumerated_log_density(
     )
     with poutine.enum(first_available_dim=first_dim):
         trace = run(model, batch, values)
-    counted = [name for name in sample_sites(trace) if names is None or name in names]
+    counted = [name for name in sites_with_density(trace) if names is None or name in names]
     return item_log_density(trace, local, counted)
 
 
@@ -221,7 +221,7 @@ def enumeration_dim(result: FittedModel, batch: Batch) -> int:
     """The first dimension to the left of all plates."""
     dims = [
         frame.dim
-        for site in sample_sites(run(result.model, batch, {})).values()
+        for site in sites_with_density(run(result.model, batch, {})).values()
         for frame in site["cond_indep_stack"]
         if frame.vectorized
     ]
@@ -262,11 +262,14 @@ def answer_log_likelihoods(
         return None
     ((name, support),) = discrete.items()
     ends = {"same": support[[0, 0]], "different": support[[0, -1]]}
-    without = sample_sites(run(result.model, batch_of_items(result, torch.arange(2)), {}))
+    without = sites_with_density(run(result.model, batch_of_items(result, torch.arange(2)), {}))
     rows: dict[str, list[Tensor]] = {end: [] for end in ends}
     for draw in range(draws.num_draws):
+        values = draws.at(draw)
+        if result.owners is not None:  # each component is then a cluster
+            values["owners"] = torch.eye(*values["owners"].shape).to(values["owners"])
         for end, value in ends.items():
-            sites = sample_sites(run(result.model, batch, draws.at(draw) | {name: value}))
+            sites = sites_with_density(run(result.model, batch, values | {name: value}))
             observed = [
                 site["fn"].log_prob(site["value"])
                 for key, site in sites.items()

@@ -18,7 +18,7 @@ from pyro_crowdclust.diagnostics.draws import (
     is_local,
     local_plates,
     run,
-    sample_sites,
+    sites_with_density,
 )
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.protocols import FittedModel
@@ -140,12 +140,12 @@ def _log_densities(
             replayed = poutine.replay(result.model, trace=guide_trace)
             model_trace = poutine.trace(replayed).get_trace(batch)
         of_theta = of_others = 0.0
-        for name, site in sample_sites(guide_trace).items():
+        for name, site in sites_with_density(guide_trace).items():
             if name in chosen or (len(given) < len(chosen) and not is_local(site, local)):
                 of_theta += _log_density(site)
             else:
                 of_others += _log_density(site)
-        joint = sum(_log_density(site) for site in sample_sites(model_trace).values())
+        joint = sum(_log_density(site) for site in sites_with_density(model_trace).values())
         log_joint.append(joint - of_others)
         log_guide.append(of_theta)
     return np.array(log_joint), np.array(log_guide)

@@ -20,7 +20,7 @@ from pyro_crowdclust.diagnostics.draws import (
     global_draws,
     local_plates,
     run,
-    sample_sites,
+    sites_with_density,
 )
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
 from pyro_crowdclust.protocols import (
@@ -34,12 +34,20 @@ from pyro_crowdclust.protocols import (
 def same_cluster_draws(
     result: FittedModel, answers: Int[Tensor, " answer"], num_draws: int
 ) -> Float[Tensor, "draw answer"]:
-    """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item."""
+    """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item.
+
+    Where clusters own components, z_i is a component, whose owner is drawn, too.
+    """
     given = result.data.answers
     assert given is not None  # there are answers to ask about
     left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
-    z = _assignment_draws(torch.tensor(result.probabilities)[items], num_draws)
+    if result.owners is None:
+        z = _assignment_draws(torch.tensor(result.probabilities)[items], num_draws)
+    else:
+        components = _assignment_draws(result.component_probabilities[items], num_draws)
+        owners = _assignment_draws(torch.tensor(result.owners), num_draws)
+        z = owners.gather(1, components)
     left, right = rows.split(len(answers))
     return (z[:, left] == z[:, right]).double()
 
@@ -92,7 +100,7 @@ def replicated_features(
             discrete_values = model.discrete_values(z[draw], drawn, given)
         else:
             discrete_values = {name: support[z[draw]]}
-        sites = sample_sites(run(result.model, batch, drawn | discrete_values))
+        sites = sites_with_density(run(result.model, batch, drawn | discrete_values))
         values = {name: site["value"] for name, site in sites.items()}
         rows.append(model.drawn_features(values).cpu())
     shape = result.feature_shape or ()

@@ -22,13 +22,15 @@ from pyro_crowdclust.distributions.statistics import (
     ConjugateAtMean,
     GaussianAtMean,
     Point,
+    StatisticValued,
 )
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 
 __all__ = [
     "Assignment",
     "AssignmentAtMean",
-    "ConjugateAtMean",
     "ComponentObservation",
+    "ConjugateAtMean",
     "ConjugatePosterior",
     "ConjugatePrior",
     "EnumeratedAgreement",
@@ -47,7 +49,9 @@ __all__ = [
     "SampledAssignment",
     "SiteDraws",
     "SparseAtMean",
+    "StatisticValued",
     "TwoCoinAnswer",
+    "WorkerSummary",
     "emitted_rows",
     "named_draws",
     "sample_sites",

@@ -29,7 +29,7 @@ from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import ExponentialFamily, Moments, RowDensity
 
 
-class _StatisticValued(TorchDistribution):
+class StatisticValued(TorchDistribution):
     """What all statistic-valued distributions share: real vectors, no argument constraints."""
 
     arg_constraints: dict[str, Any] = {}
@@ -57,10 +57,7 @@ class _StatisticValued(TorchDistribution):
             )
 
 
-StatisticValued = _StatisticValued  # for distributions in other files
-
-
-class Conjugate(_StatisticValued):
+class Conjugate(StatisticValued):
     """A prior: draws theta and returns t(theta); ``log p = <eta, t> - log Z(eta)``.
 
     Parameters
@@ -124,7 +121,7 @@ class SupportsRealDraws(Protocol):
         """Draws of theta and of its statistics."""
 
 
-class ConjugateAtMean(_StatisticValued):
+class ConjugateAtMean(StatisticValued):
     """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
 
     ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
@@ -187,7 +184,7 @@ class ConjugateAtMean(_StatisticValued):
         return RealDraws(value, statistics.nan_to_num(nan=math.nan, neginf=-800.0))
 
 
-class GaussianAtMean(_StatisticValued):
+class GaussianAtMean(StatisticValued):
     """A Gaussian posterior of a latent; the site's value are its ``Moments``.
 
     ``E[log q]`` under the moments (m', R') of a value, with root R of q:
@@ -234,7 +231,7 @@ class GaussianAtMean(_StatisticValued):
         return RealDraws(value, Moments.point(value).flat())
 
 
-class Point(_StatisticValued):
+class Point(StatisticValued):
     """A point estimate: the site's value is given, its log-density in the guide is ``log_density``.
 
     With ``log_density`` zero the ELBO contains the log prior at the point (maximum a posteriori);
@@ -282,7 +279,7 @@ def _repeated(value: Any, times: int) -> Any:
     return type(value)(*(_repeated(part, times) for part in value))
 
 
-class Assignment(_StatisticValued):
+class Assignment(StatisticValued):
     """``log p(z | pi) = <z, log pi>``: one-hot z, or the probabilities of z.
 
     Parameters
@@ -331,7 +328,7 @@ class Assignment(_StatisticValued):
         return one_hot
 
 
-class ComponentObservation(_StatisticValued):
+class ComponentObservation(StatisticValued):
     """``log p(x | z, theta) = sum_k z_k <t(theta_k), u(x)> + log h(x)`` of a mixture.
 
     All clusters are scored by one matrix product. Under a sparse z the value has a row for every

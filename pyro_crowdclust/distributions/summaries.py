@@ -36,6 +36,22 @@ class LocalPosterior:
         return softmax_without_denormals(self.logits)
 
 
+# Smallest share of the items of a cluster in use, as of ``metrics.clusters_in_use``.
+_SHARE_IN_USE = 0.01
+
+
+def num_in_use(weights: Float[Tensor, " cluster"]) -> int:
+    """How many clusters hold a fair share of the items.
+
+    Examples
+    --------
+    >>> import torch
+    >>> num_in_use(torch.tensor([0.6, 0.395, 0.005]))
+    2
+    """
+    return int((weights >= _SHARE_IN_USE).sum())
+
+
 class ComponentSummary(NamedTuple):
     """What the items of every cluster look like.
 

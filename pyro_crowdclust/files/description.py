@@ -344,7 +344,7 @@ class _Reader:
         return functools.partial(cls, **self.read(described["arguments"]))
 
     def _part(self, described: dict[str, Any]) -> Any:
-        cls = _part_class(described["class"])
+        cls = part_class(described["class"])
         arguments = self.read(described["arguments"])
         part = self.parts[described["number"]] = cls(**arguments)
         return part
@@ -363,7 +363,7 @@ def _dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def _part_class(name: str) -> type:
+def part_class(name: str) -> type:
     """The class of this library with this name; nothing else is imported, let alone called."""
     if not re.fullmatch(rf"{_PACKAGE}\.[a-z_]+:\w+", name):
         raise ValueError(f"{name!r} is no part of {_PACKAGE}")

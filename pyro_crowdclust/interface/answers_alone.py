@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
+from pyro_crowdclust.results.further_training import FurtherTraining
 
 # Sweeps, and chains, of a fit that is only compared with another, at most.
 _TRIAL_EPOCHS, _TRIAL_CHAINS = 60, 2
@@ -48,6 +48,7 @@ class _Trial(NamedTuple):
     log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
+    is_whole: bool = True
     asked_together: float = 1.0
 
     @property
@@ -129,11 +130,18 @@ class AnswersAlone:
         said = said_alone(self.data)
         generator = torch.Generator().manual_seed(seed)
         parts = said.parts(self.share, _MOST_PARTS, generator)
-        fit_trial = partial(
-            self._trial, said=said, parts=parts, tried=tried, seed=seed, epochs=epochs
-        )
+        options = {"seed": seed, "epochs": epochs, "progress": False}
+
+        def attempt(prior: str, hard_items: bool) -> None:
+            trial = _trial(said, parts, prior, hard_items, options)
+            # Of the first of all what there is until Ctrl-C, of others only what is whole.
+            if trial.is_whole or not tried:
+                tried.append(trial)
+            if not trial.is_whole:
+                raise KeyboardInterrupt
+
         for prior in said.priors:
-            fit_trial(prior, False)
+            attempt(prior, False)
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
@@ -147,7 +155,7 @@ class AnswersAlone:
             # Whether items differ is asked under one prior only. Items that are alike are a case of
             # items that differ, so that these have nothing to prove.
             if said.may_be_hard:
-                fit_trial(chosen.prior, True)
+                attempt(chosen.prior, True)
                 if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                     chosen = tried[-1]
                     reason += "; they are likelier if some items are hard to recognize"
@@ -156,38 +164,6 @@ class AnswersAlone:
             chosen = tried[0]
             reason = f"{UNCLEAR}: {_GUESSES if chosen.clusters > 1 else _ONE_CLUSTER}"
         return chosen, reason, float(chance.mean())
-
-    def _trial(
-        self,
-        prior: str,
-        hard_items: bool,
-        said: SaidAlone,
-        parts: list[Bool[Tensor, " unit"]],
-        tried: list[_Trial],
-        seed: int,
-        epochs: int,
-    ) -> None:
-        """Fits without each of the parts, which say how likely the part is; noted in ``tried``.
-
-        Of the first of all priors also those until Ctrl-C ended the last of them.
-        """
-        started, log_probabilities = time.perf_counter(), []
-        for out in parts:
-            told = said_alone(said.without(out))
-            recipe = told.recipe(said.priors[prior](), hard_items, _TRIAL_CHAINS)
-            result = recipe.fit(seed=seed, epochs=epochs, progress=False)
-            if is_interrupted(result) and tried:
-                raise KeyboardInterrupt
-            log_probabilities.append(said.log_probability(result, out))
-            if is_interrupted(result):
-                break
-        sizes = np.bincount(result.assignments)
-        seconds = time.perf_counter() - started
-        heard = torch.cat(log_probabilities)
-        ratio = _asked_together(result)
-        tried.append(_Trial(prior, hard_items, heard, sizes, seconds, ratio))
-        if is_interrupted(result):
-            raise KeyboardInterrupt
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.
@@ -211,7 +187,7 @@ class AnswersAlone:
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(FurtherTraining):
     """``AnswersAlone.fit`` as it was called, for ``Fitted.update``; a file can hold it.
 
     With more answers other sizes of clusters may be likelier, so that nothing is kept of the fit.
@@ -239,6 +215,28 @@ class SearchOptions:
         """Search and fit with these options, but for changes."""
         options = {"num_starts": self.num_starts} | self.options | changes
         return AnswersAlone(data, self.share).fit(**options)
+
+
+def _trial(
+    said: SaidAlone,
+    parts: list[Bool[Tensor, " unit"]],
+    prior: str,
+    hard_items: bool,
+    options: dict[str, Any],
+) -> _Trial:
+    """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
+    started, log_probabilities, is_whole = time.perf_counter(), [], True
+    for out in parts:
+        told = said_alone(said.without(out))
+        recipe = told.recipe(said.priors[prior](), hard_items, _TRIAL_CHAINS)
+        result = recipe.fit(**options)
+        log_probabilities.append(said.log_probability(result, out))
+        if is_interrupted(result):
+            is_whole = False
+            break
+    sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
+    heard, together = torch.cat(log_probabilities), _asked_together(result)
+    return _Trial(prior, hard_items, heard, sizes, seconds, is_whole, together)
 
 
 def _asked_together(result: Fitted) -> float:

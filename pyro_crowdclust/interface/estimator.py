@@ -57,10 +57,10 @@ class CrowdClusterer(
     n_init
         Number of starts; the fit with the largest ELBO is kept.
     max_iter
-        Largest number of epochs; None leaves it to ``mixture_for``.
+        Largest number of epochs; None leaves it to the fit.
     tol
         Stop as converged once the ELBO per item gains less, in nats, in five epochs; None leaves
-        it to ``mixture_for``.
+        it to the fit.
     random_state
         An integer gives the same fit every time; None, or a ``RandomState``, another each time.
     verbose

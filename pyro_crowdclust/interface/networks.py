@@ -6,7 +6,6 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
 from pyro_crowdclust.data import CrowdData
@@ -14,8 +13,6 @@ from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
-# Features are looked at in this many rows, spread over the data.
-_SAMPLE_ROWS = 2000
 # Networks compute in single precision, in which squares of larger numbers are infinite.
 _LARGEST = 1e15
 
@@ -134,9 +131,3 @@ class DeepBernoulli(Networks):
     def emission(self, shape: tuple[int, ...]) -> Emission:
         event_shape = None if len(shape) == 1 else shape
         return BernoulliEmission(self.decoder(math.prod(shape)), event_shape)
-
-
-def sample_of(data: CrowdData) -> torch.Tensor:
-    """Features of at most a few thousand items, evenly spaced, as float64 rows."""
-    rows = np.unique(np.linspace(0, data.num_items - 1, _SAMPLE_ROWS).round().astype(np.int64))
-    return data.rows(torch.from_numpy(rows)).flatten(1).double()

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.guides import MessagePassingGuide, PartitionGuide
-from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision
 
@@ -31,8 +31,8 @@ class Recipe:
         Its others.
     """
 
-    model: SemiCrowdsourcedMixture | AnsweredPartition
-    guide: MessagePassingGuide | PartitionGuide
+    model: Model
+    guide: Guide
     data: CrowdData
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -15,6 +15,10 @@ from pyro_crowdclust.files.description import described
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 
+# e^w: scales stay between s_0 e^-w and s_0 e^w, so that a label term cannot make wrong clusters
+# improbable by scales that explode or vanish.
+RANGE_OF_SCALE = 10.0
+
 
 @described
 class ClusterRecognition(nn.Module):
@@ -36,10 +40,7 @@ class ClusterRecognition(nn.Module):
     dims
         Dimension of every stochastic layer, the top layer h^(L) first.
     initial_scale
-        s_0, the standard deviation of q before training.
-    range_of_scale
-        e^w > 1: scales stay between s_0 e^-w and s_0 e^w, so that a label term cannot make wrong
-        clusters improbable by scales that explode or vanish.
+        s_0, the standard deviation of q before training. Scales stay within a factor of ten of it.
 
     Examples
     --------
@@ -58,17 +59,13 @@ class ClusterRecognition(nn.Module):
         head: CodedMLP | ClusterMLP,
         dims: Sequence[int],
         initial_scale: float = 0.2,
-        range_of_scale: float = 10.0,
     ) -> None:
         super().__init__()
         self.trunk, self.head = trunk, head
         self.dims = tuple(dims)
-        if initial_scale <= 0 or range_of_scale <= 1:
-            raise ValueError(
-                "need initial_scale > 0 and range_of_scale > 1, not "
-                f"{initial_scale} and {range_of_scale}"
-            )
-        self.initial_scale, self.range_of_scale = initial_scale, range_of_scale
+        if initial_scale <= 0:
+            raise ValueError(f"initial_scale is {initial_scale}, but must be above 0")
+        self.initial_scale = initial_scale
         given = head.num_outputs
         if given != 2 * sum(self.dims):
             raise ValueError(
@@ -113,7 +110,7 @@ class ClusterRecognition(nn.Module):
         """q(h^(l) | o, z) of every row, the top layer first, from what the trunk saw."""
         outputs = self.head(seen.index_select(0, rows.item), rows)
         means, raw = outputs.chunk(2, -1)
-        width = math.log(self.range_of_scale)
+        width = math.log(RANGE_OF_SCALE)
         scales = self.initial_scale * (width * torch.tanh(raw / width)).exp()
         parts = zip(means.split(self.dims, -1), scales.split(self.dims, -1), strict=True)
         return [IndependentMoments(mean, scale) for mean, scale in parts]

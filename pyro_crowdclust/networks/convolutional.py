@@ -171,10 +171,10 @@ class ConvolutionalDecoder(_SkipImageNetwork):
 
 @described
 class ResidualEncoder(_SkipImageNetwork):
-    """``f(o) = A o + b + ResNet(o)``: five stacks of residual blocks, 32 x 32 to 8 x 8.
+    """``f(o) = A o + b + ResNet(o)``: five residual blocks, 32 x 32 to 8 x 8.
 
-    The networks of Luo et al. 2018, appendix B, for CIFAR-10. The second and the fourth stack
-    begin with a strided convolution, which doubles the channels.
+    The networks of Luo et al. 2018, appendix B, for CIFAR-10. Before the second and the fourth
+    block a strided convolution doubles the channels.
 
     Parameters
     ----------
@@ -183,9 +183,7 @@ class ResidualEncoder(_SkipImageNetwork):
     num_outputs
         Numbers that come out: 2 d for ``GaussianRecognition``.
     width
-        Channels of the first stack.
-    blocks
-        Residual blocks in a stack.
+        Channels of the first block.
 
     Raises
     ------
@@ -204,16 +202,15 @@ class ResidualEncoder(_SkipImageNetwork):
         image_shape: tuple[int, int, int],
         num_outputs: int,
         width: int = 32,
-        blocks: int = 1,
     ) -> None:
         layers = [
             nn.Unflatten(-1, image_shape),
             nn.Conv2d(image_shape[0], width, 3, padding=1),
-            *_stack(width, blocks),
+            ResidualBlock(width),
         ]
         for channels in (2 * width, 4 * width):
             layers.append(nn.Conv2d(channels // 2, channels, 3, stride=2, padding=1))
-            layers += _stack(channels, blocks) + _stack(channels, blocks)
+            layers += [ResidualBlock(channels), ResidualBlock(channels)]
         layers += [nn.ReLU(), nn.Flatten()]
         size = 4 * width * math.prod(_smallest(image_shape))
         output = nn.Linear(size, num_outputs, bias=False)
@@ -229,7 +226,7 @@ class ResidualDecoder(_SkipImageNetwork):
     ----------
     dim
         Dimension d of the latent.
-    image_shape, width, blocks
+    image_shape, width
         As for ``ResidualEncoder``.
 
     Raises
@@ -244,24 +241,18 @@ class ResidualDecoder(_SkipImageNetwork):
     torch.Size([5, 3072])
     """
 
-    def __init__(
-        self, dim: int, image_shape: tuple[int, int, int], width: int = 32, blocks: int = 1
-    ) -> None:
+    def __init__(self, dim: int, image_shape: tuple[int, int, int], width: int = 32) -> None:
         small = _smallest(image_shape)
         layers = [
             nn.Linear(dim, 4 * width * math.prod(small)),
             nn.Unflatten(-1, (4 * width, *small)),
         ]
         for channels in (4 * width, 2 * width):
-            layers += _stack(channels, blocks) + _stack(channels, blocks)
+            layers += [ResidualBlock(channels), ResidualBlock(channels)]
             layers.append(nn.ConvTranspose2d(channels, channels // 2, 4, stride=2, padding=1))
-        layers += [*_stack(width, blocks), nn.ReLU()]
+        layers += [ResidualBlock(width), nn.ReLU()]
         output = nn.Conv2d(width, image_shape[0], 3, padding=1, bias=False)
         super().__init__(nn.Sequential(*layers), output, nn.Linear(dim, math.prod(image_shape)))
-
-
-def _stack(channels: int, blocks: int) -> list[nn.Module]:
-    return [ResidualBlock(channels) for _ in range(blocks)]
 
 
 @described

@@ -4,6 +4,7 @@ A function with one panel takes an ``Axes`` to draw in and returns it; one with 
 ``Figure`` (or a ``SubFigure`` of a larger one) and returns that. Without one, each makes its own;
 save it with ``figure.savefig`` or ``axes.figure.savefig``. Nothing is drawn through pyplot, so no
 figure stays behind in its global list, and matplotlib is imported when something is drawn.
+``new_figure``, ``new_axes``, ``quiet`` and ``COLORS`` are for pictures of your own that look alike.
 
 >>> import torch
 >>> from pyro_crowdclust.plots import plot_partition
@@ -20,9 +21,13 @@ from pyro_crowdclust.plots.history import plot_history
 from pyro_crowdclust.plots.latent import plot_latent
 from pyro_crowdclust.plots.partition import plot_partition
 from pyro_crowdclust.plots.samples import plot_cluster_samples
+from pyro_crowdclust.plots.style import COLORS, new_axes, new_figure, quiet
 from pyro_crowdclust.plots.workers import plot_worker_weights, plot_workers
 
 __all__ = [
+    "COLORS",
+    "new_axes",
+    "new_figure",
     "plot_calibration",
     "plot_campaign",
     "plot_cluster_samples",
@@ -34,4 +39,5 @@ __all__ = [
     "plot_partition",
     "plot_worker_weights",
     "plot_workers",
+    "quiet",
 ]

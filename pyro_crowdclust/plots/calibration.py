@@ -27,8 +27,9 @@ def plot_calibration(
     seed: int = 0,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Share of pairs that are the same, against ``P(z_i = z_j) = sum_k q_ik q_jk``.
+    """Share of pairs that are the same, against ``P(z_i = z_j)`` by ``same_cluster_probability``.
 
+    Where clusters own components or partitions were drawn, that is more than ``sum_k q_ik q_jk``.
     Of random pairs of different items. Points stand at the mean probability of a bin, with 90 %
     Wilson intervals of the share; below, how many pairs a bin has. Pairs share items, so the
     intervals are too narrow where few items make many pairs.
@@ -51,13 +52,14 @@ def plot_calibration(
     ValueError
         If ``true_labels`` is not one label per item, or there are fewer than two items.
     """
-    labels, q = as_array(true_labels), fitted.probabilities
-    if len(labels) != len(q) or len(q) < 2:
-        raise ValueError(f"true_labels has {len(labels)} entries for {len(q)} items")
+    labels, ids = as_array(true_labels), fitted.data.item_ids
+    if len(labels) != len(ids) or len(ids) < 2:
+        raise ValueError(f"true_labels has {len(labels)} entries for {len(ids)} items")
     rng = np.random.default_rng(seed)
-    left = rng.integers(len(q), size=num_pairs)
-    right = (left + rng.integers(1, len(q), size=num_pairs)) % len(q)
-    predicted = np.clip((q[left] * q[right]).sum(1), 0, 1)
+    left = rng.integers(len(ids), size=num_pairs)
+    right = (left + rng.integers(1, len(ids), size=num_pairs)) % len(ids)
+    same_cluster = fitted.same_cluster_probability(ids[left].tolist(), ids[right].tolist())
+    predicted = np.clip(same_cluster, 0, 1)
     same = (labels[left] == labels[right]).astype(float)
 
     bins = np.minimum((predicted * _BINS).astype(int), _BINS - 1)

@@ -18,6 +18,7 @@ from pyro_crowdclust.protocols.annotators import (
 from pyro_crowdclust.protocols.components import ComponentPrior
 from pyro_crowdclust.protocols.guides import (
     Coupling,
+    MovableGuide,
     SupportsAnswerProbabilities,
     SupportsClassTable,
     SupportsConfusion,
@@ -28,6 +29,7 @@ from pyro_crowdclust.protocols.guides import (
     SupportsMixture,
     SupportsPartition,
     SupportsRateStatistics,
+    SupportsSetRates,
     SupportsWorkers,
 )
 from pyro_crowdclust.protocols.models import (
@@ -66,6 +68,7 @@ __all__ = [
     "FittedModel",
     "Guide",
     "Model",
+    "MovableGuide",
     "PairAnnotators",
     "SiteStatistics",
     "Start",
@@ -91,6 +94,7 @@ __all__ = [
     "SupportsPriors",
     "SupportsRateStatistics",
     "SupportsSetLinear",
+    "SupportsSetRates",
     "SupportsSizeCheck",
     "SupportsStart",
     "SupportsStartAt",

@@ -110,6 +110,35 @@ class SupportsEpochs(Protocol):
         """How far training is, in epochs; told before every step."""
 
 
+@runtime_checkable
+class MovableGuide(Protocol):
+    """What structural moves ask of a guide.
+
+    A verb changes everything that has a row per cluster, of the guide and of its model, in place:
+    parameters and buffers, which is what a rejected move is undone by.
+    """
+
+    def infer(self, batch: Batch) -> LocalPosterior:
+        """q(z) of a batch."""
+
+    def rate_statistics(self) -> dict[str, Float[Tensor, "worker size"]]:
+        """E[t] of the workers' rates, by site."""
+
+    def merge(self, first: int, second: int) -> int:
+        """Give what one cluster holds to the other; returns the one that is now empty."""
+
+    def empty(self, cluster: int) -> None:
+        """Let a cluster hold nothing."""
+
+
+@runtime_checkable
+class SupportsSetRates(Protocol):
+    """A guide whose workers' rates are point estimates: for the callback ``RateMoves``."""
+
+    def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
+        """Put the rates where they are best, given how likely each answered pair is the same."""
+
+
 class Coupling(Protocol):
     """Terms of the bound that are quadratic in q(z), as messages between items.
 

@@ -22,18 +22,29 @@ class Chosen:
     Attributes
     ----------
     table
-        One row per candidate, in the order in which they were tried: ``features`` (the coordinates
-        that its components are on), ``kind``, ``components`` (their number), ``elbo`` (nats an
-        item, in the users' units or, on directions of many columns, beyond one Gaussian on them, so
-        that rows can be compared), ``held_out`` (mean log-probability of answers about items whose
-        answers were kept out of the fit, in nats; NaN without answers), ``clusters`` in use,
-        ``seconds``, whether its fit ``hears`` answers (candidates without them are tried where
-        these tell nothing about other items), and whether it was ``chosen``. Without features
-        ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``, ``seconds``, ``chosen``.
+        One row per candidate, in the order in which they were tried:
+
+        - ``features``: the coordinates that its components are on; ``kind`` and ``components``:
+          which these are, and how many;
+        - ``elbo``: nats an item, in the users' units or, on directions of many columns, beyond one
+          Gaussian on them, so that rows can be compared;
+        - ``held_out``: mean log-probability, in nats, of what people said and was kept out of the
+          fit (answers, placements, known labels or links); NaN where they said nothing;
+        - ``feature_weight``: how much features count beside answers, from 0 to 1;
+        - ``clusters`` in use, ``seconds``, whether its fit ``hears`` answers (candidates without
+          them are tried where these tell nothing about other items), whether it was ``chosen``.
+
+        Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
+        ``seconds``, ``chosen``. Of ``classify``: ``features``, ``kind``, ``components`` (one of
+        each class), ``held_out`` (an answer), ``seconds``, ``chosen``.
     reason
         A sentence.
     chance
-        ``held_out`` of who knows of the answers how many are "same", and no more; None without.
+        ``held_out`` of who knows nothing of the clusters: of answers how often each worker says
+        what, drawn to what all say; without features what all say alone; of placements how many
+        others are in every group of the page; of known labels and links the shares of the classes,
+        or of must-links. Of ``classify`` the score of the labels alone. None where nothing was held
+        out.
     """
 
     table: pd.DataFrame

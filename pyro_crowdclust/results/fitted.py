@@ -94,10 +94,18 @@ class Fitted:
         Time of the whole fit.
     seed
         Seed of the fit.
-    callbacks
-        The fit's own, with what they have noted; none of a loaded fit.
+    elbo_objective
+        The bound that was trained on.
+    parameter_store
+        Pyro's parameter store as the fit left it.
+    dtype
+        Precision of features and networks.
+    device
+        Where the fit's tensors are; None: the processor.
     feature_shape
         Shape of the features of one item.
+    callbacks
+        The fit's own, with what they have noted; none of a loaded fit.
     chosen
         How the model was chosen, where it was.
     train_on

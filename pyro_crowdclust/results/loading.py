@@ -22,24 +22,18 @@ from pyro_crowdclust.files.checks import (
     check_shape,
     check_tensors,
 )
-from pyro_crowdclust.files.description import build
+from pyro_crowdclust.files.description import build, part_class
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 from pyro_crowdclust.training.checks import check_callable, check_sites
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
 from pyro_crowdclust.training.isolation import isolated
-
-# The parts that go on with a fit.
-_TRAININGS = (
-    "pyro_crowdclust.fitting:TrainingOptions",
-    "pyro_crowdclust.interface:SearchOptions",
-    "pyro_crowdclust.interface:ReweightedTraining",
-)
 
 
 def load(
@@ -207,8 +201,9 @@ def _train_on(text: str | None) -> Callable[..., Fitted] | None:
     if text is None:
         return None
     description = json.loads(text)
-    if description["$part"]["class"] not in _TRAININGS:
-        raise ValueError(f"{description['$part']['class']!r} trains no model")
+    name = description["$part"]["class"]
+    if not issubclass(part_class(name), FurtherTraining):
+        raise ValueError(f"{name!r} trains no model")
     with limited_allocation(len(text)):
         return build(description, {})
 

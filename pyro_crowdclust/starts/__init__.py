@@ -9,6 +9,7 @@ from pyro_crowdclust.starts.answers import (
 )
 from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.distillation import Distillation
+from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.other_fits import FittedStart
 from pyro_crowdclust.starts.partitions import (
@@ -44,6 +45,7 @@ __all__ = [
     "answered_groups",
     "default_start",
     "groups_by_answers",
+    "k_means",
     "partition_along",
     "within_class_covariance",
 ]

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.starts.descent import random_views
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12
@@ -212,9 +213,7 @@ class NeighborPartition:
                 group["lr"] = self.learning_rate * min(1.0, 2 * (1 - step / self.steps))
             drawn = torch.randint(len(pairs), (self.batch_size,), generator=generator)
             ends = pairs[drawn].mT.flatten()
-            shape = len(ends), self.view.num_random
-            amounts = 2 * torch.rand(shape, generator=generator) - 1
-            logits = network(self.view(features[ends], amounts))
+            logits = network(random_views(self.view, features[ends], generator))
             loss = neighbor_loss(logits.log_softmax(-1), self.balance)
             optimizer.zero_grad()
             loss.backward()

@@ -26,7 +26,7 @@ from torch.distributions import constraints
 from pyro_crowdclust.annotators.sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.statistics import _StatisticValued
+from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files.description import described
 from pyro_crowdclust.minibatches.batch import Batch
@@ -34,7 +34,7 @@ from pyro_crowdclust.supervision.class_owners import ClassOwners
 from pyro_crowdclust.supervision.supervision import Supervision
 
 
-class KnownClass(_StatisticValued):
+class KnownClass(StatisticValued):
     """``log p(y | z, rho) = sum_k z_k log rho_{k y}``; zero where y = -1, unknown.
 
     Parameters

@@ -26,8 +26,6 @@ class KnownClusters(Supervision):
     ----------
     num_clusters
         T.
-    unlabeled_weight
-        Weight of items without a label in all that is shared; see ``Supervision``.
 
     Examples
     --------
@@ -40,8 +38,8 @@ class KnownClusters(Supervision):
     names_clusters = True
     num_clusters: int
 
-    def __init__(self, num_clusters: int, unlabeled_weight: float = 1.0) -> None:
-        super().__init__(unlabeled_weight)
+    def __init__(self, num_clusters: int) -> None:
+        super().__init__()
         self.num_clusters = num_clusters
 
     def check(self, data: CrowdData) -> None:

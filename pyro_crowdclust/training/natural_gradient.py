@@ -52,6 +52,19 @@ class RobbinsMonro:
 robbins_monro = RobbinsMonro
 
 
+def check_step_size(step_size: float) -> None:
+    """Raise a ``ValueError`` for a step that is none of natural gradients.
+
+    Examples
+    --------
+    >>> check_step_size(1.5)
+    Traceback (most recent call last):
+    ValueError: step_size is 1.5, but a natural step needs 0 < step_size <= 1
+    """
+    if not 0 < step_size <= 1:
+        raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+
+
 class NaturalGradient:
     """``eta <- eta - rho grad``, where ``eta.grad`` is the natural gradient of the loss.
 
@@ -98,10 +111,7 @@ class NaturalGradient:
         ValueError
             If it lies outside (0, 1].
         """
-        if not 0 < step_size <= 1:
-            raise ValueError(
-                f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1"
-            )
+        check_step_size(step_size)
         self.step_size = step_size
 
     @torch.no_grad()

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyro
 import torch
-from jaxtyping import Float, Int
 from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.loss_terms import LossTerms
@@ -328,8 +328,7 @@ class Trainer:
             "elbo": sum(elbos) / max(len(elbos), 1),
         }
         if isinstance(self.guide, SupportsMixture):
-            weights = self.guide.mixture().weights
-            row["clusters_in_use"] = int((weights >= 0.01).sum())
+            row["clusters_in_use"] = num_in_use(self.guide.mixture().weights)
         self.history.append(row)
 
     @property
@@ -343,16 +342,3 @@ class Trainer:
         batches = item_batches(CrowdData(features), PREDICTION_ROWS)
         parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
         return torch.cat([part.assignments for part in parts]).cpu()
-
-
-def assignments_by_features(
-    trainer: Trainer, items: Int[Tensor, " item"]
-) -> Float[Tensor, "item cluster"]:
-    """q(z) of some training items without their answers, in float64."""
-    batch = next(item_batches(trainer.data, len(items), items))
-    return trainer.guide.infer(batch.to(trainer.device, trainer.dtype)).assignments.double()
-
-
-def spaced_items(num_items: int, sample_size: int) -> Int[Tensor, " item"]:
-    """About ``sample_size`` evenly spaced positions: a fair sample of data sorted by class, too."""
-    return torch.arange(0, num_items, max(1, num_items // sample_size))

@@ -195,6 +195,16 @@ def test_channels_are_of_an_answer_on_an_unknown_page():
     np.testing.assert_allclose(channels.sd[:, 1, 1], expected)
 
 
+def test_a_class_of_ones_own_is_given_trust():
+    class Own(LapsingWorkers):
+        """It does what its base does."""
+
+    own = Own(TwoCoin(3), attention=(19.0, 1.0)).with_trust((8.0, 2.0))
+    plain = LapsingWorkers(TwoCoin(3, (8.0, 2.0), (8.0, 2.0)), attention=(19.0, 1.0))
+    for name, prior in plain.priors().items():
+        torch.testing.assert_close(own.priors()[name].natural_parameters, prior.natural_parameters)
+
+
 def test_what_does_not_go_with_it_is_refused():
     data = crowd(30)
     pairs = data.pairs.drop(columns="page").drop_duplicates(["left", "right", "worker"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 
 from ..interface.small_choices import known_part, linked_part, sorted_part, wide_clusters
 

@@ -13,8 +13,7 @@ from scipy.special import log_softmax, logsumexp
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.diagnostics import pareto_k, to_arviz
-from pyro_crowdclust.diagnostics.arviz_adapter import arviz
+from pyro_crowdclust.diagnostics import arviz, pareto_k, to_arviz
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import MultinomialComponents, SoftmaxRegression
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp

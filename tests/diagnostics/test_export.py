@@ -26,8 +26,8 @@ from scipy.special import logsumexp
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.diagnostics import aligned_order, check_workers, pareto_k, to_arviz
-from pyro_crowdclust.diagnostics.arviz_adapter import arviz, pareto_shape
+from pyro_crowdclust.diagnostics import aligned_order, arviz, check_workers, pareto_k, to_arviz
+from pyro_crowdclust.diagnostics.arviz_adapter import pareto_shape
 from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
 from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
 from pyro_crowdclust.diagnostics.predictive import replicated_answers, same_cluster_draws

@@ -123,8 +123,12 @@ WRONG = {
     "a history of no columns": (put("history", value=[]), "history is of type list"),
     "a column of no values": (put("history", "elbo", value={"dtype": "f8"}), "it lacks 'values'"),
     "training by another part": (
-        put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.mixture:X"}})),
-        "'pyro_crowdclust.mixture:X' trains no model",
+        put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.families:Beta"}})),
+        "'pyro_crowdclust.families:Beta' trains no model",
+    ),
+    "training by a class of others": (
+        put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.fitting:Trainer"}})),
+        "this version of pyro_crowdclust has no 'pyro_crowdclust.fitting:Trainer'",
     ),
     "training with another optimizer": (
         lambda content, tensors: content.update(

@@ -29,7 +29,7 @@ from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.starts import MixtureStart
 
-from ..crowds import added_to_loss, amortized_pair, crowd, quiet_fit
+from ..crowds import added_to_loss, amortized_pair, crowd, message_passing_pair, quiet_fit
 from ..oracles import is_conjugate_prior, log_density, random_covariance, random_natural
 from ..problems import (
     DIM,
@@ -418,6 +418,11 @@ def test_without_answers_there_are_no_rates_to_move():
     data = CrowdData(crowd().features)
     result = quiet_fit(*amortized_pair(), data, epochs=1, callbacks=[RateMoves()])
     np.testing.assert_allclose(result.guide.workers().rates["sensitivity"].mean, 0.8, rtol=1e-6)
+
+
+def test_a_guide_without_rates_to_move_is_refused():
+    with pytest.raises(ValueError, match="MessagePassingGuide has not both of them"):
+        quiet_fit(*message_passing_pair(), crowd(), epochs=1, callbacks=[RateMoves()])
 
 
 def has_gradient(*modules: nn.Module) -> bool:

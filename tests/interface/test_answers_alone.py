@@ -13,8 +13,8 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
-from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster
-from pyro_crowdclust.interface.answers_alone import _asked_together, _simplest, _Trial
+from pyro_crowdclust.interface import CrowdClusterer, cluster
+from pyro_crowdclust.interface.answers_alone import _asked_together, _simplest, _Trial, _trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -198,14 +198,12 @@ def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
 
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
-    tried = AnswersAlone._trial
-
-    def press_control_c(self, prior, *arguments, **options):
+    def press_control_c(said, parts, prior, *others):
         if prior == "clusters of all sizes":
             raise KeyboardInterrupt
-        return tried(self, prior, *arguments, **options)
+        return _trial(said, parts, prior, *others)
 
-    monkeypatch.setattr(AnswersAlone, "_trial", press_control_c)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", press_control_c)
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     table = result.chosen.table

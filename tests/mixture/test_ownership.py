@@ -11,6 +11,8 @@ import torch
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin, annotators_on_pages
 from pyro_crowdclust.callbacks import LearnedPrior, OwnershipMoves
+from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.diagnostics.predictive import same_cluster_draws
 from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.emissions import Identity
@@ -20,6 +22,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.plots import plot_calibration
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import default_elbo, robbins_monro
@@ -232,6 +235,38 @@ def test_the_probability_of_the_same_cluster_counts_a_shared_component(rings):
     together = components_together(torch.tensor(result.owners)).numpy()
     expected = components[3] @ together @ components[8]
     assert result.same_cluster_probability(3, 8) == pytest.approx(expected)
+
+
+def test_pairs_in_pictures_and_exports_count_a_shared_component():
+    result, ring = fit_rings(False, num_components=6, epochs=1)
+    posterior = result.guide.posteriors["owners"]
+    posterior.set_natural_parameters(torch.randn(6, 6, dtype=torch.float64))
+    pairs, q = result.data.pairs, result.probabilities
+    left, right, label = pairs["left"], pairs["right"], pairs["label"].to_numpy()
+    same = result.same_cluster_probability(left, right)
+    assert np.abs((q[left] * q[right]).sum(1) - same).max() > 0.1
+
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(400, size=5000)
+    other = (drawn + rng.integers(1, 400, size=5000)) % 400
+    said = result.same_cluster_probability(drawn.tolist(), other.tolist())
+    shown = plot_calibration(result, ring, num_pairs=5000).axes[0].lines[1].get_xdata()
+    tens = (said * 10).astype(int)
+    np.testing.assert_allclose(shown, [said[tens == ten].mean() for ten in np.unique(tens)])
+
+    tree = to_arviz(result, 5)
+    rates, likelihood = (tree[group] for group in ("posterior", "log_likelihood"))
+    of_worker = pairs["worker"].to_numpy()
+    yes_if_same = rates["sensitivity"].values[0][:, of_worker]
+    yes_if_different = 1 - rates["specificity"].values[0][:, of_worker]
+    if_same, if_different = (
+        np.where(label == 1, yes, 1 - yes) for yes in (yes_if_same, yes_if_different)
+    )
+    expected = -np.log(same / if_same + (1 - same) / if_different)
+    np.testing.assert_allclose(likelihood["answers"].values[0], expected, rtol=1e-6)
+    with result.inside(0):
+        shares = same_cluster_draws(result, torch.arange(len(pairs)), 4000).mean(0)
+    np.testing.assert_allclose(shares, same, atol=5 * 0.5 / np.sqrt(4000))
 
 
 def test_a_simulation_draws_owners():

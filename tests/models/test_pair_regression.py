@@ -16,8 +16,7 @@ from scipy.special import betaln, log_softmax
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.guides import PairRegressionGuide
-from pyro_crowdclust.guides.pair_regression import DrawnStart
+from pyro_crowdclust.guides import DrawnStart, PairRegressionGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch

@@ -156,6 +156,12 @@ def test_of_one_cell_the_bound_is_the_evidence():
     torch.testing.assert_close(bound, expected, rtol=1e-10, atol=1e-10)
 
 
+def test_the_guide_has_a_site_for_every_prior_of_the_model():
+    model = some_model()
+    assert {*model.priors()} == {"weights", "styles", "effects", "sensitivity", "specificity"}
+    assert {*TwoWayGuide(model).posteriors} == {*model.priors()}
+
+
 def test_components_are_those_of_the_cells():
     family = MatrixNormalInverseWishart(3, num_regressors=4)
     value = family.sample(random_natural(family))
@@ -371,7 +377,7 @@ def test_cells_of_given_clusters_are_those_that_features_say():
     sites = {name: prior.distribution().rsample() for name, prior in model.priors().items()}
     batch = without_answers(some_batch(torch.randn(1, DIM)))
     density = NormalInverseWishart(DIM).log_likelihoods(
-        model.components(sites["effects"]),
+        model.cell_statistics(sites["effects"]),
         NormalInverseWishart(DIM).observed(batch.features.double()),
     )
     joint = density + model.log_cells(sites["weights"], sites["styles"])

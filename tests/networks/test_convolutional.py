@@ -32,7 +32,7 @@ SMALL = {"channels": (3, 4), "hidden": 6}
 WITH_SKIP = {
     "convolutional encoder": lambda: ConvolutionalEncoder(IMAGE, OUTPUTS, **SMALL),
     "convolutional decoder": lambda: ConvolutionalDecoder(OUTPUTS, IMAGE, **SMALL),
-    "residual encoder": lambda: ResidualEncoder(IMAGE, OUTPUTS, width=2, blocks=2),
+    "residual encoder": lambda: ResidualEncoder(IMAGE, OUTPUTS, width=2),
     "residual decoder": lambda: ResidualDecoder(OUTPUTS, IMAGE, width=2),
 }
 NETWORKS = WITH_SKIP | {

@@ -24,6 +24,7 @@ from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.plots import (
+    COLORS,
     plot_calibration,
     plot_cluster_samples,
     plot_cluster_sizes,
@@ -35,7 +36,6 @@ from pyro_crowdclust.plots import (
     plot_worker_weights,
     plot_workers,
 )
-from pyro_crowdclust.plots.style import COLORS
 
 from ..crowds import (
     DIM,
@@ -532,6 +532,14 @@ class TestConfusion:
             plot_confusion(self.MATRICES, workers=["a", "b", "c"])
 
 
+def with_known_pairs(q: np.ndarray) -> SimpleNamespace:
+    """A stand-in for a fit whose q(z) is known."""
+    return SimpleNamespace(
+        data=SimpleNamespace(item_ids=pd.RangeIndex(len(q))),
+        same_cluster_probability=lambda left, right: (q[left] * q[right]).sum(1),
+    )
+
+
 class TestCalibration:
     def test_points_are_means_and_shares_of_bins(self):
         # Two groups of items: inside each, P(same) is 0.5; between them 0.
@@ -540,7 +548,7 @@ class TestCalibration:
         q = np.zeros((400, 4))
         q[group == 0, :2] = q[group == 1, 2:] = 0.5
         truth = 2 * group + rng.integers(2, size=400)
-        fitted = SimpleNamespace(probabilities=q)
+        fitted = with_known_pairs(q)
         top, bottom = plot_calibration(fitted, truth, num_pairs=20_000).axes
         line = top.lines[1]
         np.testing.assert_allclose(line.get_xdata(), [0.0, 0.5])
@@ -564,7 +572,7 @@ class TestCalibration:
         rendered(figure)
 
     def test_no_item_is_paired_with_itself(self):
-        fitted = SimpleNamespace(probabilities=np.eye(2))
+        fitted = with_known_pairs(np.eye(2))
         top, _ = plot_calibration(fitted, [0, 1], num_pairs=50).axes
         assert top.lines[1].get_xdata().tolist() == [0.0]
 

@@ -7,13 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pyro
-import pyro.distributions as dist
 import pytest
 import scipy.special
 import scipy.stats
 import torch
-from pyro import poutine
 from pyro.infer import Trace_ELBO
 from torch import nn
 
@@ -38,6 +35,7 @@ from ..crowds import (
     plain_pair,
     quiet_fit,
 )
+from ..problems import location_guide, location_model
 
 NUM_ITEMS = 60
 # Ids whose order is not that of the positions.
@@ -302,16 +300,6 @@ def test_latent_means(results):
         np.testing.assert_allclose(result.transform(new), direct, rtol=1e-12)
 
 
-def no_verbs_model(batch):
-    mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
-    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
-        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-
-def no_verbs_guide(batch):
-    pyro.sample("mean", dist.Normal(pyro.param("loc", torch.tensor(0.0)), 0.1))
-
-
 @pytest.mark.parametrize(
     ("table", "verb"),
     [
@@ -323,7 +311,7 @@ def no_verbs_guide(batch):
     ],
 )
 def test_a_guide_without_the_verb_of_a_table(table, verb):
-    result = quiet_fit(no_verbs_model, no_verbs_guide, crowd())
+    result = quiet_fit(location_model, location_guide, crowd())
     assert list(result.history.columns) == ["epoch", "step", "seconds", "elbo"]
     with pytest.raises(ValueError, match=rf"guide function has no {verb}\(\), which this table is"):
         getattr(result, table)
@@ -337,7 +325,7 @@ def test_a_guide_of_ones_own_with_the_verbs():
         cluster = (batch.features[:, 0] > 0).long()
         return SimpleNamespace(assignments=torch.eye(2)[cluster], latent=None)
 
-    no_verbs = quiet_fit(no_verbs_model, no_verbs_guide, crowd())
+    no_verbs = quiet_fit(location_model, location_guide, crowd())
     result = dataclasses.replace(no_verbs, guide=SimpleNamespace(infer=infer))
     assert (result.assignments == (crowd().features[:, 0] > 0)).all()
 

@@ -58,7 +58,6 @@ from ..crowds import (
 )
 from ..diagnostics.test_class_labels import MODELS as LABEL_MODELS
 from ..diagnostics.test_class_labels import labelled, trained
-from ..killed_fit import location_guide, location_model
 from ..mixture_parts import (
     COMPONENTS,
     EMISSIONS,
@@ -68,6 +67,7 @@ from ..mixture_parts import (
     mixture,
     simulated,
 )
+from ..problems import location_guide, location_model
 from ..test_fitting import equal, parameters
 
 MAKERS = {

@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pyro
-import pyro.distributions as dist
 import pytest
-from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import CrowdData
@@ -18,6 +15,7 @@ from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.models import DawidSkene
 
 from ..crowds import crowd, plain_mixture, plain_pair, quiet_fit
+from ..problems import location_model
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +89,7 @@ def test_features_on_disk_are_not_read_for_it(result):
 
 
 def test_any_model_has_three_lines():
-    def heights(batch):
-        mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
-        with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
-            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
-
-    result = quiet_fit(heights, AutoNormal(heights), CrowdData(crowd().features), epochs=1)
-    assert repr(result).splitlines()[1].startswith("heights, AutoNormal; ")
+    data = CrowdData(crowd().features)
+    result = quiet_fit(location_model, AutoNormal(location_model), data, epochs=1)
+    assert repr(result).splitlines()[1].startswith("location_model, AutoNormal; ")
     assert result._repr_html_().startswith("<div><p>CrowdData(")

@@ -25,7 +25,8 @@ from pyro_crowdclust.minibatches import AnswerSampling, Batch, SinglePairs
 from pyro_crowdclust.training import Checkpoint, Stopping
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
-from ..killed_fit import FITS, Draws, in_step, location_guide, location_model, run
+from ..killed_fit import FITS, Draws, in_step, run
+from ..problems import location_guide, location_model
 from ..test_fitting import equal, parameters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -338,7 +339,7 @@ def test_another_model(path, monkeypatch):
     stopped("pyro.param", path, 2, every=1)
     with monkeypatch.context() as patch:
         patch.setattr(location_guide, "__qualname__", "other_guide")
-        with refuses("guide was tests.killed_fit.location_guide and is tests.*other_guide"):
+        with refuses("guide was tests.problems.location_guide and is tests.*other_guide"):
             run("pyro.param", checkpoint=Checkpoint(path, resume=True))
 
     def location_guide_of_another_size(batch: Batch) -> None:

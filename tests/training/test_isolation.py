@@ -17,7 +17,7 @@ from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.training.isolation import isolated
 
 from ..crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
-from ..killed_fit import location_guide, location_model
+from ..problems import location_guide, location_model
 from ..test_fitting import equal, parameters
 
 MAKERS = [plain_pair, message_passing_pair, amortized_pair]

@@ -73,8 +73,10 @@ FIRST_SCALE = 0.2
 # How much scores of a regression are expected to deviate; 2 is from one in ten to nine in ten.
 _SCORES = 2.0
 MINIBATCHES: dict[str, Any] = {
-    **{"epochs": 20, "batch_size": 1024, "stopping": Stopping(tolerance=1e-3)},
-    **{"step_size": robbins_monro(0.5, delay=20.0)},
+    "epochs": 20,
+    "batch_size": 1024,
+    "stopping": Stopping(tolerance=1e-3),
+    "step_size": robbins_monro(0.5, delay=20.0),
 }
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
@@ -223,8 +225,11 @@ def _told_by_answers(data: CrowdData, regression: SoftmaxRegression, emission: I
     supervision = supervision_of(data, regression.num_classes)
     model = PairRegression(regression, annotators_on_pages(data), emission, supervision)
     options = {
-        **{"epochs": 60, "stopping": Stopping(tolerance=1e-3), "dtype": torch.float64},
-        **{"batch_size": None, "step_size": 0.5},
+        "epochs": 60,
+        "stopping": Stopping(tolerance=1e-3),
+        "dtype": torch.float64,
+        "batch_size": None,
+        "step_size": 0.5,
     }
     size = regression.num_classes * regression.num_features
     if len(data.annotated_items) * size > FULL_BATCH_NUMBERS and not supervision.couples_items:

@@ -38,6 +38,7 @@ from pyro_crowdclust.interface.recipe import (
     labels_alone,
     seeds_of,
 )
+from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first, is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
@@ -122,7 +123,7 @@ class Choice(Plan):
             reason += f"; {search.num_near_copies} near-copies of items had no part in it"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
-        reason += _about_left_out(recipe.model.emission, self.data)
+        reason += _about_left_out(recipe.model, self.data)
         return best, recipe, Chosen(table, reason, chance)
 
     @warnings_once()
@@ -216,14 +217,17 @@ class Choice(Plan):
         """The fit to some of the items, to begin at: with all of them it would take many epochs."""
         generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
-        of_part = best.form.recipe(part, best.num_components, recipe.model.emission)
+        emission = part_of(recipe.model, "emission", Identity)
+        of_part = best.form.recipe(part, best.num_components, emission)
         return _best_of_starts(of_part, seeds, options)
 
 
-def _about_left_out(emission: Identity, data: CrowdData) -> str:
+def _about_left_out(model: Model, data: CrowdData) -> str:
     """The columns that the coordinates are not of, as the end of a sentence; else nothing."""
     number = math.prod(feature_shape(data))
     names = range(number) if data.columns is None else data.columns.labels()
+    emission = part_of(model, "emission", Identity)
+    assert emission is not None  # of a form
     inner = emission.inner if isinstance(emission, Projected) else emission
     own = {*inner.own_features(number)}
     if not own:  # which is what was chosen, and no matter of single columns

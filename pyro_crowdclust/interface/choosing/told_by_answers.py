@@ -10,8 +10,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.guides.drawn_groups import drawn_groups, drawn_partitions
-from pyro_crowdclust.guides.pair_regression import DrawnStart
+from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.choosing.held_out import Split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
 

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface import choice_for, cluster
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import (

@@ -28,7 +28,7 @@ PAIRS = simulate_pairs(FINE, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=
 @pytest.fixture(autouse=True)
 def _few_draws(monkeypatch):
     """Of partitions by the answers alone, where nothing predicts these; enough here."""
-    monkeypatch.setattr("pyro_crowdclust.guides.drawn_groups._STEPS", 15)
+    monkeypatch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
 
 
 def fixed(features, pairs=None, **options):

@@ -15,6 +15,8 @@ from pyro_crowdclust.guides import EnumeratedGuide
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import tables
 
+from ...problems import location_model
+
 POINTS = np.repeat([[0.0], [6.0]], [12, 8], axis=0)
 ANSWERS = {"left": [0, 0, 1], "right": [1, 19, 18], "worker": list("aab"), "label": [1, 0, 0]}
 
@@ -30,12 +32,6 @@ def mixture(batch):
             said = SameCluster(z, batch.left, batch.right, batch.num_paired)
             same = pyro.sample("same", said)
             pyro.sample("label", dist.Bernoulli(0.1 + 0.8 * same), obs=batch.label)
-
-
-def mean_alone(batch):
-    mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
-    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
-        pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
 
 
 def test_a_mixture_of_ones_own_has_clusters_and_a_report():
@@ -55,6 +51,6 @@ def test_a_mixture_of_ones_own_has_clusters_and_a_report():
 
 def test_a_model_without_clusters_has_a_report_of_its_training():
     data = CrowdData(POINTS)
-    result = fit(mean_alone, AutoNormal(mean_alone), data, epochs=2, progress=False)
+    result = fit(location_model, AutoNormal(location_model), data, epochs=2, progress=False)
     assert tables(result).keys() == {"history"}
     assert "<h2>Training</h2>" in report_page(result)

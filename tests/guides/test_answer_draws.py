@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.guides.drawn_groups import drawn_groups
+from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 

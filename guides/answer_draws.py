@@ -9,8 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.some_items import some_items, without_features
+from pyro_crowdclust.data import CrowdData, some_items, without_features
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide, affordable_chains
 from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
