@@ -11,7 +11,6 @@ import pandas as pd
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
-    CANNOT_TELL,
     PageQuestion,
     Question,
     question_about,
@@ -83,11 +82,12 @@ class Argilla:
         except ValueError as error:
             raise record.wrong(error) from error
         for response in record.record("responses").records(self.question, "response"):
-            yield Said(question, response.get("user_id", str), _answer(response))
+            yield Said(question, response.get("user_id", str), response.maybe("value", str))
         made = record.maybe("suggestions", Mapping, {})
         if self.suggestions and self.question in made:
             suggestion = Record(made, f"{record.place}, suggestions").record(self.question)
-            yield Said(question, suggestion.maybe("agent", str, "model"), _answer(suggestion))
+            agent = suggestion.maybe("agent", str, "model")
+            yield Said(question, agent, suggestion.maybe("value", str))
 
 
 def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
@@ -109,8 +109,3 @@ def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
         "suggestions": {},
         "responses": {},
     }
-
-
-def _answer(record: Record) -> str | None:
-    value = record.maybe("value", str)
-    return None if value == CANNOT_TELL else value

@@ -21,6 +21,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    is_no_answer,
     question_about,
     read_questions,
 )
@@ -243,7 +244,7 @@ def _answer(annotation: Record, question: Question) -> Any:
     choices = value.get("choices", Sequence)
     if len(choices) != 1:
         raise value.wrong(f"field 'choices' has {len(choices)} choices, but must have one")
-    return None if choices[0] == CANNOT_TELL else choices[0]
+    return choices[0]
 
 
 def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]:
@@ -254,6 +255,6 @@ def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]
         for entry in buckets.get(name, Sequence):
             if str(entry) not in items:
                 raise buckets.wrong(f"'{name}' holds {entry!r}, which is no item of the page")
-            if name not in (_NOT_MOVED, CANNOT_TELL):
+            if name != _NOT_MOVED and not is_no_answer(name):
                 groups[items[str(entry)]] = name
     return groups

@@ -14,10 +14,10 @@ from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
 from pyro_crowdclust.exchange.questions import (
-    CANNOT_TELL,
     PageQuestion,
     PairQuestion,
     Question,
+    is_no_answer,
     read_questions,
 )
 from pyro_crowdclust.files.csv_files import as_written, write_csv
@@ -107,7 +107,7 @@ class PlainCsv:
         """
         columns, answer, table = _kind_of(export)
         frame = export.assign(worker=self._workers(export)).reset_index(drop=True)
-        blank = frame[answer].isna() | frame[answer].isin(["", CANNOT_TELL])
+        blank = frame[answer].map(is_no_answer).astype(bool)
         own = [*columns, "worker", answer]
         own += [name for name in ("seconds", "page") if name in frame and name not in own]
         return CrowdAnswers.of_tables(

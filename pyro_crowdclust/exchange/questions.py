@@ -18,6 +18,22 @@ import pandas as pd
 from pyro_crowdclust.data.tables import read_table, show
 
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
+# What keyboards and word processors write for an apostrophe.
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
+
+
+def is_no_answer(value: Any) -> bool:
+    """Whether an answer is none: a missing value, a blank text, or "can't tell", however written.
+
+    Examples
+    --------
+    >>> [is_no_answer(value) for value in (None, " ", "Can\u2019t  tell", "can", 0)]
+    [True, True, True, False, False]
+    """
+    if isinstance(value, str):
+        words = " ".join(value.translate(_APOSTROPHES).split())
+        return words.casefold() in ("", CANNOT_TELL)
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 class Row(NamedTuple):
@@ -47,8 +63,8 @@ class PairQuestion:
         return {"left": self.left, "right": self.right}
 
     def rows(self, answer: str | None) -> Iterator[Row]:
-        """Rows of an answer, without the worker; None is no answer."""
-        if answer is None:
+        """Rows of an answer, without the worker, or of none (``is_no_answer``)."""
+        if is_no_answer(answer):
             yield Row("unanswered", self.about())
         elif answer in (SAME, DIFFERENT):
             yield Row("pairs", {**self.about(), "label": int(answer == SAME)})
@@ -100,8 +116,8 @@ class LabelQuestion:
         return {"item": self.item}
 
     def rows(self, answer: Hashable | None) -> Iterator[Row]:
-        """The row of an answer, without the worker; None is no answer."""
-        if answer is None:
+        """The row of an answer, without the worker, or of none (``is_no_answer``)."""
+        if is_no_answer(answer):
             yield Row("unanswered", self.about())
         else:
             yield Row("labels", {**self.about(), "label": answer})

@@ -317,6 +317,30 @@ def test_people_of_label_studio_have_names(who, name):
     assert found["seconds"].tolist() == [2.5]
 
 
+CANNOT_TELL = ["can't tell", "Can\u2019t tell", " CAN'T  TELL ", "can`t tell"]
+
+
+@pytest.mark.parametrize("words", CANNOT_TELL)
+def test_who_cannot_tell_gave_no_answer_however_it_is_written(words):
+    """An apostrophe of a word processor, another case, blanks around it."""
+    for form, answered in ((STUDIO, in_label_studio), (Argilla(), in_argilla)):
+        for questions in (PAIRS, LABELS):
+            export = answered(form.tasks(questions, ITEMS), [words] * len(questions))
+            assert form.answers(export).tables() == {}
+            assert len(form.answers(export).unanswered) == len(questions)
+    groups = [{"a": "1", "b": words, "c": words}, {"d": words, "e": words}]
+    placements = STUDIO.answers(in_label_studio(STUDIO.tasks(PAGES, ITEMS), groups)).placements
+    assert placements["item"].tolist() == ["a"]
+
+
+def test_cells_without_an_answer_in_memory():
+    table = PlainCsv().tasks(LABELS, ITEMS)
+    for said in ([*CANNOT_TELL[1:3], "ant"], ["  ", None, "ant"], [np.nan, pd.NA, "ant"]):
+        answers = PlainCsv().answers(table.assign(label=said))
+        assert answers.labels["item"].tolist() == ["c"]
+        assert answers.unanswered["item"].tolist() == ["a", "b"]
+
+
 def broken(change):
     """A file of Label Studio with one thing changed."""
     export = in_label_studio(STUDIO.tasks(PAIRS, ITEMS), SAID_OF_PAIRS)
