@@ -8,10 +8,17 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_crowdclust.data.pair_answers import yes_or_no
 from pyro_crowdclust.data.tables import read_table, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
-from pyro_crowdclust.exchange.questions import DIFFERENT, SAME, PairQuestion, read_questions
+from pyro_crowdclust.exchange.questions import (
+    DIFFERENT,
+    SAME,
+    PairQuestion,
+    is_no_answer,
+    read_questions,
+)
 from pyro_crowdclust.exchange.records import Record, dump_json, parse_json
 
 _LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}
@@ -73,14 +80,23 @@ class Dedupe:
         Parameters
         ----------
         pairs
-            ``left, right, label``, one row per pair: 1 for a match, 0 for distinct.
+            ``left, right, label``, one row per pair, with labels as ``CrowdData`` takes them: 1
+            or "same" for a match, 0 or "different" for distinct. Pairs of which nobody could tell
+            are left out.
         items
             The records, one row per id.
+
+        Raises
+        ------
+        ValueError
+            For labels that are grades or other words, and items that are not among ``items``.
         """
         shown = ShownItems.of(items)
-        frame = read_table(pairs, "pairs", ["left", "right", "label"])
+        frame = read_table(pairs, "pairs", ["left", "right", "label"], may_lack=["label"])
+        frame = frame[~frame["label"].map(is_no_answer)]
+        labels = yes_or_no(frame["label"], "dedupe knows no grades, so make them 1 and 0")
         found: dict[str, list] = {"match": [], "distinct": []}
-        for left, right, label in frame.itertuples(index=False):
+        for left, right, label in zip(frame["left"], frame["right"], labels, strict=True):
             found["match" if label else "distinct"].append(self._records((left, right), shown))
         return found
 

@@ -425,6 +425,40 @@ def test_errors_in_training_data(export, message):
         Dedupe().answers(export)
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [["same", "different"], ["1", "0"], [True, False], ["Yes", 0.0], np.array([1, 0])],
+    ids=str,
+)
+def test_training_is_what_labels_say(labels):
+    pairs = PAIRS[:2].assign(label=labels)
+    training = Dedupe().training(pairs, ITEMS)
+    assert training == {
+        "match": Dedupe().tasks(PAIRS[:1], ITEMS)["uncertain"],
+        "distinct": Dedupe().tasks(PAIRS[1:2], ITEMS)["uncertain"],
+    }
+    said = CrowdData(None, pairs=pairs).answers.label.tolist()
+    assert [len(training["match"]), len(training["distinct"])] == [sum(said), 2 - sum(said)]
+
+
+def test_who_cannot_tell_trains_nothing():
+    training = Dedupe().training(PAIRS.assign(label=["can't tell", None, "", "no"]))
+    assert [len(training["match"]), len(training["distinct"])] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.3, 1.0], "pairs row 0 (index 0): label is 0.3, neither 1 nor 0; write 1 or same, 0 or"),
+        ([0.3, 1.0], "different; dedupe knows no grades, so make them 1 and 0"),
+        (["same", "perhaps"], "pairs row 1 (index 1): label is 'perhaps', neither 1 nor 0"),
+    ],
+)
+def test_training_of_grades_is_refused(labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Dedupe().training(PAIRS[:2].assign(label=labels))
+
+
 def test_an_item_that_was_not_on_the_page():
     tasks = STUDIO.tasks(PAGES, ITEMS)
     export = in_label_studio(tasks, SAID_OF_PAGES.values())
