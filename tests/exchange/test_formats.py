@@ -243,6 +243,41 @@ def test_a_table_for_every_worker_comes_back_from_files(tmp_path):
     same_tables(read_answers(*paths), {"placements": expected_pages()}, 1)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "left,right,worker,label\na,b,ann,same,\na,c,ben,different,\n",
+        "left,right,worker,label,,\na,b,ann,same,,\na,c,ben,different\n",
+        ",,,\nleft,right,worker,label\n\na,b,ann,same\n,,,\na,c,ben,different\n,,,\n",
+        ",left,right,worker,label\n0,a,b,ann,same\n1,a,c,ben,different\n",
+        'left;right;worker;label\r\na;b; "ann";same\r\na;"c";ben;different\r\n',
+    ],
+    ids=["rows end in commas", "all end in commas", "blank rows", "row numbers", "semicolons"],
+)
+def test_tables_as_spreadsheets_save_them(text):
+    table = PlainCsv().parse(text)
+    assert table.columns[-4:].tolist() == ["left", "right", "worker", "label"]
+    found = PlainCsv().answers(table).pairs
+    assert found.to_numpy().tolist() == [["a", "b", "ann", "same"], ["a", "c", "ben", "different"]]
+
+
+def test_a_cell_may_be_a_picture():
+    picture = "data:image/png;base64," + "A" * 200_000
+    (cell,) = PlainCsv().parse(f'item,text\n1,"{picture}"\n')["text"]
+    assert cell == picture
+
+
+def test_empty_rows_and_doubled_columns_in_memory():
+    frame = pd.DataFrame({"item": ["a", None, ""], "worker": ["x", np.nan, " "], "label": "y"})
+    frame.loc[1:, "label"] = None
+    assert PlainCsv().answers(frame).labels.to_numpy().tolist() == [["a", "x", "y"]]
+    assert len(PlainCsv().answers(frame).unanswered) == 0
+    with pytest.raises(ValueError, match="two columns are called 'label'"):
+        PlainCsv().answers(pd.concat([frame, frame[["label"]]], axis=1))
+    notes = pd.DataFrame([["p", "q"]] * 3, columns=["note", "note"])
+    assert len(PlainCsv(worker="z").answers(pd.concat([frame, notes], axis=1)).labels) == 1
+
+
 def test_ids_of_files_are_texts_that_items_get_back():
     table = PlainCsv().parse("left,right,worker,label\n1,2,ann,same\n007,x,ann,same\n")
     answers = PlainCsv().answers(table)
@@ -397,7 +432,18 @@ WRONG = {
     "answers.csv": [
         ("item,worker\n1,ann\n", "must be those of one kind of answers"),
         ("item,label\n1,dog\n", "there is no column 'worker'"),
-        ("item,worker,label\n1,ann,dog\n2,,dog\n", "row 2 has no worker"),
+        (
+            "item,worker,label\n1,ann,dog\n,,\n2,,dog\n",
+            "row 2 has no worker (item '2'): fill it in, or say PlainCsv(worker=)",
+        ),
+        ("", "there is nothing in it: a table begins with a line of names"),
+        (",,\n", "there is nothing in it: a table begins with a line of names"),
+        ("item,worker,label,label\n1,ann,dog,cat\n", "two columns are called 'label'"),
+        (
+            "item,worker,label\n1,ann,dog\n2,ann,dog,cat\n",
+            "row 2 holds 4 values, but the first line has 3 names: name every column",
+        ),
+        ('item,worker,label\n1,ann,"dog\n2,ann,cat\n', "line 3 is no row of a table (unexpected"),
     ],
 }
 
