@@ -130,6 +130,43 @@ def yes_or_no(
     return labels
 
 
+def alike_written(column: pd.Series) -> pd.Series:
+    """Labels in which "same" and "different" are each written as where they come first.
+
+    Grades, of which some are neither, stay as they are.
+
+    Examples
+    --------
+    >>> alike_written(pd.Series(["same", 1, "no", None, "different"])).tolist()
+    ['same', 'same', 'no', None, 'no']
+    """
+    given = column.notna().to_numpy()
+    said = numbers_said(column[given])
+    if pd.api.types.is_numeric_dtype(column.dtype) or not np.isin(said, (0, 1)).all():
+        return column
+    words = column[given].tolist()
+    first = dict(zip(reversed(said), reversed(words), strict=True))
+    labels = column.astype(object)
+    labels[given] = [first[number] for number in said]
+    return labels
+
+
+def in_one_order(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The same pairs, each with its items in the order in which every row has them.
+
+    Examples
+    --------
+    >>> in_one_order(pd.DataFrame({"left": ["ant", "bee"], "right": ["bee", "ant"]}))
+      left right
+    0  ant   bee
+    1  ant   bee
+    """
+    left, right = (pairs[end].to_numpy() for end in ("left", "right"))
+    codes, _ = pd.factorize(np.concatenate([left, right]))
+    later = codes[: len(left)] > codes[len(left) :]
+    return pairs.assign(left=np.where(later, right, left), right=np.where(later, left, right))
+
+
 def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     """The grades as an index; evenly spaced probabilities where their number is given.
 
