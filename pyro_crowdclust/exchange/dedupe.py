@@ -61,7 +61,8 @@ class Dedupe:
         Raises
         ------
         ValueError
-            For pages and labels, and for items that are not among ``items``.
+            For pages and labels, for items that are not among ``items``, and for a column of these
+            in which the ids are to stand.
         """
         shown = ShownItems.of(items)
         asked = read_questions(questions)
@@ -130,8 +131,17 @@ class Dedupe:
     def _records(
         self, items: Sequence[Hashable], shown: ShownItems
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        left, right = ({self.id_field: item, **shown.fields(item)} for item in items)
+        left, right = (self._record(item, shown.fields(item)) for item in items)
         return left, right
+
+    def _record(self, item: Hashable, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if fields.get(self.id_field, item) != item:
+            raise ValueError(
+                f"the record of item {show(item)} has another '{self.id_field}', "
+                f"{show(fields[self.id_field])}, but under this name it is to carry its id: rename "
+                "the column, or name another field by Dedupe(id_field=)"
+            )
+        return {self.id_field: item, **fields}
 
     def _question(self, pair: Any, place: str) -> PairQuestion:
         # In a file dedupe marks what is a tuple.

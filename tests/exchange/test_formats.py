@@ -487,6 +487,18 @@ def test_training_is_what_labels_say(labels):
     assert [len(training["match"]), len(training["distinct"])] == [sum(said), 2 - sum(said)]
 
 
+def test_ids_of_records_are_not_overwritten():
+    """By a column of their own that has the name of the field that is to hold the ids."""
+    goods = pd.DataFrame({"item": ["x", "y"], "price": [1, 2]}, index=["a", "b"])
+    with pytest.raises(ValueError, match=r"item 'a' has another 'item', 'x', .*Dedupe\(id_field="):
+        Dedupe().tasks(PAIRS[:1], goods)
+    form = Dedupe(id_field="id")
+    answers = form.answers({"match": form.tasks(PAIRS[:1], goods)["uncertain"], "distinct": []})
+    assert answers.pairs[["left", "right"]].to_numpy().tolist() == [["a", "b"]]
+    same = goods.assign(item=goods.index)
+    assert Dedupe().tasks(PAIRS[:1], same)["uncertain"][0][0] == {"item": "a", "price": 1}
+
+
 def test_who_cannot_tell_trains_nothing():
     training = Dedupe().training(PAIRS.assign(label=["can't tell", None, "", "no"]))
     assert [len(training["match"]), len(training["distinct"])] == [0, 1]
