@@ -69,6 +69,8 @@ class CrowdAnswers:
     def of(cls, said: Iterable[Said]) -> CrowdAnswers:
         """Tables of answers; of two by one worker to the same question the last counts.
 
+        A pair is the same question in either order.
+
         Raises
         ------
         ValueError
@@ -85,7 +87,7 @@ class CrowdAnswers:
           left right worker  label
         0  ant   bee    ann      1
         """
-        last = {(one.question, one.worker): one for one in said}
+        last = {(one.question.key, one.worker): one for one in said}
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _COLUMNS}
         for one in last.values():
             who = {"worker": one.worker}

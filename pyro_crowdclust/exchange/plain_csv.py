@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
+from pyro_crowdclust.data.pair_answers import in_one_order
 from pyro_crowdclust.data.tables import are_blank, count, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
@@ -39,7 +40,8 @@ _KINDS = (
 class PlainCsv:
     """Tables with a column to fill in: ``label`` for pairs and labels, ``group`` for pages.
 
-    A cell that is left empty, or says "can't tell", is no answer.
+    A cell that is left empty, or says "can't tell", is no answer. Where a row asks one person the
+    same as an earlier one, pairs in either order, the last that is filled in counts.
 
     Parameters
     ----------
@@ -127,6 +129,8 @@ class PlainCsv:
         _refuse_doubled(name for name in export.columns if name in used)
         frame = export[~_are_empty(export)]
         frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
+        if table != "placements":  # where an item that is twice on a page is left to be refused
+            frame = _last_of_each(frame, columns, answer)
         blank = frame[answer].map(is_no_answer).astype(bool)
         own = [*columns, "worker", answer]
         own += [name for name in ("seconds", "page") if name in frame and name not in own]
@@ -189,6 +193,15 @@ def _are_empty(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
     """Which rows hold nothing at all, as a spreadsheet has them below a table."""
     cells = [column.isna().to_numpy() | are_blank(column) for _, column in frame.items()]
     return np.all(cells, axis=0)
+
+
+def _last_of_each(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:
+    """The last answer of every worker to every question; cells left empty are none."""
+    asked = in_one_order(frame) if "left" in columns else frame
+    is_given = frame[answer].notna() & ~are_blank(frame[answer])
+    empty_first = asked.iloc[np.argsort(is_given.to_numpy(), kind="stable")]
+    question = [*columns, "worker", *frame.columns.intersection(["page"])]
+    return frame.loc[empty_first.drop_duplicates(question, keep="last").index.sort_values()]
 
 
 def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:

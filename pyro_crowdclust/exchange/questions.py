@@ -58,6 +58,11 @@ class PairQuestion:
         """The items to show."""
         return self.left, self.right
 
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the pair, in either order."""
+        return frozenset(self.items)
+
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""
         return {"left": self.left, "right": self.right}
@@ -81,6 +86,11 @@ class PageQuestion:
     worker: Hashable | None = None
 
     sentence = "Put what is of one kind into one group."
+
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the page and its items."""
+        return self.page, frozenset(self.items)
 
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""
@@ -110,6 +120,11 @@ class LabelQuestion:
     def items(self) -> tuple[Hashable, ...]:
         """The item to show."""
         return (self.item,)
+
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the item."""
+        return self.item
 
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""

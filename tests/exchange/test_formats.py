@@ -311,6 +311,44 @@ def test_the_last_of_two_annotations_by_one_person_counts():
     assert STUDIO.answers([task]).pairs["label"].tolist() == [0]
 
 
+def test_a_pair_in_the_other_order_is_the_same_question():
+    twice = pd.DataFrame({"left": ["a", "b"], "right": ["b", "a"], "worker": "ann"})
+    export = in_label_studio(STUDIO.tasks(twice), ["same", "different"])
+    assert STUDIO.answers(export).pairs["label"].tolist() == [0]
+    records = in_argilla(Argilla().tasks(twice), ["same", "can't tell"])
+    assert Argilla().answers(records).tables() == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["same", "different", "same"], ["different", "same"]),
+        (["same", "", "same"], ["same", "same"]),
+        (["same", "can't tell", "same"], ["same"]),
+        (["", "different", ""], ["different"]),
+        (["", "", ""], []),
+    ],
+)
+def test_the_last_of_two_rows_of_one_person_counts(said, expected):
+    pairs = pd.DataFrame({"left": list("aba"), "right": list("bab"), "worker": ["ann"] * 2 + ["x"]})
+    answers = PlainCsv().answers(pairs.assign(label=said))
+    assert answers.pairs["label"].tolist() == expected
+    assert len(answers.pairs) + len(answers.unanswered) == 2
+    items = pd.DataFrame({"item": "a", "worker": pairs["worker"], "label": said})
+    assert PlainCsv().answers(items).labels["label"].tolist() == expected
+
+
+def test_questions_on_two_pages_are_two():
+    pairs = pd.DataFrame({"left": ["a", "b"], "right": ["b", "a"], "worker": "ann", "page": [1, 2]})
+    assert len(PlainCsv().answers(pairs.assign(label=["same", "different"])).pairs) == 2
+
+
+def test_an_item_twice_on_a_page_is_refused():
+    pages = pd.DataFrame({"page": 1, "item": list("aba"), "worker": "ann", "group": list("112")})
+    with pytest.raises(ValueError, match="placements row 2"):
+        CrowdData(None, **PlainCsv().answers(pages).tables())
+
+
 def test_models_are_workers_unless_they_are_not_wanted():
     (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
     value = {"choices": ["different"]}
