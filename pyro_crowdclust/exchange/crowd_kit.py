@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,8 +19,8 @@ from pyro_crowdclust.exchange.questions import PageQuestion, PairQuestion, read_
 class CrowdKit:
     """Frames as crowd-kit's aggregators take them: ``task, worker, label``.
 
-    A task is an item; for pairs it is a text of both, beside the columns ``left`` and ``right``,
-    which crowd-kit leaves alone.
+    A task is an item; for pairs it is a text of both, the same in either order, beside the columns
+    ``left`` and ``right``, which crowd-kit leaves alone.
 
     Examples
     --------
@@ -45,20 +45,33 @@ class CrowdKit:
         for question in read_questions(questions):
             if isinstance(question, PageQuestion):
                 raise ValueError("crowd-kit knows no pages: ask pairs or labels")
-            about = question.about()
-            pair = about if isinstance(question, PairQuestion) else {}
+            pair = question.about() if isinstance(question, PairQuestion) else {}
             who = {} if question.worker is None else {"worker": question.worker}
-            rows.append({"task": _task(about), **who, **pair})
+            rows.append({"task": _task(question.items), **who, **pair})
         return pd.DataFrame(rows)
 
     def frame(self, answers: CrowdAnswers) -> pd.DataFrame:
-        """Answers about pairs, or else labels, for crowd-kit's ``fit_predict``."""
+        """Answers about pairs, or labels, for crowd-kit's ``fit_predict``.
+
+        Raises
+        ------
+        ValueError
+            Where there are both, or sorted pages.
+        """
+        if len(answers.placements):
+            raise ValueError(
+                "crowd-kit knows no sorted pages: pass the pairs of their items, "
+                "CrowdData(None, placements=answers.placements).as_pairs().pairs, as "
+                "CrowdAnswers.of_tables(pairs=)"
+            )
+        if len(answers.pairs) and len(answers.labels):
+            raise ValueError(
+                "there are answers about pairs and labels, but a frame is of one kind: pass "
+                "CrowdAnswers.of_tables(pairs=answers.pairs), or the labels"
+            )
         if len(answers.pairs):
             pairs = answers.pairs[["left", "right", "worker", "label"]]
-            task = [
-                _task({"left": left, "right": right})
-                for left, right in zip(pairs["left"], pairs["right"], strict=True)
-            ]
+            task = list(map(_task, zip(pairs["left"], pairs["right"], strict=True)))
             return pairs.assign(task=pd.Series(task, pairs.index))[
                 ["task", "worker", "label", "left", "right"]
             ]
@@ -82,13 +95,16 @@ class CrowdKit:
         ValueError
             Where a column is missing or a cell is empty.
         """
-        frame = read_table(export, "the frame", ["task", "worker", "label"], ["left", "right"])
+        frame = read_table(export, "answers", ["task", "worker", "label"], ["left", "right"])
         if {"left", "right"} <= {*frame.columns}:
             return CrowdAnswers.of_tables(pairs=frame[["left", "right", "worker", "label"]])
         return CrowdAnswers.of_tables(labels=frame.rename(columns={"task": "item"}))
 
 
-def _task(about: Mapping[str, Hashable]) -> Hashable:
-    """An item, or a text that names both of a pair."""
-    ids = list(about.values())
-    return ids[0] if len(ids) == 1 else " | ".join(map(str, ids))
+def _task(items: Sequence[Hashable]) -> Hashable:
+    """An item, or a text that names both of a pair, of no other pair, and in either order."""
+    if len(items) == 1:
+        return items[0]
+    # A bar within an id does not part two.
+    names = (str(item).replace("\\", "\\\\").replace("|", "\\|") for item in items)
+    return " | ".join(sorted(names))

@@ -207,6 +207,35 @@ def test_frames_of_crowd_kit_come_back():
     assert form.tasks(PAIRS)["task"].nunique() == len(PAIRS)
 
 
+def test_tasks_of_crowd_kit_are_pairs_without_order():
+    pairs = pd.DataFrame(
+        {
+            "left": ["a", "b", "a | b", "a", "a", "a\\", "a"],
+            "right": ["b", "a", "c", "b | c", "\\", "", "\\"],
+        }
+    )
+    answers = CrowdAnswers.of_tables(pairs=pairs.assign(worker="ann", label=1))
+    tasks = CrowdKit().frame(answers)["task"]
+    assert tasks[0] == tasks[1] == "a | b"
+    assert tasks[4] == tasks[6]
+    assert tasks.nunique() == 5
+    asked = CrowdKit().tasks(pairs[:4])
+    assert asked["task"].tolist() == tasks[:4].tolist()
+    assert asked[["left", "right"]].equals(pairs[:4])
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"pairs": expected_pairs(), "labels": expected_labels()}, "about pairs and labels, but"),
+        ({"placements": expected_pages()}, "crowd-kit knows no sorted pages: pass the pairs"),
+    ],
+)
+def test_answers_of_which_crowd_kit_has_no_frame(tables, message):
+    with pytest.raises(ValueError, match=message):
+        CrowdKit().frame(CrowdAnswers.of_tables(**tables))
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_files_hold_what_the_verbs_say(name, tmp_path):
     form = FORMATS[name]
