@@ -197,6 +197,15 @@ def test_labels_come_back_from_prodigy():
     same_tables(form.answers(export), {"labels": expected}, 1)
 
 
+def test_texts_of_records_may_hold_what_ends_lines_elsewhere(tmp_path):
+    shown = {key: f"{text}\u2028and\u2029more\u0085\x0b\x1c\n\r" for key, text in ITEMS.items()}
+    (path,) = write_tasks(tmp_path, Prodigy(), PAIRS, shown)
+    export = in_prodigy(Prodigy().parse(path.read_text(encoding="utf-8")), SAID_OF_PAIRS)
+    path.write_text("\r\n".join(json.dumps(one, ensure_ascii=False) for one in export), "utf-8")
+    expected = expected_pairs(("set-ann", "set-ben", "set-ben"))
+    same_tables(read_answers(path), {"pairs": expected}, 1)
+
+
 def test_frames_of_crowd_kit_come_back():
     form = CrowdKit()
     for name, table in (("pairs", expected_pairs()), ("labels", expected_labels())):
