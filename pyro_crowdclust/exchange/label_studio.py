@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -21,6 +21,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    class_names,
     is_no_answer,
     question_about,
     read_questions,
@@ -43,7 +44,7 @@ class LabelStudio:
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from.
+        Of questions for labels: what there is to choose from, shown and read as text.
     num_groups
         How many buckets a page has; default one for every item of the largest page, at most 6,
         which is what a screen holds side by side.
@@ -62,7 +63,7 @@ class LabelStudio:
     [{'data': {'left': 'ant', 'right': 'bee', 'text_1': 'six legs', 'text_2': 'six legs, wings'}}]
     """
 
-    classes: Sequence[str] = ()
+    classes: Collection[Hashable] = ()
     num_groups: int | None = None
     workers: Mapping[int, Hashable] = field(default_factory=dict)
     predictions: bool = True
@@ -92,9 +93,8 @@ class LabelStudio:
             case PairQuestion():
                 body = _choices(_panels(2, shown), [SAME, DIFFERENT, CANNOT_TELL])
             case LabelQuestion():
-                if not self.classes:
-                    raise ValueError("labels are asked for without classes: LabelStudio(classes=)")
-                body = _choices(_panels(1, shown), [*self.classes, CANNOT_TELL])
+                names = class_names(self.classes, "LabelStudio")
+                body = _choices(_panels(1, shown), [*names, CANNOT_TELL])
             case PageQuestion():
                 largest = max(len(question.items) for question in asked)
                 body = _buckets(self.num_groups or min(largest, 6))

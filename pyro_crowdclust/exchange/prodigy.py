@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    class_names,
     question_about,
     read_questions,
 )
@@ -36,7 +37,7 @@ class Prodigy:
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from.
+        Of questions for labels: what there is to choose from, shown and read as text.
     worker
         Who answered, where a record has neither ``_annotator_id`` nor ``_session_id``.
 
@@ -52,7 +53,7 @@ class Prodigy:
     0  ant   bee  insects-ann      0
     """
 
-    classes: Sequence[str] = ()
+    classes: Collection[Hashable] = ()
     worker: str = "annotator"
 
     def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
@@ -73,9 +74,8 @@ class Prodigy:
         task = {"html": _panels(question, shown), "meta": meta, _ABOUT: question.about()}
         if isinstance(question, PairQuestion):
             return {**task, "label": SAME, "_view_id": "html"}
-        if not self.classes:
-            raise ValueError("labels are asked for without classes: Prodigy(classes=)")
-        options = [{"id": name, "text": name} for name in self.classes]
+        names = class_names(self.classes, "Prodigy")
+        options = [{"id": name, "text": name} for name in names]
         return {**task, "options": options, "_view_id": "choice"}
 
     def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:

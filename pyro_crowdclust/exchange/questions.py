@@ -8,7 +8,8 @@ back from whatever tool it went to.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -193,6 +194,31 @@ def question_about(about: Mapping[str, Any]) -> Question:
         "it does not say what it asked: no left and right (a pair), no page and items (a page), no "
         f"item; it has {list(about)}"
     )
+
+
+def class_names(classes: Collection[Hashable], form: str) -> list[str]:
+    """What there is to choose from where labels are asked for, as texts.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to choose from, or it is a text, or two are written alike; the error
+        says so of the ``form``.
+
+    Examples
+    --------
+    >>> class_names(range(3), "Prodigy")
+    ['0', '1', '2']
+    """
+    if isinstance(classes, str):
+        raise ValueError(f"{form}(classes=) is {classes!r}: pass a list of classes")
+    names = [str(one) for one in classes]
+    if not names:
+        raise ValueError(f"labels are asked for without classes: {form}(classes=)")
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if doubled:
+        raise ValueError(f"{form}(classes=) has {doubled[0]!r} twice: name every class once")
+    return names
 
 
 def _columns_of(questions: pd.DataFrame) -> list[str]:

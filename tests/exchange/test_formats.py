@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 
@@ -321,6 +322,61 @@ def test_ids_of_files_are_texts_that_items_get_back():
     answers = PlainCsv().answers(table)
     assert answers.for_items([1, 2, 7]).pairs["left"].tolist() == [1, "007"]
     assert answers.for_items(["1", "2"]).pairs["left"].tolist() == ["1", "007"]
+
+
+@pytest.mark.parametrize("number", [int, float, np.float32])
+def test_whole_numbers_are_known_with_and_without_a_point(number):
+    pairs = expected_pairs().assign(left=["1", "1.0", "1.5"], right=["2", "2.0", "x"])
+    found = CrowdAnswers.of_tables(pairs=pairs).for_items([number(1), number(2)]).pairs
+    assert found["left"].tolist() == [1, 1, "1.5"]
+    assert found["right"].tolist() == [2, 2, "x"]
+    assert {type(one) for one in found["left"][:2]} == {number}
+
+
+def test_ids_that_are_both_are_told_apart():
+    pairs = expected_pairs().assign(left=["1", "1.0", "2"])
+    assert CrowdAnswers.of_tables(pairs=pairs).for_items(["1", "1.0", 2]).pairs[
+        "left"
+    ].tolist() == ["1", "1.0", 2]
+
+
+def test_workers_classes_and_grades_of_data_come_back_from_texts(tmp_path):
+    """So that a fit on numbers goes on with what people wrote into a file."""
+    rows = itertools.product(range(3), [7, 8])
+    known = pd.DataFrame(rows, columns=["item", "worker"]).assign(label=[0, 0, 1, 1, 2, 1])
+    data = CrowdData(None, labels=known)
+    asked = PlainCsv().tasks(pd.DataFrame({"item": range(3), "worker": [7, 8, 9]}))
+    (tmp_path / "said.csv").write_text(asked.assign(label=["1", "2.0", "0"]).to_csv(index=False))
+    labels = read_answers(tmp_path / "said.csv").for_data(data).labels
+    assert labels.to_numpy().tolist() == [[0, 7, 1], [1, 8, 2], [2, "9", 0]]
+    longer = CrowdData(None, labels=pd.concat([known, labels[:2]]))
+    assert (longer.num_items, longer.num_workers, longer.num_classes) == (3, 2, 3)
+    pairs = pd.DataFrame({"left": [0], "right": [1], "worker": [7], "label": [2]})
+    graded = CrowdData(None, pairs=pairs, grades=[0, 1, 2])
+    said = CrowdAnswers.of_tables(pairs=pairs.astype(str)).for_data(graded).pairs
+    pd.testing.assert_frame_equal(said, pairs, check_dtype=False)
+
+
+@pytest.mark.parametrize("classes", [range(3), np.arange(3), pd.Index([0, 1, 2]), (0, 1, 2)])
+def test_classes_are_any_sequence(classes):
+    questions = pd.DataFrame({"item": [5]})
+    configuration = LabelStudio(classes=classes).files(questions)["labelling.xml"]
+    assert re.findall('Choice value="(.*)"', configuration) == ["0", "1", "2", "can't tell"]
+    (task,) = json.loads(json.dumps(Prodigy(classes=classes).tasks(questions)))
+    assert [option["id"] for option in task["options"]] == ["0", "1", "2"]
+    assert Prodigy().answers([{**task, "answer": "accept", "accept": ["2"]}]).labels[
+        "label"
+    ].tolist() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [("insect", "is 'insect': pass a list of classes"), ([1, "1"], "has '1' twice: name every")],
+)
+@pytest.mark.parametrize("form", [LabelStudio, Prodigy])
+def test_classes_that_are_none(form, classes, message):
+    with pytest.raises(ValueError, match=f"{form.__name__}.classes=. {message}"):
+        form(classes=classes).files(LABELS)
 
 
 def test_integers_stay_integers_in_json():
