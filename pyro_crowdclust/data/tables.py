@@ -66,22 +66,7 @@ def read_table(
        left  right
     0     1      2
     """
-    if isinstance(table, Mapping):
-        table = {
-            column: numbers_of(values, f"{name} column {show(column)}")
-            if isinstance(values, Tensor)
-            else values
-            for column, values in table.items()
-        }
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
-            frame = pd.DataFrame(in_pandas(table))
-    except Exception as error:  # whatever pandas finds wrong in what somebody passed
-        raise ValueError(
-            f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
-            "(pandas.read_csv of a file)"
-        ) from error
+    frame = as_frame(table, name)
     columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out where there are none")
@@ -92,6 +77,38 @@ def read_table(
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
+
+
+def as_frame(table: Any, name: str) -> pd.DataFrame:
+    """A table as a data frame, whatever its columns are.
+
+    Raises
+    ------
+    ValueError
+        For what is no table.
+
+    Examples
+    --------
+    >>> as_frame({"item": ["ant"]}, "questions")
+      item
+    0  ant
+    """
+    if isinstance(table, Mapping):
+        table = {
+            column: numbers_of(values, f"{name} column {show(column)}")
+            if isinstance(values, Tensor)
+            else values
+            for column, values in table.items()
+        }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
+            return pd.DataFrame(in_pandas(table))
+    except Exception as error:  # whatever pandas finds wrong in what somebody passed
+        raise ValueError(
+            f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
+            "(pandas.read_csv of a file)"
+        ) from error
 
 
 def _columns_of(

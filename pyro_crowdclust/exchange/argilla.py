@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     Question,
+    Questions,
     question_about,
     read_questions,
 )
@@ -38,6 +37,7 @@ class Argilla:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> (record,) = Argilla().tasks(pairs)
     >>> record["fields"], record["metadata"]
@@ -47,7 +47,7 @@ class Argilla:
     question: str = "answer"
     suggestions: bool = True
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Records to log.
 
         Raises
@@ -58,7 +58,7 @@ class Argilla:
         shown = ShownItems.of(items)
         return [_record(question, shown) for question in read_questions(questions)]
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """The records, as ``dataset.records.from_json`` reads them."""
         return {"records.json": dump_json(self.tasks(questions, items))}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -12,7 +13,7 @@ from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
-from pyro_crowdclust.exchange.questions import PageQuestion, PairQuestion, read_questions
+from pyro_crowdclust.exchange.questions import PageQuestion, PairQuestion, Questions, read_questions
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class CrowdKit:
     True
     """
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> pd.DataFrame:
+    def tasks(self, questions: Questions, items: Items = None) -> pd.DataFrame:
         """A frame of the tasks, and whom to ask; crowd-kit shows nothing, so ``items`` is not used.
 
         Raises
@@ -77,7 +78,7 @@ class CrowdKit:
             ]
         return answers.labels[["item", "worker", "label"]].rename(columns={"item": "task"})
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """The frame as a table."""
         file = io.StringIO()
         self.tasks(questions, items).to_csv(file, index=False)
@@ -87,7 +88,7 @@ class CrowdKit:
         """The frame in a file, all cells as text."""
         return PlainCsv().parse(text)
 
-    def answers(self, export: pd.DataFrame) -> CrowdAnswers:
+    def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """The answers of a frame: about pairs where it has ``left`` and ``right``, else labels.
 
         Raises

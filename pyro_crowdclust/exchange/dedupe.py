@@ -16,6 +16,7 @@ from pyro_crowdclust.exchange.questions import (
     DIFFERENT,
     SAME,
     PairQuestion,
+    Questions,
     is_no_answer,
     read_questions,
 )
@@ -54,7 +55,7 @@ class Dedupe:
     worker: Hashable = "dedupe"
 
     def tasks(
-        self, questions: pd.DataFrame, items: Items = None
+        self, questions: Questions, items: Items = None
     ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
         """The pairs as training data in which all of them are uncertain.
 
@@ -101,7 +102,7 @@ class Dedupe:
             found["match" if label else "distinct"].append(self._records((left, right), shown))
         return found
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """Training data in which all pairs are uncertain, as dedupe writes it."""
         tasks = self.tasks(questions, items)
         marked = {name: list(map(_marked, pairs)) for name, pairs in tasks.items()}

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-import pandas as pd
-
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
@@ -21,6 +19,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
     class_names,
     is_no_answer,
     question_about,
@@ -58,6 +57,7 @@ class LabelStudio:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> LabelStudio().tasks(pairs, {"ant": "six legs", "bee": "six legs, wings"})
     [{'data': {'left': 'ant', 'right': 'bee', 'text_1': 'six legs', 'text_2': 'six legs, wings'}}]
@@ -69,7 +69,7 @@ class LabelStudio:
     predictions: bool = True
     sentence: str | None = None
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Tasks to import.
 
         Raises
@@ -80,7 +80,7 @@ class LabelStudio:
         shown = ShownItems.of(items)
         return [{"data": _task(question, shown)} for question in read_questions(questions)]
 
-    def configuration(self, questions: pd.DataFrame, items: Items = None) -> str:
+    def configuration(self, questions: Questions, items: Items = None) -> str:
         """The labelling configuration of a project for these questions.
 
         Raises
@@ -101,7 +101,7 @@ class LabelStudio:
         head = f"  <Header value={quoteattr(self.sentence or asked[0].sentence)}/>"
         return "\n".join(["<View>", head, *body, "</View>", ""])
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """Tasks and configuration."""
         return {
             "tasks.json": dump_json(self.tasks(questions, items)),

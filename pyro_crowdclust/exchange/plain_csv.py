@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.pair_answers import in_one_order
-from pyro_crowdclust.data.tables import are_blank, count, show
+from pyro_crowdclust.data.tables import are_blank, as_frame, count, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
@@ -23,6 +23,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
     is_no_answer,
     read_questions,
 )
@@ -64,7 +65,7 @@ class PlainCsv:
 
     worker: Hashable | None = None
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> pd.DataFrame:
+    def tasks(self, questions: Questions, items: Items = None) -> pd.DataFrame:
         """A table of the questions, what is shown of the items, and an empty column.
 
         Raises
@@ -80,7 +81,7 @@ class PlainCsv:
         answer = "group" if "page" in frame else "label"
         return frame.assign(**{answer: ""})
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """A table for every worker, or one where nobody is named."""
         shown = ShownItems.of(items)
         texts = {}
@@ -116,7 +117,7 @@ class PlainCsv:
         cells = {name: list(map(as_written, column)) for name, *column in columns if name}
         return pd.DataFrame(cells, dtype=str)
 
-    def answers(self, export: pd.DataFrame) -> CrowdAnswers:
+    def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """What people said, from a table that they filled in.
 
         Raises
@@ -124,10 +125,11 @@ class PlainCsv:
         ValueError
             Where a column is missing, or nobody is named as the worker.
         """
-        columns, answer, table = _kind_of(export)
+        given = as_frame(export, "answers")
+        columns, answer, table = _kind_of(given)
         used = {*columns, answer, "worker", "page", "seconds"}
-        _refuse_doubled(name for name in export.columns if name in used)
-        frame = export[~_are_empty(export)]
+        _refuse_doubled(name for name in given.columns if name in used)
+        frame = given[~_are_empty(given)]
         frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
         if table != "placements":  # where an item that is twice on a page is left to be refused
             frame = _last_of_each(frame, columns, answer)

@@ -7,8 +7,6 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
@@ -17,6 +15,7 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
     class_names,
     question_about,
     read_questions,
@@ -43,6 +42,7 @@ class Prodigy:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> task = Prodigy().tasks(pairs)[0]
     >>> task["_view_id"], task["label"]
@@ -56,7 +56,7 @@ class Prodigy:
     classes: Collection[Hashable] = ()
     worker: str = "annotator"
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Tasks for a stream.
 
         Raises
@@ -78,7 +78,7 @@ class Prodigy:
         options = [{"id": name, "text": name} for name in names]
         return {**task, "options": options, "_view_id": "choice"}
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """The tasks, one a line."""
         return {"tasks.jsonl": dump_json_lines(self.tasks(questions, items))}
 

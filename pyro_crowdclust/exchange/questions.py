@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.data.tables import as_frame, read_table, show
 
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
 # What keyboards and word processors write for an apostrophe.
@@ -140,9 +140,11 @@ class LabelQuestion:
 
 
 Question = PairQuestion | PageQuestion | LabelQuestion
+# A table of them: a data frame, or its columns by their names.
+Questions = pd.DataFrame | Mapping[str, Any]
 
 
-def read_questions(questions: pd.DataFrame) -> list[Question]:
+def read_questions(questions: Questions) -> list[Question]:
     """The questions of a table, in its order.
 
     Raises
@@ -156,11 +158,12 @@ def read_questions(questions: pd.DataFrame) -> list[Question]:
     >>> read_questions(pd.DataFrame({"left": ["ant"], "right": ["bee"], "worker": ["ann"]}))
     [PairQuestion(left='ant', right='bee', worker='ann')]
     """
-    columns = _columns_of(questions)
-    frame = read_table(questions, "questions", columns)
+    given = as_frame(questions, "questions")
+    columns = _columns_of(given)
+    frame = read_table(given, "questions", columns)
     ids = {name: [_id(value, f"questions: {name}") for value in frame[name]] for name in columns}
-    if "worker" in questions:
-        workers = questions["worker"].tolist()
+    if "worker" in given:
+        workers = given["worker"].tolist()
         ids["worker"] = [None if pd.isna(one) else _id(one, "worker") for one in workers]
     if columns == ["page", "item"]:
         return _pages(pd.DataFrame(ids, dtype=object))

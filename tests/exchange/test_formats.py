@@ -191,6 +191,25 @@ def test_labels_come_back(form, answered):
     same_tables(form.answers(export), {"labels": expected_labels()}, 1)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_questions_may_be_a_dictionary(name, tmp_path):
+    table = PAGES if name == "html" else PAIRS
+    given = {column: values.tolist() for column, values in table.items()}
+    found, wanted = (FORMATS[name].tasks(questions, ITEMS) for questions in (given, table))
+    assert found.equals(wanted) if isinstance(wanted, pd.DataFrame) else found == wanted
+    assert FORMATS[name].files(given, ITEMS) == FORMATS[name].files(table, ITEMS)
+    assert write_tasks(tmp_path, FORMATS[name], given, ITEMS)
+
+
+@pytest.mark.parametrize("form", [PlainCsv(), HtmlPage()])
+def test_answers_may_be_a_dictionary(form):
+    table = in_table(PlainCsv().tasks(PAGES, ITEMS), SAID_OF_PAGES)
+    given = {column: values.tolist() for column, values in table.items()}
+    same_tables(form.answers(given), {"placements": expected_pages()}, 1)
+    with pytest.raises(ValueError, match="answers are not a table but int"):
+        form.answers(3)
+
+
 def test_labels_come_back_from_prodigy():
     form = Prodigy(classes=CLASSES)
     export = in_prodigy(form.tasks(LABELS, ITEMS), SAID_OF_LABELS)
