@@ -121,7 +121,7 @@ def _columns_of(
     if missing:
         *others, last = map(repr, missing)
         names = f"{', '.join(others)} or {last}" if others else last
-        remedy = _remedy(missing, required, {*times} - {*optional})
+        remedy = _remedy(missing, required, found, {*times} - {*optional})
         raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
@@ -133,9 +133,14 @@ def _columns_of(
     return columns
 
 
-def _remedy(missing: list[str], required: Sequence[str], found: set[str]) -> str:
+def _remedy(
+    missing: list[str], required: Sequence[str], columns: list[Any], found: set[str]
+) -> str:
     """What to do about required columns that are missing from a table with these names."""
-    if not found:
+    # As pandas numbers columns that nobody named, unless they are as many as workers may be.
+    are_unnamed = columns == [*range(len(columns))]
+    may_be_workers = [*required] == ["item", "worker", "label"] and len(columns) != len(required)
+    if are_unnamed and not (columns and may_be_workers):
         return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
     if missing == [*required] == ["item", "worker", "label"]:
         return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
