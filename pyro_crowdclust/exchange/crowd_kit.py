@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_crowdclust.data.pair_answers import alike_written
 from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items
@@ -73,7 +74,8 @@ class CrowdKit:
         if len(answers.pairs):
             pairs = answers.pairs[["left", "right", "worker", "label"]]
             task = list(map(_task, zip(pairs["left"], pairs["right"], strict=True)))
-            return pairs.assign(task=pd.Series(task, pairs.index))[
+            label = alike_written(pairs["label"])  # of which crowd-kit would make several classes
+            return pairs.assign(task=pd.Series(task, pairs.index), label=label)[
                 ["task", "worker", "label", "left", "right"]
             ]
         return answers.labels[["item", "worker", "label"]].rename(columns={"item": "task"})

@@ -251,6 +251,9 @@ def test_tasks_of_crowd_kit_are_pairs_without_order():
     asked = CrowdKit().tasks(pairs[:4])
     assert asked["task"].tolist() == tasks[:4].tolist()
     assert asked[["left", "right"]].equals(pairs[:4])
+    said = pairs[:4].assign(worker="ann", label=["same", "Yes", "no", "1"])
+    found = CrowdKit().frame(CrowdAnswers.of_tables(pairs=said))["label"]
+    assert found.tolist() == ["same", "same", "no", "same"]
 
 
 @pytest.mark.parametrize(
