@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.data.alike import refuse_two_types
+from pyro_crowdclust.data.pair_answers import alike_written, in_one_order
+from pyro_crowdclust.data.tables import are_blank, read_table, show
 
 _ENDS = ["left", "right"]
 
@@ -30,11 +31,12 @@ def one_answer_per_family(
     ----------
     answers
         Class labels ``item, worker, label`` or pairs ``left, right, worker, label``, whose items
-        may stand in either order. Missing labels ("can't tell") have no vote. Other columns are
+        may stand in either order. Labels of pairs may be written as ``CrowdData`` takes them (1,
+        True, "same", "yes"). Missing and blank ones ("can't tell") have no vote. Other columns are
         dropped.
     family
-        The family of every worker, or the name of the column that has it. Workers without one
-        answer for themselves.
+        The family of every worker, or the name of the column that has it. Workers without one, or
+        with a blank one, answer for themselves.
 
     Returns
     -------
@@ -44,8 +46,8 @@ def one_answer_per_family(
     Raises
     ------
     ValueError
-        If a column is missing, a worker has two families, or a family has the name of a worker who
-        is not in it.
+        If a column is missing, families are no such thing, a worker has two of them, or a family
+        has the name of a worker who is not in it.
 
     Examples
     --------
@@ -56,8 +58,14 @@ def one_answer_per_family(
     1     0  llama     x
     2     1      d     y
     """
+    if not isinstance(family, (str, Mapping, pd.Series)):
+        raise ValueError(
+            f"family is {show(family)}, but must be the name of a column, or a mapping or series "
+            "that has the family of every worker, such as {'ann': 'twins', 'ben': 'twins'}"
+        )
     table, items = read_voices(answers, [family] if isinstance(family, str) else [])
     own = table[family] if isinstance(family, str) else table["worker"].map(dict(family))
+    own = own.mask(are_blank(own))
     if own.isna().all() and len(family):
         raise ValueError(
             f"no worker of the answers ({show(table['worker'].iloc[0])}, ...) has a family; name "
@@ -75,23 +83,25 @@ def one_answer_per_family(
 
 
 def read_voices(answers: Any, others: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
-    """Class labels or pairs, a pair in one order of its items, and the columns that name items.
+    """Class labels or pairs, and the columns that name items.
+
+    Pairs are in one order of their items, labels of one meaning are written in one way, and blank
+    ones are missing.
 
     Raises
     ------
     ValueError
-        As of ``read_table``.
+        As of ``read_table``, and for a class that is a number in one row and a text in another.
     """
     named = answers.keys() if isinstance(answers, (pd.DataFrame, Mapping)) else ()
     items = _ENDS if _ENDS[0] in named else ["item"]
     columns = [*items, "worker", "label"]
     table = read_table(answers, "answers", [*columns, *others], may_lack=["label", *others])
+    label = table["label"].mask(are_blank(table["label"]))
     if items == _ENDS:
-        left, right = (table[end].to_numpy() for end in _ENDS)
-        codes, _ = pd.factorize(np.concatenate([left, right]))
-        later = codes[: len(left)] > codes[len(left) :]
-        table = table.assign(left=np.where(later, right, left), right=np.where(later, left, right))
-    return table, items
+        return in_one_order(table.assign(label=alike_written(label))), items
+    refuse_two_types(pd.Index(label.dropna().unique(), tupleize_cols=False), "labels")
+    return table.assign(label=label), items
 
 
 def _check_families(workers: pd.Series, families: pd.Series) -> None:

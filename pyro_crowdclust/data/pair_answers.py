@@ -78,7 +78,7 @@ def read_answers(
     left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
     reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
-    labels = _fractions(table["label"], grades) if len(grades) else _yes_or_no(table["label"])
+    labels = _fractions(table["label"], grades) if len(grades) else yes_or_no(table["label"])
     page: Tensor | None = None
     page_ids: pd.Index = pd.Index([], dtype=object)
     if "page" in table:
@@ -89,17 +89,82 @@ def read_answers(
     return answers, page_ids
 
 
-def _yes_or_no(column: pd.Series) -> Float[np.ndarray, " pair"]:
-    """1 and 0."""
+def numbers_said(column: pd.Series) -> Float[np.ndarray, " pair"]:
+    """Labels as numbers: 1 for "same", however that is written, 0 for "different".
+
+    Other numbers stay as they are; NaN for other words.
+
+    Examples
+    --------
+    >>> numbers_said(pd.Series(["same", "no", True, "0", 0.3, "perhaps"])).tolist()
+    [1.0, 0.0, 1.0, 0.0, 0.3, nan]
+    """
     labels = column.to_numpy()
     if labels.dtype.kind not in "biuf":
-        labels = np.array([_number(label) for label in labels], dtype=np.float64)
-    valid = (labels == 0) | (labels == 1)
-    remedy = "neither 1 nor 0; write 1 or same, 0 or different"
-    if labels.dtype.kind == "f" and ((labels >= 0) & (labels <= 1)).all():
-        remedy += "; if labels are probabilities, say so by grades=5"
-    reject("pairs", column, ~valid, remedy)
+        labels = np.array([_number(label) for label in labels])
     return labels.astype(np.float64)
+
+
+def yes_or_no(
+    column: pd.Series, of_probabilities: str = "if labels are probabilities, say so by grades=5"
+) -> Float[np.ndarray, " pair"]:
+    """Labels as 1 and 0.
+
+    Parameters
+    ----------
+    column
+        The labels.
+    of_probabilities
+        What an error advises where all labels are numbers from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        Naming the first row whose label is neither.
+    """
+    labels = numbers_said(column)
+    remedy = "neither 1 nor 0; write 1 or same, 0 or different"
+    if ((labels >= 0) & (labels <= 1)).all():
+        remedy += f"; {of_probabilities}"
+    reject("pairs", column, (labels != 0) & (labels != 1), remedy)
+    return labels
+
+
+def alike_written(column: pd.Series) -> pd.Series:
+    """Labels in which "same" and "different" are each written as where they come first.
+
+    Grades, of which some are neither, stay as they are.
+
+    Examples
+    --------
+    >>> alike_written(pd.Series(["same", 1, "no", None, "different"])).tolist()
+    ['same', 'same', 'no', None, 'no']
+    """
+    given = column.notna().to_numpy()
+    said = numbers_said(column[given])
+    if pd.api.types.is_numeric_dtype(column.dtype) or not np.isin(said, (0, 1)).all():
+        return column
+    words = column[given].tolist()
+    first = dict(zip(reversed(said), reversed(words), strict=True))
+    labels = column.astype(object)
+    labels[given] = [first[number] for number in said]
+    return labels
+
+
+def in_one_order(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The same pairs, each with its items in the order in which every row has them.
+
+    Examples
+    --------
+    >>> in_one_order(pd.DataFrame({"left": ["ant", "bee"], "right": ["bee", "ant"]}))
+      left right
+    0  ant   bee
+    1  ant   bee
+    """
+    left, right = (pairs[end].to_numpy() for end in ("left", "right"))
+    codes, _ = pd.factorize(np.concatenate([left, right]))
+    later = codes[: len(left)] > codes[len(left) :]
+    return pairs.assign(left=np.where(later, right, left), right=np.where(later, left, right))
 
 
 def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:

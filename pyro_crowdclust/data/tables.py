@@ -66,22 +66,7 @@ def read_table(
        left  right
     0     1      2
     """
-    if isinstance(table, Mapping):
-        table = {
-            column: numbers_of(values, f"{name} column {show(column)}")
-            if isinstance(values, Tensor)
-            else values
-            for column, values in table.items()
-        }
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
-            frame = pd.DataFrame(in_pandas(table))
-    except Exception as error:  # whatever pandas finds wrong in what somebody passed
-        raise ValueError(
-            f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
-            "(pandas.read_csv of a file)"
-        ) from error
+    frame = as_frame(table, name)
     columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out where there are none")
@@ -94,6 +79,38 @@ def read_table(
     return frame[columns]
 
 
+def as_frame(table: Any, name: str) -> pd.DataFrame:
+    """A table as a data frame, whatever its columns are.
+
+    Raises
+    ------
+    ValueError
+        For what is no table.
+
+    Examples
+    --------
+    >>> as_frame({"item": ["ant"]}, "questions")
+      item
+    0  ant
+    """
+    if isinstance(table, Mapping):
+        table = {
+            column: numbers_of(values, f"{name} column {show(column)}")
+            if isinstance(values, Tensor)
+            else values
+            for column, values in table.items()
+        }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
+            return pd.DataFrame(in_pandas(table))
+    except Exception as error:  # whatever pandas finds wrong in what somebody passed
+        raise ValueError(
+            f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
+            "(pandas.read_csv of a file)"
+        ) from error
+
+
 def _columns_of(
     found: list[Any], name: str, required: Sequence[str], optional: Sequence[str]
 ) -> list[str]:
@@ -104,7 +121,7 @@ def _columns_of(
     if missing:
         *others, last = map(repr, missing)
         names = f"{', '.join(others)} or {last}" if others else last
-        remedy = _remedy(missing, required, {*times} - {*optional})
+        remedy = _remedy(missing, required, found, {*times} - {*optional})
         raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
@@ -116,9 +133,14 @@ def _columns_of(
     return columns
 
 
-def _remedy(missing: list[str], required: Sequence[str], found: set[str]) -> str:
+def _remedy(
+    missing: list[str], required: Sequence[str], columns: list[Any], found: set[str]
+) -> str:
     """What to do about required columns that are missing from a table with these names."""
-    if not found:
+    # As pandas numbers columns that nobody named, unless they are as many as workers may be.
+    are_unnamed = columns == [*range(len(columns))]
+    may_be_workers = [*required] == ["item", "worker", "label"] and len(columns) != len(required)
+    if are_unnamed and not (columns and may_be_workers):
         return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
     if missing == [*required] == ["item", "worker", "label"]:
         return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"

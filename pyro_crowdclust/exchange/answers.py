@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import math
+import numbers
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pandas as pd
 
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.exchange.questions import Question
 
@@ -17,6 +20,7 @@ _COLUMNS = {
     "labels": ["item", "worker", "label"],
     "unanswered": ["left", "right", "page", "item", "worker"],
 }
+_OF_ITEMS = ("left", "right", "item")
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class CrowdAnswers:
     def of(cls, said: Iterable[Said]) -> CrowdAnswers:
         """Tables of answers; of two by one worker to the same question the last counts.
 
+        A pair is the same question in either order.
+
         Raises
         ------
         ValueError
@@ -85,7 +91,7 @@ class CrowdAnswers:
           left right worker  label
         0  ant   bee    ann      1
         """
-        last = {(one.question, one.worker): one for one in said}
+        last = {(one.question.key, one.worker): one for one in said}
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _COLUMNS}
         for one in last.values():
             who = {"worker": one.worker}
@@ -143,18 +149,40 @@ class CrowdAnswers:
         >>> CrowdAnswers.of_tables(labels=table).for_items([6, 7, 8]).labels["item"].tolist()
         [7]
         """
-        own = {str(item): item for item in item_ids}
+        items = _by_text(item_ids)
+        return self._with_own(dict.fromkeys(_COLUMNS, dict.fromkeys(_OF_ITEMS, items)))
+
+    def for_data(self, data: CrowdData) -> CrowdAnswers:
+        """The same answers with the data's own items, workers, classes and grades.
+
+        A file makes texts of them all. What the data do not know stays as it is.
+
+        Examples
+        --------
+        >>> known = {"item": [6, 7], "worker": [1, 1], "label": [0, 1]}
+        >>> table = pd.DataFrame({"item": ["6"], "worker": ["2"], "label": ["1"]})
+        >>> answers = CrowdAnswers.of_tables(labels=table)
+        >>> answers.for_data(CrowdData(None, labels=known)).labels.to_numpy().tolist()
+        [[6, '2', 1]]
+        """
+        ids = dict.fromkeys(_OF_ITEMS, _by_text(data.item_ids))
+        ids["worker"] = _by_text(data.worker_ids)
+        own = {name: dict(ids) for name in _COLUMNS}
+        own["labels"]["label"] = _by_text(data.class_ids)
+        own["pairs"]["label"] = _by_text(data.grade_ids)
+        return self._with_own(own)
+
+    def _with_own(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
+        """The same answers with other ids, by table, column and text."""
         changed = {}
-        for name in _COLUMNS:
+        for name, columns in ids.items():
             table = getattr(self, name)
-            columns = table.columns.intersection(["left", "right", "item"])
-            ids = {
-                column: [item if pd.isna(item) else own.get(str(item), item) for item in values]
-                for column, values in table[columns].items()
+            replaced = {
+                column: _replaced(table[column], own)
+                for column, own in columns.items()
+                if column in table
             }
-            changed[name] = table.assign(
-                **{column: pd.Series(of, table.index) for column, of in ids.items()}
-            )
+            changed[name] = table.assign(**replaced)
         return CrowdAnswers(**changed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -166,6 +194,23 @@ class CrowdAnswers:
         counts = {name.removesuffix("s"): len(table) for name, table in self.tables().items()}
         words = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in counts.items()]
         return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
+
+
+def _by_text(ids: Iterable[Hashable]) -> dict[str, Hashable]:
+    """Ids by what a file makes of them; numbers without a fraction also with or without ".0"."""
+    found: dict[str, Hashable] = {}
+    exact: dict[str, Hashable] = {}
+    for one in ids:
+        exact[str(one)] = one
+        if isinstance(one, numbers.Real) and not isinstance(one, bool) and one == one // 1:
+            whole = math.floor(one)
+            found |= {str(whole): one, f"{whole}.0": one}
+    return found | exact
+
+
+def _replaced(column: pd.Series, ids: Mapping[str, Hashable]) -> pd.Series:
+    values = [one if pd.isna(one) else ids.get(str(one), one) for one in column]
+    return pd.Series(values, column.index)
 
 
 def _with_columns(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

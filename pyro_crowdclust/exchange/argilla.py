@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
-    CANNOT_TELL,
     PageQuestion,
     Question,
+    Questions,
     question_about,
     read_questions,
 )
@@ -39,6 +37,7 @@ class Argilla:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> (record,) = Argilla().tasks(pairs)
     >>> record["fields"], record["metadata"]
@@ -48,7 +47,7 @@ class Argilla:
     question: str = "answer"
     suggestions: bool = True
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Records to log.
 
         Raises
@@ -59,7 +58,7 @@ class Argilla:
         shown = ShownItems.of(items)
         return [_record(question, shown) for question in read_questions(questions)]
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """The records, as ``dataset.records.from_json`` reads them."""
         return {"records.json": dump_json(self.tasks(questions, items))}
 
@@ -83,11 +82,12 @@ class Argilla:
         except ValueError as error:
             raise record.wrong(error) from error
         for response in record.record("responses").records(self.question, "response"):
-            yield Said(question, response.get("user_id", str), _answer(response))
+            yield Said(question, response.get("user_id", str), response.maybe("value", str))
         made = record.maybe("suggestions", Mapping, {})
         if self.suggestions and self.question in made:
             suggestion = Record(made, f"{record.place}, suggestions").record(self.question)
-            yield Said(question, suggestion.maybe("agent", str, "model"), _answer(suggestion))
+            agent = suggestion.maybe("agent", str, "model")
+            yield Said(question, agent, suggestion.maybe("value", str))
 
 
 def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
@@ -109,8 +109,3 @@ def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
         "suggestions": {},
         "responses": {},
     }
-
-
-def _answer(record: Record) -> str | None:
-    value = record.maybe("value", str)
-    return None if value == CANNOT_TELL else value

@@ -8,10 +8,18 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_crowdclust.data.pair_answers import yes_or_no
 from pyro_crowdclust.data.tables import read_table, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
-from pyro_crowdclust.exchange.questions import DIFFERENT, SAME, PairQuestion, read_questions
+from pyro_crowdclust.exchange.questions import (
+    DIFFERENT,
+    SAME,
+    PairQuestion,
+    Questions,
+    is_no_answer,
+    read_questions,
+)
 from pyro_crowdclust.exchange.records import Record, dump_json, parse_json
 
 _LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}
@@ -47,14 +55,15 @@ class Dedupe:
     worker: Hashable = "dedupe"
 
     def tasks(
-        self, questions: pd.DataFrame, items: Items = None
+        self, questions: Questions, items: Items = None
     ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
         """The pairs as training data in which all of them are uncertain.
 
         Raises
         ------
         ValueError
-            For pages and labels, and for items that are not among ``items``.
+            For pages and labels, for items that are not among ``items``, and for a column of these
+            in which the ids are to stand.
         """
         shown = ShownItems.of(items)
         asked = read_questions(questions)
@@ -73,18 +82,27 @@ class Dedupe:
         Parameters
         ----------
         pairs
-            ``left, right, label``, one row per pair: 1 for a match, 0 for distinct.
+            ``left, right, label``, one row per pair, with labels as ``CrowdData`` takes them: 1
+            or "same" for a match, 0 or "different" for distinct. Pairs of which nobody could tell
+            are left out.
         items
             The records, one row per id.
+
+        Raises
+        ------
+        ValueError
+            For labels that are grades or other words, and items that are not among ``items``.
         """
         shown = ShownItems.of(items)
-        frame = read_table(pairs, "pairs", ["left", "right", "label"])
+        frame = read_table(pairs, "pairs", ["left", "right", "label"], may_lack=["label"])
+        frame = frame[~frame["label"].map(is_no_answer)]
+        labels = yes_or_no(frame["label"], "dedupe knows no grades, so make them 1 and 0")
         found: dict[str, list] = {"match": [], "distinct": []}
-        for left, right, label in frame.itertuples(index=False):
+        for left, right, label in zip(frame["left"], frame["right"], labels, strict=True):
             found["match" if label else "distinct"].append(self._records((left, right), shown))
         return found
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """Training data in which all pairs are uncertain, as dedupe writes it."""
         tasks = self.tasks(questions, items)
         marked = {name: list(map(_marked, pairs)) for name, pairs in tasks.items()}
@@ -114,8 +132,17 @@ class Dedupe:
     def _records(
         self, items: Sequence[Hashable], shown: ShownItems
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        left, right = ({self.id_field: item, **shown.fields(item)} for item in items)
+        left, right = (self._record(item, shown.fields(item)) for item in items)
         return left, right
+
+    def _record(self, item: Hashable, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if fields.get(self.id_field, item) != item:
+            raise ValueError(
+                f"the record of item {show(item)} has another '{self.id_field}', "
+                f"{show(fields[self.id_field])}, but under this name it is to carry its id: rename "
+                "the column, or name another field by Dedupe(id_field=)"
+            )
+        return {self.id_field: item, **fields}
 
     def _question(self, pair: Any, place: str) -> PairQuestion:
         # In a file dedupe marks what is a tuple.

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from pyro_crowdclust.data.tables import as_frame
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.argilla import Argilla
 from pyro_crowdclust.exchange.crowd_kit import CrowdKit
@@ -16,6 +17,7 @@ from pyro_crowdclust.exchange.items import Items
 from pyro_crowdclust.exchange.label_studio import LabelStudio
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.prodigy import Prodigy
+from pyro_crowdclust.exchange.questions import Questions
 
 
 @runtime_checkable
@@ -55,7 +57,7 @@ _BY_SUFFIX = {".csv": "csv", ".tsv": "csv", ".json": "label-studio", ".jsonl": "
 def write_tasks(
     folder: str | Path,
     form: Format,
-    questions: pd.DataFrame,
+    questions: Questions,
     items: Items = None,
 ) -> list[Path]:
     """Write the files that a tool asks from; returns their names.
@@ -86,7 +88,7 @@ def write_tasks(
     ...     [path.name for path in write_tasks(folder, LabelStudio(), pairs)]
     ['tasks.json', 'labelling.xml']
     """
-    texts = form.files(questions, items)
+    texts = form.files(as_frame(questions, "questions"), items)
     Path(folder).mkdir(parents=True, exist_ok=True)
     paths = [Path(folder) / name for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -16,7 +16,7 @@ from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
-from pyro_crowdclust.exchange.questions import PageQuestion, Question, read_questions
+from pyro_crowdclust.exchange.questions import PageQuestion, Question, Questions, read_questions
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class HtmlPage:
     title: str = "Sort into groups"
     sentence: str = PageQuestion.sentence
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> str:
+    def tasks(self, questions: Questions, items: Items = None) -> str:
         """The page, for all questions.
 
         Raises
@@ -57,7 +57,7 @@ class HtmlPage:
         """
         return self._page(read_questions(questions), ShownItems.of(items))
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """A page for every worker, or one where nobody is named."""
         shown = ShownItems.of(items)
         by_file = files_by_worker(read_questions(questions), "sort", ".html")
@@ -67,7 +67,7 @@ class HtmlPage:
         """The table in a file that somebody saved."""
         return PlainCsv().parse(text)
 
-    def answers(self, export: pd.DataFrame) -> CrowdAnswers:
+    def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """What people said, from the table that they saved.
 
         Raises

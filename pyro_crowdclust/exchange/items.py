@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Num
 
-from pyro_crowdclust.data.tables import show, unknown
+from pyro_crowdclust.data.tables import count, in_pandas, show, to_index, unknown
 
 # Addresses that a tool fetches by itself; everything else is a file to put in.
 _ADDRESSES = ("http://", "https://", "s3://", "gs://", "data:")
@@ -50,14 +50,21 @@ class ShownItems:
         Raises
         ------
         ValueError
-            If an id is there twice.
+            If an id is there twice, or there is no text for every id.
         """
         if isinstance(items, ShownItems):
             return items
         if items is None:
             return cls(None)
+        items = in_pandas(items)
         if not isinstance(items, pd.DataFrame):
-            items = pd.Series(items).rename("text").to_frame()
+            try:
+                items = pd.Series(items).rename("text").to_frame()
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"items are no texts ({error}): pass a data frame with a row for every id, a "
+                    "text for every id, or picture_frame of pixels"
+                ) from error
         if items.index.has_duplicates:
             twice = show(items.index[int(items.index.duplicated().argmax())])
             raise ValueError(f"items have two rows {twice}: drop one of them")
@@ -147,7 +154,7 @@ def picture_frame(
     Raises
     ------
     ValueError
-        If the array has another shape, or negative values.
+        If the array has another shape, negative or infinite values, or not one id for each picture.
 
     Examples
     --------
@@ -161,13 +168,20 @@ def picture_frame(
             f"pictures have the shape {list(pictures.shape)}, but must be [item, height, width], "
             "perhaps with a last axis of 3 colours"
         )
-    if pictures.size and not pictures.min() >= 0:
-        raise ValueError("pictures have negative or missing values: white is the largest, black 0")
+    if pictures.size and not (pictures.min() >= 0 and np.isfinite(pictures.max())):
+        raise ValueError(
+            "pictures have negative, infinite or missing values: white is the largest, black 0"
+        )
+    index = pd.RangeIndex(len(pictures)) if ids is None else to_index(ids, "ids")
+    if len(index) != len(pictures):
+        raise ValueError(
+            f"{count(len(index), 'id')} for {count(len(pictures), 'picture')}: pass one for each"
+        )
     if pictures.dtype != np.uint8:
         scale = 255.0 / max(float(pictures.max(initial=0)), 1e-300)
         pictures = np.round(pictures * scale).astype(np.uint8)
     images = [_data_address("image/png", _png(one)) for one in pictures]
-    return pd.DataFrame({"image": images}, index=pd.RangeIndex(len(images)) if ids is None else ids)
+    return pd.DataFrame({"image": images}, index=index)
 
 
 def _png(pixels: Num[np.ndarray, "height width ..."]) -> bytes:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
-
-import pandas as pd
 
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
@@ -21,6 +19,9 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
+    class_names,
+    is_no_answer,
     question_about,
     read_questions,
 )
@@ -42,7 +43,7 @@ class LabelStudio:
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from.
+        Of questions for labels: what there is to choose from, shown and read as text.
     num_groups
         How many buckets a page has; default one for every item of the largest page, at most 6,
         which is what a screen holds side by side.
@@ -56,18 +57,19 @@ class LabelStudio:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> LabelStudio().tasks(pairs, {"ant": "six legs", "bee": "six legs, wings"})
     [{'data': {'left': 'ant', 'right': 'bee', 'text_1': 'six legs', 'text_2': 'six legs, wings'}}]
     """
 
-    classes: Sequence[str] = ()
+    classes: Collection[Hashable] = ()
     num_groups: int | None = None
     workers: Mapping[int, Hashable] = field(default_factory=dict)
     predictions: bool = True
     sentence: str | None = None
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Tasks to import.
 
         Raises
@@ -78,7 +80,7 @@ class LabelStudio:
         shown = ShownItems.of(items)
         return [{"data": _task(question, shown)} for question in read_questions(questions)]
 
-    def configuration(self, questions: pd.DataFrame, items: Items = None) -> str:
+    def configuration(self, questions: Questions, items: Items = None) -> str:
         """The labelling configuration of a project for these questions.
 
         Raises
@@ -91,16 +93,15 @@ class LabelStudio:
             case PairQuestion():
                 body = _choices(_panels(2, shown), [SAME, DIFFERENT, CANNOT_TELL])
             case LabelQuestion():
-                if not self.classes:
-                    raise ValueError("labels are asked for without classes: LabelStudio(classes=)")
-                body = _choices(_panels(1, shown), [*self.classes, CANNOT_TELL])
+                names = class_names(self.classes, "LabelStudio")
+                body = _choices(_panels(1, shown), [*names, CANNOT_TELL])
             case PageQuestion():
                 largest = max(len(question.items) for question in asked)
                 body = _buckets(self.num_groups or min(largest, 6))
         head = f"  <Header value={quoteattr(self.sentence or asked[0].sentence)}/>"
         return "\n".join(["<View>", head, *body, "</View>", ""])
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """Tasks and configuration."""
         return {
             "tasks.json": dump_json(self.tasks(questions, items)),
@@ -243,7 +244,7 @@ def _answer(annotation: Record, question: Question) -> Any:
     choices = value.get("choices", Sequence)
     if len(choices) != 1:
         raise value.wrong(f"field 'choices' has {len(choices)} choices, but must have one")
-    return None if choices[0] == CANNOT_TELL else choices[0]
+    return choices[0]
 
 
 def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]:
@@ -254,6 +255,6 @@ def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]
         for entry in buckets.get(name, Sequence):
             if str(entry) not in items:
                 raise buckets.wrong(f"'{name}' holds {entry!r}, which is no item of the page")
-            if name not in (_NOT_MOVED, CANNOT_TELL):
+            if name != _NOT_MOVED and not is_no_answer(name):
                 groups[items[str(entry)]] = name
     return groups

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import io
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.pair_answers import in_one_order
+from pyro_crowdclust.data.tables import are_blank, as_frame, count, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
 from pyro_crowdclust.exchange.questions import (
-    CANNOT_TELL,
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
+    is_no_answer,
     read_questions,
 )
 from pyro_crowdclust.files.csv_files import as_written, write_csv
@@ -34,7 +41,8 @@ _KINDS = (
 class PlainCsv:
     """Tables with a column to fill in: ``label`` for pairs and labels, ``group`` for pages.
 
-    A cell that is left empty, or says "can't tell", is no answer.
+    A cell that is left empty, or says "can't tell", is no answer. Where a row asks one person the
+    same as an earlier one, pairs in either order, the last that is filled in counts.
 
     Parameters
     ----------
@@ -57,7 +65,7 @@ class PlainCsv:
 
     worker: Hashable | None = None
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> pd.DataFrame:
+    def tasks(self, questions: Questions, items: Items = None) -> pd.DataFrame:
         """A table of the questions, what is shown of the items, and an empty column.
 
         Raises
@@ -73,7 +81,7 @@ class PlainCsv:
         answer = "group" if "page" in frame else "label"
         return frame.assign(**{answer: ""})
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """A table for every worker, or one where nobody is named."""
         shown = ShownItems.of(items)
         texts = {}
@@ -86,18 +94,30 @@ class PlainCsv:
     def parse(self, text: str) -> pd.DataFrame:
         """The table in a file, all cells as text; commas, semicolons or tabs between them.
 
+        Rows and columns that a spreadsheet adds are left out: rows without any text, columns
+        without a name.
+
         Raises
         ------
         ValueError
-            If the text is no table.
+            If the text is no table, a name is there twice, or a row holds more than there are
+            names.
         """
-        head = text.partition("\n")[0]
-        separator = max(",;\t", key=head.count)
-        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False)
-        frame.columns = frame.columns.str.strip()
-        return frame.map(lambda cell: as_written(cell.strip()))
+        separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
+        names, *rows = _filled_rows(text, separator)
+        _refuse_doubled(filter(None, names))
+        for number, row in enumerate(rows, 1):
+            if any(row[len(names) :]):
+                raise ValueError(
+                    f"row {number} holds {len(row)} values, but the first line has "
+                    f"{count(len(names), 'name')}: name every column, and put quotes around texts "
+                    f"that hold {separator!r}"
+                )
+        columns = zip_longest(names, *(row[: len(names)] for row in rows), fillvalue="")
+        cells = {name: list(map(as_written, column)) for name, *column in columns if name}
+        return pd.DataFrame(cells, dtype=str)
 
-    def answers(self, export: pd.DataFrame) -> CrowdAnswers:
+    def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """What people said, from a table that they filled in.
 
         Raises
@@ -105,9 +125,15 @@ class PlainCsv:
         ValueError
             Where a column is missing, or nobody is named as the worker.
         """
-        columns, answer, table = _kind_of(export)
-        frame = export.assign(worker=self._workers(export)).reset_index(drop=True)
-        blank = frame[answer].isna() | frame[answer].isin(["", CANNOT_TELL])
+        given = as_frame(export, "answers")
+        columns, answer, table = _kind_of(given)
+        used = {*columns, answer, "worker", "page", "seconds"}
+        _refuse_doubled(name for name in given.columns if name in used)
+        frame = given[~_are_empty(given)]
+        frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
+        if table != "placements":  # where an item that is twice on a page is left to be refused
+            frame = _last_of_each(frame, columns, answer)
+        blank = frame[answer].map(is_no_answer).astype(bool)
         own = [*columns, "worker", answer]
         own += [name for name in ("seconds", "page") if name in frame and name not in own]
         return CrowdAnswers.of_tables(
@@ -117,18 +143,67 @@ class PlainCsv:
             }
         )
 
-    def _workers(self, frame: pd.DataFrame) -> pd.Series:
+    def _workers(self, frame: pd.DataFrame, columns: list[str]) -> pd.Series:
         if "worker" not in frame:
             if self.worker is None:
                 raise ValueError(
                     "there is no column 'worker': add one, or say who answered (PlainCsv(worker=))"
                 )
             return pd.Series([self.worker] * len(frame), frame.index, dtype=object)
-        missing = frame["worker"].isna() | (frame["worker"] == "")
+        missing = frame["worker"].isna() | are_blank(frame["worker"])
         if missing.any() and self.worker is None:
-            row = int(missing.to_numpy().argmax()) + 1
-            raise ValueError(f"row {row} has no worker: fill it in, or say PlainCsv(worker=)")
+            row = int(missing.to_numpy().argmax())
+            about = ", ".join(f"{name} {show(frame[name].iloc[row])}" for name in columns)
+            raise ValueError(
+                f"row {row + 1} has no worker ({about}): fill it in, or say PlainCsv(worker=)"
+            )
         return frame["worker"].where(~missing, self.worker)
+
+
+def _filled_rows(text: str, separator: str) -> list[list[str]]:
+    """The cells of every row that has any, without spaces around them; the names are the first."""
+    # A cell may hold a whole picture, which is more than this reader takes by itself.
+    limit = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+    reader = csv.reader(
+        io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
+    )
+    try:
+        rows = [[cell.strip() for cell in row] for row in reader]
+    except csv.Error as error:
+        raise ValueError(
+            f"line {reader.line_num} is no row of a table ({error}): see whether a quote is open; "
+            "one within a text is written twice"
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    filled = [row for row in rows if any(row)]
+    if not filled:
+        raise ValueError(
+            "there is nothing in it: a table begins with a line of names, such as "
+            "left,right,worker,label"
+        )
+    return filled
+
+
+def _refuse_doubled(names: Iterable[Hashable]) -> None:
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if doubled:
+        raise ValueError(f"two columns are called {show(doubled[0])}: rename or drop one of them")
+
+
+def _are_empty(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
+    """Which rows hold nothing at all, as a spreadsheet has them below a table."""
+    cells = [column.isna().to_numpy() | are_blank(column) for _, column in frame.items()]
+    return np.all(cells, axis=0)
+
+
+def _last_of_each(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:
+    """The last answer of every worker to every question; cells left empty are none."""
+    asked = in_one_order(frame) if "left" in columns else frame
+    is_given = frame[answer].notna() & ~are_blank(frame[answer])
+    empty_first = asked.iloc[np.argsort(is_given.to_numpy(), kind="stable")]
+    question = [*columns, "worker", *frame.columns.intersection(["page"])]
+    return frame.loc[empty_first.drop_duplicates(question, keep="last").index.sort_values()]
 
 
 def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
 
 from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
 from pyro_crowdclust.exchange.items import Items, ShownItems
@@ -17,6 +15,8 @@ from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
     Question,
+    Questions,
+    class_names,
     question_about,
     read_questions,
 )
@@ -36,12 +36,13 @@ class Prodigy:
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from.
+        Of questions for labels: what there is to choose from, shown and read as text.
     worker
         Who answered, where a record has neither ``_annotator_id`` nor ``_session_id``.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> task = Prodigy().tasks(pairs)[0]
     >>> task["_view_id"], task["label"]
@@ -52,10 +53,10 @@ class Prodigy:
     0  ant   bee  insects-ann      0
     """
 
-    classes: Sequence[str] = ()
+    classes: Collection[Hashable] = ()
     worker: str = "annotator"
 
-    def tasks(self, questions: pd.DataFrame, items: Items = None) -> list[dict[str, Any]]:
+    def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Tasks for a stream.
 
         Raises
@@ -73,12 +74,11 @@ class Prodigy:
         task = {"html": _panels(question, shown), "meta": meta, _ABOUT: question.about()}
         if isinstance(question, PairQuestion):
             return {**task, "label": SAME, "_view_id": "html"}
-        if not self.classes:
-            raise ValueError("labels are asked for without classes: Prodigy(classes=)")
-        options = [{"id": name, "text": name} for name in self.classes]
+        names = class_names(self.classes, "Prodigy")
+        options = [{"id": name, "text": name} for name in names]
         return {**task, "options": options, "_view_id": "choice"}
 
-    def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
+    def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
         """The tasks, one a line."""
         return {"tasks.jsonl": dump_json_lines(self.tasks(questions, items))}
 

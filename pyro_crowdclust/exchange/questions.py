@@ -8,16 +8,33 @@ back from whatever tool it went to.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.data.tables import as_frame, read_table, show
 
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
+# What keyboards and word processors write for an apostrophe.
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
+
+
+def is_no_answer(value: Any) -> bool:
+    """Whether an answer is none: a missing value, a blank text, or "can't tell", however written.
+
+    Examples
+    --------
+    >>> [is_no_answer(value) for value in (None, " ", "Can\u2019t  tell", "can", 0)]
+    [True, True, True, False, False]
+    """
+    if isinstance(value, str):
+        words = " ".join(value.translate(_APOSTROPHES).split())
+        return words.casefold() in ("", CANNOT_TELL)
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 class Row(NamedTuple):
@@ -42,13 +59,18 @@ class PairQuestion:
         """The items to show."""
         return self.left, self.right
 
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the pair, in either order."""
+        return frozenset(self.items)
+
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""
         return {"left": self.left, "right": self.right}
 
     def rows(self, answer: str | None) -> Iterator[Row]:
-        """Rows of an answer, without the worker; None is no answer."""
-        if answer is None:
+        """Rows of an answer, without the worker, or of none (``is_no_answer``)."""
+        if is_no_answer(answer):
             yield Row("unanswered", self.about())
         elif answer in (SAME, DIFFERENT):
             yield Row("pairs", {**self.about(), "label": int(answer == SAME)})
@@ -65,6 +87,11 @@ class PageQuestion:
     worker: Hashable | None = None
 
     sentence = "Put what is of one kind into one group."
+
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the page and its items."""
+        return self.page, frozenset(self.items)
 
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""
@@ -95,22 +122,29 @@ class LabelQuestion:
         """The item to show."""
         return (self.item,)
 
+    @property
+    def key(self) -> Hashable:
+        """What two questions have in common that ask the same: the item."""
+        return self.item
+
     def about(self) -> dict[str, Any]:
         """What the question is about, as JSON."""
         return {"item": self.item}
 
     def rows(self, answer: Hashable | None) -> Iterator[Row]:
-        """The row of an answer, without the worker; None is no answer."""
-        if answer is None:
+        """The row of an answer, without the worker, or of none (``is_no_answer``)."""
+        if is_no_answer(answer):
             yield Row("unanswered", self.about())
         else:
             yield Row("labels", {**self.about(), "label": answer})
 
 
 Question = PairQuestion | PageQuestion | LabelQuestion
+# A table of them: a data frame, or its columns by their names.
+Questions = pd.DataFrame | Mapping[str, Any]
 
 
-def read_questions(questions: pd.DataFrame) -> list[Question]:
+def read_questions(questions: Questions) -> list[Question]:
     """The questions of a table, in its order.
 
     Raises
@@ -124,11 +158,12 @@ def read_questions(questions: pd.DataFrame) -> list[Question]:
     >>> read_questions(pd.DataFrame({"left": ["ant"], "right": ["bee"], "worker": ["ann"]}))
     [PairQuestion(left='ant', right='bee', worker='ann')]
     """
-    columns = _columns_of(questions)
-    frame = read_table(questions, "questions", columns)
+    given = as_frame(questions, "questions")
+    columns = _columns_of(given)
+    frame = read_table(given, "questions", columns)
     ids = {name: [_id(value, f"questions: {name}") for value in frame[name]] for name in columns}
-    if "worker" in questions:
-        workers = questions["worker"].tolist()
+    if "worker" in given:
+        workers = given["worker"].tolist()
         ids["worker"] = [None if pd.isna(one) else _id(one, "worker") for one in workers]
     if columns == ["page", "item"]:
         return _pages(pd.DataFrame(ids, dtype=object))
@@ -162,6 +197,31 @@ def question_about(about: Mapping[str, Any]) -> Question:
         "it does not say what it asked: no left and right (a pair), no page and items (a page), no "
         f"item; it has {list(about)}"
     )
+
+
+def class_names(classes: Collection[Hashable], form: str) -> list[str]:
+    """What there is to choose from where labels are asked for, as texts.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to choose from, or it is a text, or two are written alike; the error
+        says so of the ``form``.
+
+    Examples
+    --------
+    >>> class_names(range(3), "Prodigy")
+    ['0', '1', '2']
+    """
+    if isinstance(classes, str):
+        raise ValueError(f"{form}(classes=) is {classes!r}: pass a list of classes")
+    names = [str(one) for one in classes]
+    if not names:
+        raise ValueError(f"labels are asked for without classes: {form}(classes=)")
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if doubled:
+        raise ValueError(f"{form}(classes=) has {doubled[0]!r} twice: name every class once")
+    return names
 
 
 def _columns_of(questions: pd.DataFrame) -> list[str]:

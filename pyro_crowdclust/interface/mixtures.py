@@ -294,6 +294,11 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "known labels and links need features beside them: pass features, or answers alone"
         )
     data = as_answered(data)
+    if data.placements is not None and not data.placements.num_pairs:
+        raise ValueError(
+            "every page has one item alone, so that nobody said which items belong together: pass "
+            "pages of several items, or features"
+        )
     if data.placements is not None and not data.placements.share_items:
         data = data.as_pairs()
     if data.placements is None and data.num_pairs < 2:

@@ -36,6 +36,7 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
+from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import check_probabilities, check_share
@@ -161,7 +162,12 @@ def _log_odds(
     item: Iterable[Hashable], worker: Iterable[Hashable], probability: ArrayLike
 ) -> pd.DataFrame:
     """l, a row for every item and a column for every judge; NaN where there is no answer."""
-    p = np.asarray(probability, dtype=np.float64)
+    try:
+        p = np.asarray(probability, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"probability must be numbers from 0 to 1, one for every answer ({error})"
+        ) from error
     given = {"item": item, "worker": worker}
     ids = {name: to_index(_at_once(one), name) for name, one in given.items()}
     for name, one in ids.items():
@@ -172,6 +178,7 @@ def _log_odds(
                 f"probability has the shape {list(p.shape)}, but {name} has {len(one)} entries: "
                 "give one of each for every answer"
             )
+        refuse_two_types(one.unique(), f"{name}s")
     if not len(p):
         raise ValueError("there is no answer: give one or more")
     if np.isnan(p).any():

@@ -153,16 +153,24 @@ def test_bad_tables():
         CrowdData(np.eye(3), classes=["yes", "no"])
 
 
-def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it():
+@pytest.mark.parametrize("workers", [["ann", "ben"], [101, 102], [0, 1]], ids=str)
+def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it(workers):
     """What the error says is what is to be done."""
-    table = pd.DataFrame({"ann": ["x", "y", None], "ben": ["x", "x", "y"]}, index=["r", "s", "t"])
+    table = pd.DataFrame(
+        [("x", "x"), ("y", "x"), (None, "y")], index=["r", "s", "t"], columns=workers
+    )
     with pytest.raises(ValueError, match="or, if every column is a worker, pass ") as error:
         CrowdData(None, labels=table)
     code = str(error.value).split("pass ")[-1]
     turned = CrowdData(None, labels=eval(code, {"table": table}))
     assert turned.num_labels == 5
     assert turned.item_ids.tolist() == ["r", "s", "t"]
-    assert turned.worker_ids.tolist() == ["ann", "ben"]
+    assert turned.worker_ids.tolist() == workers
+
+
+def test_three_columns_without_names_are_to_be_named():
+    with pytest.raises(ValueError, match="labels have no column .*; name the columns: pandas"):
+        CrowdData(None, labels=[(0, "ann", "x"), (1, "ann", "y")])
 
 
 def test_labels_that_look_like_probabilities_are_told_of():

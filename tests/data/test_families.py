@@ -79,6 +79,49 @@ def test_the_two_items_of_a_pair_have_no_order():
     assert CrowdData(None, pairs=found).num_workers == 4
 
 
+@pytest.mark.parametrize(
+    "labels", [[1, "same", "yes", True], ["Same ", "1.0", "1", "no"], ["1", 1.0, None, " "]]
+)
+def test_labels_of_pairs_are_read_whatever_they_are_written_as(labels):
+    pairs = pd.DataFrame({"left": [0, 1, 0, 0], "right": [1, 0, 1, 1], "worker": list("abcd")})
+    found = one_answer_per_family(pairs.assign(label=labels), dict.fromkeys("abc", "llama"))
+    own = found[found["worker"] == "llama"]
+    assert own["label"].tolist() == labels[:1]
+    assert CrowdData(None, pairs=own).answers.label.tolist() == [1.0]
+    assert len(found) == 1 + (labels[3] in (True, "no"))
+
+
+def test_grades_stay_as_they_are_written():
+    grades = ["different", "alike", "same"]
+    pairs = pd.DataFrame({"left": 0, "right": range(1, 4), "worker": "a", "label": grades})
+    for table in (pairs, pairs[pairs["label"] != "alike"]):
+        found = one_answer_per_family(table, {"a": "llama"})
+        assert found["label"].tolist() == table["label"].tolist()
+        assert CrowdData(None, pairs=found, grades=grades).num_pairs == len(table)
+
+
+def test_blank_cells_are_missing():
+    table = pd.DataFrame({"item": 0, "worker": list("abcde"), "label": ["x", "y", "y", " ", ""]})
+    wanted = one_answer_per_family(table, {"c": "llama", "d": "llama", "e": "llama"})
+    assert wanted["worker"].tolist() == ["a", "b", "llama"]
+    column = table.assign(model=["", " ", "llama", "llama", "llama"])
+    pd.testing.assert_frame_equal(one_answer_per_family(column, "model"), wanted)
+    families = {"a": "", "b": " ", "c": "llama", "d": "llama", "e": "llama"}
+    pd.testing.assert_frame_equal(one_answer_per_family(table, families), wanted)
+
+
+def test_a_class_that_is_a_number_and_a_text_is_refused():
+    table = {"item": [0, 0], "worker": ["a", "b"], "label": [1, "1"]}
+    with pytest.raises(ValueError, match="labels 1 .int. and '1' .str. are written alike"):
+        one_answer_per_family(table, {"a": "llama", "b": "llama"})
+
+
+@pytest.mark.parametrize("family", [["a"], None, 3])
+def test_families_that_are_none(family):
+    with pytest.raises(ValueError, match="family is .*, but must be the name of a column, or a ma"):
+        one_answer_per_family(labels_table(0), family)
+
+
 def test_a_worker_of_two_families_and_a_taken_name_are_errors():
     table = labels_table(6)
     table["model"] = np.where(table.index < 45, "llama", "gpt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 
@@ -190,11 +191,39 @@ def test_labels_come_back(form, answered):
     same_tables(form.answers(export), {"labels": expected_labels()}, 1)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_questions_may_be_a_dictionary(name, tmp_path):
+    table = PAGES if name == "html" else PAIRS
+    given = {column: values.tolist() for column, values in table.items()}
+    found, wanted = (FORMATS[name].tasks(questions, ITEMS) for questions in (given, table))
+    assert found.equals(wanted) if isinstance(wanted, pd.DataFrame) else found == wanted
+    assert FORMATS[name].files(given, ITEMS) == FORMATS[name].files(table, ITEMS)
+    assert write_tasks(tmp_path, FORMATS[name], given, ITEMS)
+
+
+@pytest.mark.parametrize("form", [PlainCsv(), HtmlPage()])
+def test_answers_may_be_a_dictionary(form):
+    table = in_table(PlainCsv().tasks(PAGES, ITEMS), SAID_OF_PAGES)
+    given = {column: values.tolist() for column, values in table.items()}
+    same_tables(form.answers(given), {"placements": expected_pages()}, 1)
+    with pytest.raises(ValueError, match="answers are not a table but int"):
+        form.answers(3)
+
+
 def test_labels_come_back_from_prodigy():
     form = Prodigy(classes=CLASSES)
     export = in_prodigy(form.tasks(LABELS, ITEMS), SAID_OF_LABELS)
     expected = expected_labels().assign(worker=["set-ann", "set-ann"])
     same_tables(form.answers(export), {"labels": expected}, 1)
+
+
+def test_texts_of_records_may_hold_what_ends_lines_elsewhere(tmp_path):
+    shown = {key: f"{text}\u2028and\u2029more\u0085\x0b\x1c\n\r" for key, text in ITEMS.items()}
+    (path,) = write_tasks(tmp_path, Prodigy(), PAIRS, shown)
+    export = in_prodigy(Prodigy().parse(path.read_text(encoding="utf-8")), SAID_OF_PAIRS)
+    path.write_text("\r\n".join(json.dumps(one, ensure_ascii=False) for one in export), "utf-8")
+    expected = expected_pairs(("set-ann", "set-ben", "set-ben"))
+    same_tables(read_answers(path), {"pairs": expected}, 1)
 
 
 def test_frames_of_crowd_kit_come_back():
@@ -205,6 +234,38 @@ def test_frames_of_crowd_kit_come_back():
         assert frame.columns[:3].tolist() == ["task", "worker", "label"]
         same_tables(form.answers(frame), {name: table}, 0)
     assert form.tasks(PAIRS)["task"].nunique() == len(PAIRS)
+
+
+def test_tasks_of_crowd_kit_are_pairs_without_order():
+    pairs = pd.DataFrame(
+        {
+            "left": ["a", "b", "a | b", "a", "a", "a\\", "a"],
+            "right": ["b", "a", "c", "b | c", "\\", "", "\\"],
+        }
+    )
+    answers = CrowdAnswers.of_tables(pairs=pairs.assign(worker="ann", label=1))
+    tasks = CrowdKit().frame(answers)["task"]
+    assert tasks[0] == tasks[1] == "a | b"
+    assert tasks[4] == tasks[6]
+    assert tasks.nunique() == 5
+    asked = CrowdKit().tasks(pairs[:4])
+    assert asked["task"].tolist() == tasks[:4].tolist()
+    assert asked[["left", "right"]].equals(pairs[:4])
+    said = pairs[:4].assign(worker="ann", label=["same", "Yes", "no", "1"])
+    found = CrowdKit().frame(CrowdAnswers.of_tables(pairs=said))["label"]
+    assert found.tolist() == ["same", "same", "no", "same"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"pairs": expected_pairs(), "labels": expected_labels()}, "about pairs and labels, but"),
+        ({"placements": expected_pages()}, "crowd-kit knows no sorted pages: pass the pairs"),
+    ],
+)
+def test_answers_of_which_crowd_kit_has_no_frame(tables, message):
+    with pytest.raises(ValueError, match=message):
+        CrowdKit().frame(CrowdAnswers.of_tables(**tables))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -243,11 +304,101 @@ def test_a_table_for_every_worker_comes_back_from_files(tmp_path):
     same_tables(read_answers(*paths), {"placements": expected_pages()}, 1)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "left,right,worker,label\na,b,ann,same,\na,c,ben,different,\n",
+        "left,right,worker,label,,\na,b,ann,same,,\na,c,ben,different\n",
+        ",,,\nleft,right,worker,label\n\na,b,ann,same\n,,,\na,c,ben,different\n,,,\n",
+        ",left,right,worker,label\n0,a,b,ann,same\n1,a,c,ben,different\n",
+        'left;right;worker;label\r\na;b; "ann";same\r\na;"c";ben;different\r\n',
+    ],
+    ids=["rows end in commas", "all end in commas", "blank rows", "row numbers", "semicolons"],
+)
+def test_tables_as_spreadsheets_save_them(text):
+    table = PlainCsv().parse(text)
+    assert table.columns[-4:].tolist() == ["left", "right", "worker", "label"]
+    found = PlainCsv().answers(table).pairs
+    assert found.to_numpy().tolist() == [["a", "b", "ann", "same"], ["a", "c", "ben", "different"]]
+
+
+def test_a_cell_may_be_a_picture():
+    picture = "data:image/png;base64," + "A" * 200_000
+    (cell,) = PlainCsv().parse(f'item,text\n1,"{picture}"\n')["text"]
+    assert cell == picture
+
+
+def test_empty_rows_and_doubled_columns_in_memory():
+    frame = pd.DataFrame({"item": ["a", None, ""], "worker": ["x", np.nan, " "], "label": "y"})
+    frame.loc[1:, "label"] = None
+    assert PlainCsv().answers(frame).labels.to_numpy().tolist() == [["a", "x", "y"]]
+    assert len(PlainCsv().answers(frame).unanswered) == 0
+    with pytest.raises(ValueError, match="two columns are called 'label'"):
+        PlainCsv().answers(pd.concat([frame, frame[["label"]]], axis=1))
+    notes = pd.DataFrame([["p", "q"]] * 3, columns=["note", "note"])
+    assert len(PlainCsv(worker="z").answers(pd.concat([frame, notes], axis=1)).labels) == 1
+
+
 def test_ids_of_files_are_texts_that_items_get_back():
     table = PlainCsv().parse("left,right,worker,label\n1,2,ann,same\n007,x,ann,same\n")
     answers = PlainCsv().answers(table)
     assert answers.for_items([1, 2, 7]).pairs["left"].tolist() == [1, "007"]
     assert answers.for_items(["1", "2"]).pairs["left"].tolist() == ["1", "007"]
+
+
+@pytest.mark.parametrize("number", [int, float, np.float32])
+def test_whole_numbers_are_known_with_and_without_a_point(number):
+    pairs = expected_pairs().assign(left=["1", "1.0", "1.5"], right=["2", "2.0", "x"])
+    found = CrowdAnswers.of_tables(pairs=pairs).for_items([number(1), number(2)]).pairs
+    assert found["left"].tolist() == [1, 1, "1.5"]
+    assert found["right"].tolist() == [2, 2, "x"]
+    assert {type(one) for one in found["left"][:2]} == {number}
+
+
+def test_ids_that_are_both_are_told_apart():
+    pairs = expected_pairs().assign(left=["1", "1.0", "2"])
+    assert CrowdAnswers.of_tables(pairs=pairs).for_items(["1", "1.0", 2]).pairs[
+        "left"
+    ].tolist() == ["1", "1.0", 2]
+
+
+def test_workers_classes_and_grades_of_data_come_back_from_texts(tmp_path):
+    """So that a fit on numbers goes on with what people wrote into a file."""
+    rows = itertools.product(range(3), [7, 8])
+    known = pd.DataFrame(rows, columns=["item", "worker"]).assign(label=[0, 0, 1, 1, 2, 1])
+    data = CrowdData(None, labels=known)
+    asked = PlainCsv().tasks(pd.DataFrame({"item": range(3), "worker": [7, 8, 9]}))
+    (tmp_path / "said.csv").write_text(asked.assign(label=["1", "2.0", "0"]).to_csv(index=False))
+    labels = read_answers(tmp_path / "said.csv").for_data(data).labels
+    assert labels.to_numpy().tolist() == [[0, 7, 1], [1, 8, 2], [2, "9", 0]]
+    longer = CrowdData(None, labels=pd.concat([known, labels[:2]]))
+    assert (longer.num_items, longer.num_workers, longer.num_classes) == (3, 2, 3)
+    pairs = pd.DataFrame({"left": [0], "right": [1], "worker": [7], "label": [2]})
+    graded = CrowdData(None, pairs=pairs, grades=[0, 1, 2])
+    said = CrowdAnswers.of_tables(pairs=pairs.astype(str)).for_data(graded).pairs
+    pd.testing.assert_frame_equal(said, pairs, check_dtype=False)
+
+
+@pytest.mark.parametrize("classes", [range(3), np.arange(3), pd.Index([0, 1, 2]), (0, 1, 2)])
+def test_classes_are_any_sequence(classes):
+    questions = pd.DataFrame({"item": [5]})
+    configuration = LabelStudio(classes=classes).files(questions)["labelling.xml"]
+    assert re.findall('Choice value="(.*)"', configuration) == ["0", "1", "2", "can't tell"]
+    (task,) = json.loads(json.dumps(Prodigy(classes=classes).tasks(questions)))
+    assert [option["id"] for option in task["options"]] == ["0", "1", "2"]
+    assert Prodigy().answers([{**task, "answer": "accept", "accept": ["2"]}]).labels[
+        "label"
+    ].tolist() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [("insect", "is 'insect': pass a list of classes"), ([1, "1"], "has '1' twice: name every")],
+)
+@pytest.mark.parametrize("form", [LabelStudio, Prodigy])
+def test_classes_that_are_none(form, classes, message):
+    with pytest.raises(ValueError, match=f"{form.__name__}.classes=. {message}"):
+        form(classes=classes).files(LABELS)
 
 
 def test_integers_stay_integers_in_json():
@@ -274,6 +425,44 @@ def test_the_last_of_two_annotations_by_one_person_counts():
     late["updated_at"], early["updated_at"] = "2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"
     task["annotations"] = [late, early]
     assert STUDIO.answers([task]).pairs["label"].tolist() == [0]
+
+
+def test_a_pair_in_the_other_order_is_the_same_question():
+    twice = pd.DataFrame({"left": ["a", "b"], "right": ["b", "a"], "worker": "ann"})
+    export = in_label_studio(STUDIO.tasks(twice), ["same", "different"])
+    assert STUDIO.answers(export).pairs["label"].tolist() == [0]
+    records = in_argilla(Argilla().tasks(twice), ["same", "can't tell"])
+    assert Argilla().answers(records).tables() == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["same", "different", "same"], ["different", "same"]),
+        (["same", "", "same"], ["same", "same"]),
+        (["same", "can't tell", "same"], ["same"]),
+        (["", "different", ""], ["different"]),
+        (["", "", ""], []),
+    ],
+)
+def test_the_last_of_two_rows_of_one_person_counts(said, expected):
+    pairs = pd.DataFrame({"left": list("aba"), "right": list("bab"), "worker": ["ann"] * 2 + ["x"]})
+    answers = PlainCsv().answers(pairs.assign(label=said))
+    assert answers.pairs["label"].tolist() == expected
+    assert len(answers.pairs) + len(answers.unanswered) == 2
+    items = pd.DataFrame({"item": "a", "worker": pairs["worker"], "label": said})
+    assert PlainCsv().answers(items).labels["label"].tolist() == expected
+
+
+def test_questions_on_two_pages_are_two():
+    pairs = pd.DataFrame({"left": ["a", "b"], "right": ["b", "a"], "worker": "ann", "page": [1, 2]})
+    assert len(PlainCsv().answers(pairs.assign(label=["same", "different"])).pairs) == 2
+
+
+def test_an_item_twice_on_a_page_is_refused():
+    pages = pd.DataFrame({"page": 1, "item": list("aba"), "worker": "ann", "group": list("112")})
+    with pytest.raises(ValueError, match="placements row 2"):
+        CrowdData(None, **PlainCsv().answers(pages).tables())
 
 
 def test_models_are_workers_unless_they_are_not_wanted():
@@ -315,6 +504,30 @@ def test_people_of_label_studio_have_names(who, name):
     found = STUDIO.answers([task]).pairs
     assert found["worker"].tolist() == [name]
     assert found["seconds"].tolist() == [2.5]
+
+
+CANNOT_TELL = ["can't tell", "Can\u2019t tell", " CAN'T  TELL ", "can`t tell"]
+
+
+@pytest.mark.parametrize("words", CANNOT_TELL)
+def test_who_cannot_tell_gave_no_answer_however_it_is_written(words):
+    """An apostrophe of a word processor, another case, blanks around it."""
+    for form, answered in ((STUDIO, in_label_studio), (Argilla(), in_argilla)):
+        for questions in (PAIRS, LABELS):
+            export = answered(form.tasks(questions, ITEMS), [words] * len(questions))
+            assert form.answers(export).tables() == {}
+            assert len(form.answers(export).unanswered) == len(questions)
+    groups = [{"a": "1", "b": words, "c": words}, {"d": words, "e": words}]
+    placements = STUDIO.answers(in_label_studio(STUDIO.tasks(PAGES, ITEMS), groups)).placements
+    assert placements["item"].tolist() == ["a"]
+
+
+def test_cells_without_an_answer_in_memory():
+    table = PlainCsv().tasks(LABELS, ITEMS)
+    for said in ([*CANNOT_TELL[1:3], "ant"], ["  ", None, "ant"], [np.nan, pd.NA, "ant"]):
+        answers = PlainCsv().answers(table.assign(label=said))
+        assert answers.labels["item"].tolist() == ["c"]
+        assert answers.unanswered["item"].tolist() == ["a", "b"]
 
 
 def broken(change):
@@ -373,7 +586,18 @@ WRONG = {
     "answers.csv": [
         ("item,worker\n1,ann\n", "must be those of one kind of answers"),
         ("item,label\n1,dog\n", "there is no column 'worker'"),
-        ("item,worker,label\n1,ann,dog\n2,,dog\n", "row 2 has no worker"),
+        (
+            "item,worker,label\n1,ann,dog\n,,\n2,,dog\n",
+            "row 2 has no worker (item '2'): fill it in, or say PlainCsv(worker=)",
+        ),
+        ("", "there is nothing in it: a table begins with a line of names"),
+        (",,\n", "there is nothing in it: a table begins with a line of names"),
+        ("item,worker,label,label\n1,ann,dog,cat\n", "two columns are called 'label'"),
+        (
+            "item,worker,label\n1,ann,dog\n2,ann,dog,cat\n",
+            "row 2 holds 4 values, but the first line has 3 names: name every column",
+        ),
+        ('item,worker,label\n1,ann,"dog\n2,ann,cat\n', "line 3 is no row of a table (unexpected"),
     ],
 }
 
@@ -399,6 +623,52 @@ def test_errors_say_file_record_and_field(name, text, message, tmp_path):
 def test_errors_in_training_data(export, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Dedupe().answers(export)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["same", "different"], ["1", "0"], [True, False], ["Yes", 0.0], np.array([1, 0])],
+    ids=str,
+)
+def test_training_is_what_labels_say(labels):
+    pairs = PAIRS[:2].assign(label=labels)
+    training = Dedupe().training(pairs, ITEMS)
+    assert training == {
+        "match": Dedupe().tasks(PAIRS[:1], ITEMS)["uncertain"],
+        "distinct": Dedupe().tasks(PAIRS[1:2], ITEMS)["uncertain"],
+    }
+    said = CrowdData(None, pairs=pairs).answers.label.tolist()
+    assert [len(training["match"]), len(training["distinct"])] == [sum(said), 2 - sum(said)]
+
+
+def test_ids_of_records_are_not_overwritten():
+    """By a column of their own that has the name of the field that is to hold the ids."""
+    goods = pd.DataFrame({"item": ["x", "y"], "price": [1, 2]}, index=["a", "b"])
+    with pytest.raises(ValueError, match=r"item 'a' has another 'item', 'x', .*Dedupe\(id_field="):
+        Dedupe().tasks(PAIRS[:1], goods)
+    form = Dedupe(id_field="id")
+    answers = form.answers({"match": form.tasks(PAIRS[:1], goods)["uncertain"], "distinct": []})
+    assert answers.pairs[["left", "right"]].to_numpy().tolist() == [["a", "b"]]
+    same = goods.assign(item=goods.index)
+    assert Dedupe().tasks(PAIRS[:1], same)["uncertain"][0][0] == {"item": "a", "price": 1}
+
+
+def test_who_cannot_tell_trains_nothing():
+    training = Dedupe().training(PAIRS.assign(label=["can't tell", None, "", "no"]))
+    assert [len(training["match"]), len(training["distinct"])] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.3, 1.0], "pairs row 0 (index 0): label is 0.3, neither 1 nor 0; write 1 or same, 0 or"),
+        ([0.3, 1.0], "different; dedupe knows no grades, so make them 1 and 0"),
+        (["same", "perhaps"], "pairs row 1 (index 1): label is 'perhaps', neither 1 nor 0"),
+    ],
+)
+def test_training_of_grades_is_refused(labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Dedupe().training(PAIRS[:2].assign(label=labels))
 
 
 def test_an_item_that_was_not_on_the_page():

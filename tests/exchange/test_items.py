@@ -43,6 +43,7 @@ def test_the_largest_number_is_white():
         (np.zeros((3, 4, 4, 2)), "the shape"),
         (np.full((1, 2, 2), -1.0), "negative"),
         (np.full((1, 2, 2), np.nan), "missing"),
+        (np.array([[[0.0, np.inf]]]), "infinite"),
     ],
 )
 def test_arrays_that_are_no_pictures(pictures, message):
@@ -79,6 +80,17 @@ def test_pictures_that_are_none(image, message):
     items = pd.DataFrame({"image": [image]}, index=["a"])
     with pytest.raises(ValueError, match=message):
         ShownItems.of(items).image("a")
+
+
+def test_one_id_for_each_picture():
+    with pytest.raises(ValueError, match="1 id for 2 pictures: pass one for each"):
+        picture_frame(np.zeros((2, 3, 3)), ["a"])
+    assert picture_frame(np.zeros((2, 3, 3)), ["a", "b"]).index.tolist() == ["a", "b"]
+
+
+def test_numbers_are_no_texts():
+    with pytest.raises(ValueError, match="items are no texts .*: pass a data frame with a row"):
+        ShownItems.of(np.array([[1, 2], [3, 4]]))
 
 
 def test_ids_twice():

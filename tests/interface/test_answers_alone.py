@@ -324,6 +324,13 @@ def test_answers_none_of_which_tells_are_refused():
         cluster(None, pairs=unsure, grades=range(4), progress=False)
 
 
+@pytest.mark.parametrize("items", [range(8), [0, 0, 1, 1, 2, 2, 3, 3]])
+def test_pages_of_one_item_say_nothing(items):
+    pages = {"page": range(8), "item": items, "worker": ["ann"] * 8, "group": [1] * 8}
+    with pytest.raises(ValueError, match="every page has one item alone, so that nobody said"):
+        cluster(None, placements=pages, progress=False)
+
+
 def test_a_handful_of_answers_is_enough_to_run():
     few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
     result = cluster(None, pairs=few, epochs=10, progress=False)

@@ -174,6 +174,13 @@ def test_few_answers_are_taken_about_for_what_they_say():
         (([0, 1], [0, 0], [0.5, 93.0]), "row 1 is 93.0, .* 0 and 1: divide percentages by 100"),
         (([0, 1], [0], [0.5, 0.5]), "worker has 1 entries"),
         (([0, 0], ["x", "x"], [0.5, 0.6]), "of judge 'x' about 0 once more"),
+        (
+            ([0, 1], ["a", "b"], "x"),
+            "probability must be numbers from 0 to 1, one for every answer",
+        ),
+        (([0, 1], ["a", "b"], [0.5, "likely"]), "must be numbers from 0 to 1, .*'likely'"),
+        (([0, "0"], ["a", "b"], [0.1, 0.9]), "items 0 .int. and '0' .str. are written alike"),
+        (([0, 1], [1, "1"], [0.1, 0.9]), "workers 1 .int. and '1' .str. are written alike"),
         (([], [], []), "there is no answer"),
         (([0, None], [0, 0], [0.5, 0.5]), "item row 1 is missing"),
         (([0], [0], [0.5], 0.0), "share is 0.0"),

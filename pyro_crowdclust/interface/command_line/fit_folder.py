@@ -13,7 +13,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
-from pyro_crowdclust.exchange import FORMATS
+from pyro_crowdclust.exchange import FORMATS, CrowdAnswers
 from pyro_crowdclust.exchange import read_answers as read_exports
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.command_line.reading import (
@@ -120,11 +120,13 @@ def read_exported(
         If there are none, or of other kinds.
     """
     tables = exported_tables(files, item_ids)
-    if not tables or not {*tables} <= {*wanted}:
-        held = ", ".join(tables) or "no answers"
+    if not tables:
+        reasons = "; ".join(_why_none(path, files) for path in files["answers"])
+        raise ValueError(f"there are no answers to fit: {reasons}")
+    if not {*tables} <= {*wanted}:
         raise ValueError(
             f"{', '.join(map(str, files['answers']))}: the model takes {' or '.join(wanted)}, but "
-            f"the files hold {held}"
+            f"the files hold {', '.join(tables)}"
         )
     return tables
 
@@ -133,9 +135,22 @@ def exported_tables(
     files: Mapping[str, Any], item_ids: Iterable[Hashable] | None
 ) -> dict[str, pd.DataFrame]:
     """All the answers that a tool exported, as tables by their kinds, maybe of some items."""
-    form = files["answers_format"]
-    answers = read_exports(*files["answers"], form=None if form is None else FORMATS[form])
+    answers = _read(files["answers"], files)
     return (answers if item_ids is None else answers.for_items(item_ids)).tables()
+
+
+def _read(paths: Sequence[Path], files: Mapping[str, Any]) -> CrowdAnswers:
+    form = files["answers_format"]
+    return read_exports(*paths, form=None if form is None else FORMATS[form])
+
+
+def _why_none(path: Path, files: Mapping[str, Any]) -> str:
+    """Why a file of answers holds none."""
+    number = len(_read([path], files).unanswered)
+    if not number:
+        return f"{path} holds no row and no task"
+    asked = "the one question in it is" if number == 1 else f"all {number} questions in it are"
+    return f"{path}: {asked} unanswered or undecided"
 
 
 def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:

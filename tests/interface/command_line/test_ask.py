@@ -217,8 +217,24 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             "left,right,worker,label\na,b,ann,\n",
             [],
-            "takes pairs or placements, but the files hold",
+            "export.csv: the one question in it is unanswered or undecided",
         ),
+        (
+            "left,right,worker,label\na,b,ann,\na,c,ann,can't tell\n",
+            [],
+            "export.csv: all 2 questions in it are unanswered or undecided",
+        ),
+        (
+            "left,right,worker,label\n",
+            [],
+            "export.csv holds no row and no task",
+        ),
+        (
+            '{"match": [], "distinct": [], "uncertain": [[{"item": "a"}, {"item": "b"}]]}',
+            ["--answers-format", "dedupe"],
+            "export.csv: the one question in it is unanswered or undecided",
+        ),
+        ("", [], "export.csv: there is nothing in it: a table begins with a line of names"),
         ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
         ("", ["--pairs", "p.csv"], "--answers and --pairs are given: leave one of them out"),
     ],
