@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.spatial.distance import cdist
 from scipy.special import expit, logit
 
-from pyro_crowdclust.asking.evidence import component_gain
+from pyro_crowdclust.asking.evidence import component_gain, expert_gain
 from pyro_crowdclust.asking.information import entropy, mutual_information
 from pyro_crowdclust.asking.partitions import draw_roots
 from pyro_crowdclust.distributions.pairs import components_together
@@ -118,6 +118,7 @@ class Beliefs:
         near = _near_larger(result, order)
         if result.data.class_labels is None:
             gain = component_gain(result.data, alone, unheard, channels)
+            gain += expert_gain(result.data, alone, unheard)
             roots = draw_roots(gain, near, owners.argmax(1), generator)
             if result.owners is not None:
                 roots = np.vstack([roots, *[_first_of(owners.argmax(1))] * (len(roots) // _FIT)])

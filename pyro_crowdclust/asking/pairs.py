@@ -32,7 +32,7 @@ class Pairs:
 
     ``I(L; z_i, z_j) = I(L; s)``, since an answer depends on whether they are the same alone, which
     they are with probability ``s = <q_i, q_j>``. Of workers who grade, L is one of the grades or
-    "can't tell".
+    "can't tell". Pairs that known labels or links tell of are left out.
 
     Parameters
     ----------
@@ -82,8 +82,10 @@ class Pairs:
         self, situation: Situation, count: int
     ) -> tuple[Int[np.ndarray, "pair 2"], Bool[np.ndarray, "pair worker"] | None]:
         """Pairs, and which workers may be asked about each; None if all may."""
+        asked = situation.asked
         if self.among is None:
-            return _candidates(situation, count), None
+            items = _candidates(situation, count)
+            return items[~asked.is_settled(*items.T)], None
         check_among(self.among)
         table = read_table(self.among, "among", ["left", "right"], ["worker"])
         ends = (
@@ -91,7 +93,9 @@ class Pairs:
             for side in ("left", "right")
         )
         items = np.stack([*ends], 1)
-        keys = situation.asked.pair_keys(*items.T)
+        is_open = ~asked.is_settled(*items.T)
+        table, items = table[is_open], items[is_open]
+        keys = asked.pair_keys(*items.T)
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         if "worker" not in table:
             return items[first], None

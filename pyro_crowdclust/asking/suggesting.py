@@ -96,7 +96,8 @@ def suggest(
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
     A worker is never asked again about a pair, to place an item on a page, or to label it, nor
-    twice in one batch; where no more is left to ask, there are fewer questions.
+    twice in one batch, and nobody about what known labels and links say; where no more is left to
+    ask, there are fewer questions.
 
     Parameters
     ----------
@@ -159,6 +160,7 @@ def suggest(
     if of is not None:
         wanted = np.zeros(data.num_items)
         wanted[data.item_positions(of).numpy()] = 1.0
+    wanted[asked.has_class] = 0.0  # nothing is left to tell of them
     crowd = Crowd.of(result, workers, prices, loads, generator)
     situation = Situation(
         item_ids=data.item_ids,

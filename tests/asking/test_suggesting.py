@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from pyro_crowdclust.asking import (
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -202,6 +204,31 @@ def test_only_what_is_allowed_is_asked(by_pairs):
     only = {"left": [NAMES[0]], "right": [NAMES[40]], "worker": [1]}
     frame = suggest(by_pairs, Pairs(among=only), count=3).frame
     assert frame[["left", "right", "worker"]].to_numpy().tolist() == [[NAMES[0], NAMES[40], 1]]
+
+
+def test_what_an_expert_said_is_not_asked():
+    """Twenty of eighty items are known; what they say of others is heard."""
+    data, truth = problem()
+    known = pd.Series(truth[:20], index=NAMES[:20])
+    options = {"components": GaussianComponents, "num_clusters": 4, "progress": False}
+    result = cluster(data.features, known=known, item_ids=NAMES, **options)
+    every = {"workers": ["ann"], "exploration": 0.0}
+    labels = suggest(result, Labels(), count=80, **every).frame
+    assert sorted(labels["item"]) == sorted(NAMES[20:])
+    among = pd.DataFrame({"item": NAMES[10:30]})
+    assert set(suggest(result, Labels(among=among), count=80, **every).frame["item"]) == {
+        *NAMES[20:30]
+    }
+    pairs = suggest(result, Pairs(), count=200, **every).frame
+    assert len(pairs) == 200
+    assert not (pairs["left"].isin(NAMES[:20]) & pairs["right"].isin(NAMES[:20])).any()
+    ends = pd.DataFrame({"left": NAMES[:3], "right": NAMES[18:21]})
+    found = suggest(result, Pairs(among=ends), count=9, **every).frame
+    assert found[["left", "right"]].to_numpy().tolist() == [[NAMES[2], NAMES[20]]]
+    # All classes were compared by their labels.
+    unlabelled = cluster(data.features, item_ids=NAMES, **options)
+    before = suggest(unlabelled, Labels(), count=5, **every).expected_gain
+    assert suggest(result, Labels(), count=5, **every).expected_gain < 0.5 * before
 
 
 @pytest.mark.parametrize(
