@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import show, to_index
+from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
@@ -80,7 +80,7 @@ class Crowd:
     ) -> Crowd:
         """The workers of a fit, or those of the given ids, with what the fit says of them."""
         data = result.data
-        ids = data.worker_ids if workers is None else to_index(workers, "workers")
+        ids = data.worker_ids if workers is None else _named(workers)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
@@ -305,6 +305,19 @@ def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.nda
     means = result.guide.confusion().mean
     every = np.concatenate([means, means.mean(0, keepdims=True)])
     return every[codes]
+
+
+def _named(workers: Iterable[Hashable]) -> pd.Index:
+    """Ids of workers, each of them once."""
+    ids = to_index(workers, "workers")
+    column = ids.to_series()
+    missing = (column.isna() | are_blank(column)).to_numpy()
+    if missing.any():
+        raise ValueError(f"workers has no id at place {missing.argmax()}: leave it out")
+    again = ids[ids.duplicated()]
+    if len(again):
+        raise ValueError(f"workers has {show(again[0])} more than once: name every worker once")
+    return ids
 
 
 def _by_worker(
