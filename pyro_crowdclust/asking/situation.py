@@ -86,9 +86,13 @@ class Situation:
 
 
 def check_among(among: Any) -> None:
-    """Raise a ``ValueError`` where a number stands in place of the questions to choose from."""
+    """Raise a ``ValueError`` where there are no questions to choose from, or a number of them."""
     if isinstance(among, int):
         raise ValueError(
             f"among is {among}, but must be a table of what may be asked; how many to ask is "
             f"another argument: suggest(result, kind, count={among})"
+        )
+    if hasattr(among, "__len__") and not len(among):
+        raise ValueError(
+            "among is empty, and leaves nothing to ask; to choose from everything leave it out"
         )
