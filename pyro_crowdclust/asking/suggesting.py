@@ -13,6 +13,7 @@ from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowd import Crowd
+from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
@@ -26,6 +27,12 @@ class Kind(Protocol):
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many questions of the kind."""
+
+
+def columns_of(kind: Kind) -> list[str]:
+    """Columns of the questions of a kind."""
+    about = {Pages: ["page", "item"], Pairs: ["left", "right"], Labels: ["item"]}
+    return [*about.get(type(kind), []), "worker", "gain"]
 
 
 @dataclass(frozen=True, repr=False)
