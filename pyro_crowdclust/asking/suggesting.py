@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -157,6 +158,12 @@ def suggest(
     if data.class_labels is not None and not data.has_answers and isinstance(kind, (Pages, Pairs)):
         what = type(kind).__name__.lower()
         raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
+    if data.features is None and result.feature_shape is not None:
+        warnings.warn(
+            "the features of the fit are not in its file, and without them no answer teaches about "
+            "other items, so that other questions are chosen: load(path, data=data)",
+            stacklevel=2,
+        )
     asked = Asked(data)
     everybody = Crowd.of(result, None, None, None, generator)
     num_clusters = result.probabilities.shape[1]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.asking import (
     InformationGain,
@@ -175,6 +175,15 @@ def test_pairs_by_chance_are_of_any_two_items(by_pairs):
     assert same == pytest.approx(19 / 79, abs=0.06)
     # Every item is in about ten.
     assert np.bincount(ends.ravel(), minlength=80).min() >= 2
+
+
+def test_of_a_loaded_fit_features_are_asked_for(by_pairs, tmp_path):
+    by_pairs.save(tmp_path / "fit.safetensors")
+    with pytest.warns(UserWarning, match=r"features of the fit are not in its file.*load\(path, d"):
+        suggest(load(tmp_path / "fit.safetensors"), Pairs(), count=3)
+    loaded = load(tmp_path / "fit.safetensors", data=by_pairs.data)
+    found, expected = (suggest(one, Pairs(), count=3).frame for one in (loaded, by_pairs))
+    pd.testing.assert_frame_equal(found, expected)
 
 
 class FromOne:
