@@ -18,6 +18,7 @@ from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
@@ -136,7 +137,8 @@ def suggest(
     ------
     ValueError
         For what is no kind or criterion, numbers out of range, unknown items, a result without
-        q(z), and pages or pairs where the fit is of class labels alone.
+        q(z), and questions whose answers ``update`` would refuse: pages or pairs of a fit of class
+        labels alone, and labels of one of pairs or pages alone.
 
     Examples
     --------
@@ -155,9 +157,7 @@ def suggest(
     _check(kind, count, criterion, exploration)
     generator = np.random.default_rng(seed)
     data = result.data
-    if data.class_labels is not None and not data.has_answers and isinstance(kind, (Pages, Pairs)):
-        what = type(kind).__name__.lower()
-        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
+    _check_is_heard(kind, data)
     if data.features is None and result.feature_shape is not None:
         warnings.warn(
             "the features of the fit are not in its file, and without them no answer teaches about "
@@ -205,6 +205,19 @@ def _first_new_page(page_ids: pd.Index) -> int:
     """The number after those of the pages that there are, so that none is answered twice."""
     numbers = [page for page in page_ids if isinstance(page, (int, np.integer))]
     return max(numbers, default=-1) + 1
+
+
+def _check_is_heard(kind: Kind, data: CrowdData) -> None:
+    """Raise a ``ValueError`` for questions whose answers the fit could not go on with."""
+    of_labels = data.class_labels is not None
+    if of_labels and not data.has_answers and isinstance(kind, (Pages, Pairs)):
+        what = type(kind).__name__.lower()
+        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
+    if data.has_answers and not of_labels and isinstance(kind, Labels):
+        what = "pairs" if data.placements is None else "sorted pages"
+        raise ValueError(
+            f"the fit is of {what}, and hears of no labels by workers: ask for Pages() or Pairs()"
+        )
 
 
 def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> None:
