@@ -152,9 +152,7 @@ def simulate_campaign(
     >>> campaign.rounds["asked"].tolist(), len(campaign.questions)
     ([1, 2, 3], 15)
     """
-    check_whole("rounds", rounds)
-    if rounds < 0:
-        raise ValueError(f"rounds is {rounds}, but must be 0 or more")
+    check_whole("rounds", rounds, least=0)
     classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
         data = extended(data, classes=classes)

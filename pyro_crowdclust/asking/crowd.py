@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -327,7 +328,9 @@ def _by_worker(
     default: float,
     name: str,
 ) -> Float[np.ndarray, " worker"]:
-    given = {} if given is None else given
+    given = given.to_dict() if isinstance(given, pd.Series) else {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name} is {given!r}, but must have numbers by worker: {{'ann': 2}}")
     for worker in given:
         if worker not in ids and worker not in who_answered:
             others = did_you_mean(worker, [*ids, *who_answered])
@@ -335,15 +338,14 @@ def _by_worker(
                 f"{name} has worker {show(worker)}, who has not answered and is not among "
                 f"workers{others or ': name new workers in workers'}"
             )
-    values = np.array([given.get(worker, default) for worker in ids], dtype=np.float64)
-    bad = ~(values > 0)
-    if bad.any():
-        worker = ids[int(bad.argmax())]
-        raise ValueError(
-            f"{name} of worker {show(worker)} is {given.get(worker)}, but must be above 0: leave a "
-            "worker who is not to be asked out of workers"
-        )
-    return values
+    values = [given.get(worker, default) for worker in ids]
+    for worker, value in zip(ids, values, strict=True):
+        if not isinstance(value, Real) or not value > 0:
+            raise ValueError(
+                f"{name} of worker {show(worker)} is {show(value)}, but must be above 0: leave a "
+                "worker who is not to be asked out of workers"
+            )
+    return np.array(values, dtype=np.float64)
 
 
 def allowed_workers(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
-from pyro_crowdclust.data.tables import codes_and_ids, read_table, show
+from pyro_crowdclust.data.tables import codes_and_ids, read_table, show, to_index
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -122,7 +122,7 @@ class SimulatedCrowd:
 
     def _classes_of(self, items: pd.Series) -> Int[np.ndarray, " question"]:
         """Codes of their true classes."""
-        place = self._codes.index.get_indexer(items)
+        place = self._codes.index.get_indexer(to_index(items, "item"))
         if (place < 0).any():
             item = items.iloc[int((place < 0).argmax())]
             raise ValueError(
@@ -139,7 +139,7 @@ def _checked(accuracy: Any) -> dict[Hashable, float]:
             f"accuracy is {accuracy!r}, but must have a share for every worker: {{'ann': 0.9}}"
         )
     for worker, share in accuracy.items():
-        if not isinstance(share, Real) or not 0 <= share <= 1:
+        if not isinstance(share, Real) or not 0 <= float(share) <= 1:
             raise ValueError(
                 f"accuracy of worker {show(worker)} is {share!r}, but must be between 0 and 1"
             )
@@ -201,5 +201,7 @@ class RecordedCrowd:
 
     def _keys(self, table: pd.DataFrame) -> pd.DataFrame:
         """A row per question that is the same either way round."""
-        ends = np.stack([self._item_ids.get_indexer(table[column]) for column in self._items], 1)
-        return pd.DataFrame(np.sort(ends, axis=1)).assign(worker=table["worker"].to_numpy())
+        ends = [self._item_ids.get_indexer(to_index(table[end], end)) for end in self._items]
+        return pd.DataFrame(np.sort(np.stack(ends, 1), axis=1)).assign(
+            worker=table["worker"].to_numpy()
+        )

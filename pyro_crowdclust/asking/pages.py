@@ -12,6 +12,7 @@ from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.errors import check_whole
 
 # Keeps what is known for certain from being divided by zero.
 _TINY = 1e-3
@@ -36,6 +37,7 @@ class Pages:
     size: int = 12
 
     def __post_init__(self) -> None:
+        check_whole("size", self.size)
         if self.size < 2:
             raise ValueError(f"size is {self.size}, but a page needs at least 2 items to compare")
 

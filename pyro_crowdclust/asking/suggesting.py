@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.results.fitted import check_fit
 
 
 class Kind(Protocol):
@@ -136,7 +138,7 @@ def suggest(
     Raises
     ------
     ValueError
-        For what is no kind or criterion, numbers out of range, unknown items, a result without
+        For what is no fit, kind or criterion, numbers out of range, unknown items, a result without
         q(z), and questions whose answers ``update`` would refuse: pages or pairs of a fit of class
         labels alone, and labels of one of pairs or pages alone.
 
@@ -154,7 +156,7 @@ def suggest(
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)
     """
-    _check(kind, count, criterion, exploration)
+    _check(result, kind, count, criterion, exploration, seed)
     generator = np.random.default_rng(seed)
     data = result.data
     _check_is_heard(kind, data)
@@ -220,7 +222,15 @@ def _check_is_heard(kind: Kind, data: CrowdData) -> None:
         )
 
 
-def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> None:
+def _check(
+    result: FittedModel,
+    kind: Kind,
+    count: int,
+    criterion: Criterion,
+    exploration: float,
+    seed: int,
+) -> None:
+    check_fit(result)
     if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
         raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
     if isinstance(criterion, type) or not callable(getattr(criterion, "worth", None)):
@@ -231,5 +241,6 @@ def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> 
     check_whole("count", count)
     if count < 1:
         raise ValueError(f"count is {count}, but at least 1 question must be asked for")
-    if not 0 <= exploration <= 1:
-        raise ValueError(f"exploration is {exploration}, but is a share, from 0 to 1")
+    if not isinstance(exploration, Real) or not 0 <= exploration <= 1:
+        raise ValueError(f"exploration is {exploration!r}, but is a share, from 0 to 1")
+    check_whole("seed", seed, least=0)

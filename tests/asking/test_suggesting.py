@@ -271,6 +271,13 @@ def test_what_an_expert_said_is_not_asked():
         ({"workers": [np.nan, 0]}, "workers has no id at place 0"),
         ({"workers": ["ann", " "]}, "workers has no id at place 1"),
         ({"exploration": 1.5}, "exploration is 1.5"),
+        ({"exploration": "a"}, "exploration is 'a', but is a share"),
+        ({"exploration": None}, "exploration is None, but is a share"),
+        ({"seed": -1}, "seed is -1, but must be 0 or more"),
+        ({"seed": 1.5}, "seed is 1.5, but must be a whole number"),
+        ({"prices": 5}, "prices is 5, but must have numbers by worker"),
+        ({"loads": [1, 2]}, r"loads is \[1, 2\], but must have numbers by worker"),
+        ({"prices": {0: "a"}}, "prices of worker 0 is 'a', but must be above 0"),
         ({"prices": {0: 0.0}}, "prices of worker 0 is 0.0"),
         ({"of": ["nobody"]}, "nobody"),
     ],
@@ -291,6 +298,14 @@ def test_answers_that_an_update_would_refuse_are_not_asked_for(by_pages, by_labe
 def test_a_page_needs_two_items():
     with pytest.raises(ValueError, match="size is 1"):
         Pages(1)
+    for size in (2.5, "a"):
+        with pytest.raises(ValueError, match=f"size is {size!r}, but must be a whole number"):
+            Pages(size)
+
+
+def test_prices_may_be_a_series(by_pairs):
+    found = suggest(by_pairs, Pairs(), count=3, prices=pd.Series({0: 5.0, 1: 2.0})).workers
+    assert found["price"].sort_index().tolist() == [5.0, 2.0]
 
 
 def test_features_may_lie_on_a_disk(tmp_path):
