@@ -41,8 +41,8 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
-def check_whole(name: str, value: Any) -> None:
-    """Raise a ``ValueError`` where a number of things is no whole number.
+def check_whole(name: str, value: Any, least: int | None = None) -> None:
+    """Raise a ``ValueError`` where a number of things is no whole number, or too small a one.
 
     Examples
     --------
@@ -52,6 +52,8 @@ def check_whole(name: str, value: Any) -> None:
     """
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f"{name} is {value!r}, but must be a whole number")
+    if least is not None and value < least:
+        raise ValueError(f"{name} is {value}, but must be {least} or more")
 
 
 def check_share(name: str, value: Any) -> None:

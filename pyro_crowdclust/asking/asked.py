@@ -1,4 +1,4 @@
-"""What everybody was asked already."""
+"""What everybody was asked already, and what nobody need be asked."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.known_labels import joined_items
 
 
 class Asked:
     """Who was asked what: to place items on pages, to label them, and about pairs.
+
+    Nobody need be asked what an expert said: the class of an item with a known label, or of one
+    that must-links join to it, whether two such items are the same, and whether linked ones are.
 
     Parameters
     ----------
@@ -37,12 +41,27 @@ class Asked:
                 placed = compared
         self._placed, self._labelled, self._pairs = map(_sorted, (placed, labelled, pairs))
         self._items = _sorted(torch.cat([placed, labelled, compared]))
+        self._group, self._has_class, self._apart = _of_expert(data)
 
     def heard(self, reliability: Float[np.ndarray, " worker"]) -> Float[np.ndarray, " item"]:
-        """``1 - prod_m (1 - r_m)`` over the workers who were asked about an item."""
+        """``1 - prod_m (1 - r_m)`` over the workers who were asked about an item; 1 if known."""
         worker, item = np.divmod(self._items, self.num_items)
         missed = np.log1p(-np.clip(reliability, 0.0, 1 - 1e-9))
-        return -np.expm1(np.bincount(item, missed[worker], minlength=self.num_items))
+        heard = -np.expm1(np.bincount(item, missed[worker], minlength=self.num_items))
+        return np.where(self._has_class, 1.0, heard)
+
+    @property
+    def has_class(self) -> Bool[np.ndarray, " item"]:
+        """Items whose class is known."""
+        return self._has_class
+
+    def is_settled(
+        self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
+    ) -> Bool[np.ndarray, " pair"]:
+        """Whether labels and links tell if two items are the same."""
+        one, other = self._group[left], self._group[right]
+        classes = self._has_class[left] & self._has_class[right]
+        return (one == other) | classes | _is_in(self._apart, self.pair_keys(one, other))
 
     def pair_keys(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
@@ -67,6 +86,22 @@ class Asked:
     ) -> Bool[np.ndarray, "*question"]:
         """Whether they were asked about pairs."""
         return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
+
+
+def _of_expert(
+    data: CrowdData,
+) -> tuple[Int[np.ndarray, " item"], Bool[np.ndarray, " item"], Int[np.ndarray, " key"]]:
+    """The group of items that must-links join, whether its class is known, and groups apart."""
+    number = data.num_items
+    group, apart = torch.arange(number), torch.empty(0, dtype=torch.int64)
+    if (links := data.links) is not None:
+        group = joined_items(links.left[links.must], links.right[links.must], number)
+        ends = torch.stack([group[links.left], group[links.right]])[:, ~links.must]
+        apart = ends.amin(0) * number + ends.amax(0)
+    has_class = torch.zeros(number, dtype=torch.bool)
+    if data.known is not None:
+        has_class[group[data.known >= 0]] = True
+    return group.numpy(), has_class[group].numpy(), _sorted(apart)
 
 
 def _sorted(keys: Int[Tensor, " answer"]) -> Int[np.ndarray, " key"]:

@@ -8,7 +8,7 @@ sure the model is, a component that was not compared with the others is in doubt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.spatial.distance import cdist
 from scipy.special import expit, logit
 
-from pyro_crowdclust.asking.evidence import component_gain
+from pyro_crowdclust.asking.evidence import component_gain, expert_gain
 from pyro_crowdclust.asking.information import entropy, mutual_information
 from pyro_crowdclust.asking.partitions import draw_roots
 from pyro_crowdclust.distributions.pairs import components_together
@@ -53,7 +53,8 @@ class Beliefs:
     heard
         Probability that an item was asked about, and truly answered.
     wanted
-        1 for items whose clusters are to be known, 0 for others.
+        1 for items whose clusters are to be known, 0 for others; less for those of which the batch
+        tells already.
     components
         Which component every item looks like; without columns where there are none.
     bound
@@ -117,6 +118,7 @@ class Beliefs:
         near = _near_larger(result, order)
         if result.data.class_labels is None:
             gain = component_gain(result.data, alone, unheard, channels)
+            gain += expert_gain(result.data, alone, unheard)
             roots = draw_roots(gain, near, owners.argmax(1), generator)
             if result.owners is not None:
                 roots = np.vstack([roots, *[_first_of(owners.argmax(1))] * (len(roots) // _FIT)])
@@ -197,6 +199,18 @@ class Beliefs:
         """Such a share of what there is to tell of a component is about to be told."""
         told = share * self.bound[item] * self.components[item] @ self.information
         self.untold = self.untold * (1 - told / np.maximum(self.information.diagonal(), 1e-12))
+
+    def expect_placed(
+        self,
+        items: Int[np.ndarray, " placed"],
+        told: Float[np.ndarray, " placed"],
+        reliability: float,
+    ) -> Beliefs:
+        """Once these are on a page of the batch, which tells such a share of each, by such a r."""
+        heard, wanted = self.heard.copy(), self.wanted.copy()
+        heard[items] = 1 - (1 - heard[items]) * (1 - reliability)
+        wanted[items] *= 1 - told
+        return replace(self, heard=heard, wanted=wanted)
 
     def surest(self, per_cluster: int) -> Int[np.ndarray, " item"]:
         """The items whose clusters are best known, some of every cluster."""

@@ -16,14 +16,15 @@ from scipy.optimize import linear_sum_assignment
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import Kind, suggest
+from pyro_crowdclust.asking.suggesting import Kind, columns_of, suggest
 from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.extending import extended
-from pyro_crowdclust.errors import warnings_once
+from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.results.fitted import Fitted
 
 # What rounds were expected to move is compared with what they moved over so many of them.
 _MEMORY = 10
+_COLUMNS = ["round", "asked", "spent", "expected_gain", "expected_moved", "moved", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,19 @@ def simulate_campaign(
     kind, count, criterion, prices, exploration
         As for ``suggest``, in every round.
     rounds
-        At most so many.
+        At most so many; fewer where there is nothing left to ask.
     stop
         When to end earlier.
     score
-        Scores of a fit for the table of rounds, such as its accuracy where the truth is known.
+        Scores of a fit for the table of rounds, by name, such as its accuracy where the truth is
+        known.
     seed
         Of the questions.
+
+    Raises
+    ------
+    ValueError
+        For a number of rounds that is none, and what ``answer`` or ``score`` may not return.
 
     Examples
     --------
@@ -145,6 +152,7 @@ def simulate_campaign(
     >>> campaign.rounds["asked"].tolist(), len(campaign.questions)
     ([1, 2, 3], 15)
     """
+    check_whole("rounds", rounds, least=0)
     classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
         data = extended(data, classes=classes)
@@ -183,10 +191,25 @@ def simulate_campaign(
             "moved": moved_share(before, result.assignments),
             "seconds": time.perf_counter() - started,
         }
-        table.append(row | ({} if score is None else dict(score(result))))
+        table.append(row | _scores(score, result))
         if stop is not None and stop.round(pd.DataFrame(table)) is not None:
             break
+    if not table:  # nothing was asked, and tables without rows have the columns of others
+        none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
+        return Campaign(none, pd.DataFrame(columns=[*columns_of(kind), "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
+
+
+def _scores(
+    score: Callable[[Fitted], Mapping[str, float]] | None, result: Fitted
+) -> dict[str, float]:
+    """Of a fit, by name."""
+    found = {} if score is None else score(result)
+    if not isinstance(found, Mapping):
+        raise ValueError(
+            f"score returned {found!r}, but must return scores by name: {{'accuracy': 0.9}}"
+        )
+    return dict(found)
 
 
 def _checked(answers: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import show, to_index
+from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
@@ -80,7 +81,7 @@ class Crowd:
     ) -> Crowd:
         """The workers of a fit, or those of the given ids, with what the fit says of them."""
         data = result.data
-        ids = data.worker_ids if workers is None else to_index(workers, "workers")
+        ids = data.worker_ids if workers is None else _named(workers)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
@@ -307,6 +308,19 @@ def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.nda
     return every[codes]
 
 
+def _named(workers: Iterable[Hashable]) -> pd.Index:
+    """Ids of workers, each of them once."""
+    ids = to_index(workers, "workers")
+    column = ids.to_series()
+    missing = (column.isna() | are_blank(column)).to_numpy()
+    if missing.any():
+        raise ValueError(f"workers has no id at place {missing.argmax()}: leave it out")
+    again = ids[ids.duplicated()]
+    if len(again):
+        raise ValueError(f"workers has {show(again[0])} more than once: name every worker once")
+    return ids
+
+
 def _by_worker(
     ids: pd.Index,
     who_answered: pd.Index,
@@ -314,7 +328,9 @@ def _by_worker(
     default: float,
     name: str,
 ) -> Float[np.ndarray, " worker"]:
-    given = {} if given is None else given
+    given = given.to_dict() if isinstance(given, pd.Series) else {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name} is {given!r}, but must have numbers by worker: {{'ann': 2}}")
     for worker in given:
         if worker not in ids and worker not in who_answered:
             others = did_you_mean(worker, [*ids, *who_answered])
@@ -322,15 +338,14 @@ def _by_worker(
                 f"{name} has worker {show(worker)}, who has not answered and is not among "
                 f"workers{others or ': name new workers in workers'}"
             )
-    values = np.array([given.get(worker, default) for worker in ids], dtype=np.float64)
-    bad = ~(values > 0)
-    if bad.any():
-        worker = ids[int(bad.argmax())]
-        raise ValueError(
-            f"{name} of worker {show(worker)} is {given.get(worker)}, but must be above 0: leave a "
-            "worker who is not to be asked out of workers"
-        )
-    return values
+    values = [given.get(worker, default) for worker in ids]
+    for worker, value in zip(ids, values, strict=True):
+        if not isinstance(value, Real) or not value > 0:
+            raise ValueError(
+                f"{name} of worker {show(worker)} is {show(value)}, but must be above 0: leave a "
+                "worker who is not to be asked out of workers"
+            )
+    return np.array(values, dtype=np.float64)
 
 
 def allowed_workers(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
-from pyro_crowdclust.data.tables import codes_and_ids
+from pyro_crowdclust.data.tables import codes_and_ids, read_table, show, to_index
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -60,6 +62,12 @@ class SimulatedCrowd:
     seed
         Of the errors.
 
+    Raises
+    ------
+    ValueError
+        Without workers, for accuracies that are no shares, and when asked about an item without a
+        class.
+
     Examples
     --------
     >>> crowd = SimulatedCrowd(list("aab"), {"ann": 1.0}, seed=0)
@@ -71,10 +79,13 @@ class SimulatedCrowd:
     def __init__(
         self, truth: ArrayLike | pd.Series, accuracy: Mapping[Hashable, float], *, seed: int
     ) -> None:
-        self._truth = truth if isinstance(truth, pd.Series) else pd.Series(np.asarray(truth))
-        self._codes = pd.Series(label_codes(self._truth.to_numpy()), self._truth.index)
-        self._classes = np.unique(self._truth.to_numpy())
-        self._accuracy = dict(accuracy)
+        known = truth if isinstance(truth, pd.Series) else pd.Series(np.asarray(truth))
+        again = known.index[known.index.duplicated()]
+        if len(again):
+            raise ValueError(f"truth has item {show(again[0])} more than once: give it one class")
+        self._codes = pd.Series(label_codes(known.to_numpy()), known.index)
+        self._classes = np.unique(known.to_numpy())
+        self._accuracy = _checked(accuracy)
         self._generator = np.random.default_rng(seed)
 
     @property
@@ -96,18 +107,43 @@ class SimulatedCrowd:
         rates = np.array([self._accuracy[worker] for worker in questions["worker"]])
         slips = self._generator.random(len(questions)) >= rates
         if "left" in questions:
-            left, right = (self._codes[questions[side]].to_numpy() for side in ("left", "right"))
+            left, right = (self._classes_of(questions[side]) for side in ("left", "right"))
             said = ((left == right) ^ slips).astype(np.int64)
             return {"pairs": questions[["left", "right", "worker"]].assign(label=said)}
         number = len(self._classes)
         step = self._generator.integers(1, max(number, 2), len(questions))
-        seen = (self._codes[questions["item"]].to_numpy() + slips * step) % number
+        seen = (self._classes_of(questions["item"]) + slips * step) % number
         if "page" not in questions:
             labels = questions[["item", "worker"]].assign(label=self._classes[seen])
             return {"labels": labels}
         pages = [f"{page_prefix}.{page}" for page in questions["page"]]
         placed = questions[["item", "worker"]].assign(page=pages, group=seen)
         return {"placements": placed}
+
+    def _classes_of(self, items: pd.Series) -> Int[np.ndarray, " question"]:
+        """Codes of their true classes."""
+        place = self._codes.index.get_indexer(to_index(items, "item"))
+        if (place < 0).any():
+            item = items.iloc[int((place < 0).argmax())]
+            raise ValueError(
+                f"truth has no class of item {show(item)}: give one for every item, a series whose "
+                "index are the item ids where these are no positions"
+            )
+        return self._codes.to_numpy()[place]
+
+
+def _checked(accuracy: Any) -> dict[Hashable, float]:
+    """``a_m`` by worker."""
+    if not isinstance(accuracy, Mapping) or not accuracy:
+        raise ValueError(
+            f"accuracy is {accuracy!r}, but must have a share for every worker: {{'ann': 0.9}}"
+        )
+    for worker, share in accuracy.items():
+        if not isinstance(share, Real) or not 0 <= float(share) <= 1:
+            raise ValueError(
+                f"accuracy of worker {show(worker)} is {share!r}, but must be between 0 and 1"
+            )
+    return dict(accuracy)
 
 
 class RecordedCrowd:
@@ -119,20 +155,26 @@ class RecordedCrowd:
         Answers about pairs, as ``CrowdData`` takes them.
     labels
         Class answers, in place of pairs.
+
+    Raises
+    ------
+    ValueError
+        For both or neither, and for tables that lack a column or a worker.
     """
 
-    def __init__(
-        self, pairs: pd.DataFrame | None = None, labels: pd.DataFrame | None = None
-    ) -> None:
+    def __init__(self, pairs: Any | None = None, labels: Any | None = None) -> None:
         if (pairs is None) == (labels is None):
             raise ValueError("pass pairs or labels: a recorded crowd answered one kind of question")
         self._name = "pairs" if labels is None else "labels"
-        table = pairs if labels is None else labels
-        assert table is not None
-        self._left = table.reset_index(drop=True)
+        table, self._items = (pairs, ["left", "right"]) if labels is None else (labels, ["item"])
+        columns = [*self._items, "worker", "label"]
+        self._left = read_table(table, self._name, columns, may_lack=["label"])
+        self._left = self._left.reset_index(drop=True)
+        every = pd.concat([self._left[column] for column in self._items])
+        self._item_ids = codes_and_ids(every.rename("item"), self._name)[1]
         self.classes: list[Hashable] = []
         if labels is not None:
-            self.classes = [*codes_and_ids(labels["label"], "labels")[1]]
+            self.classes = [*codes_and_ids(self._left["label"].dropna(), "labels")[1]]
 
     @property
     def workers(self) -> pd.Index:
@@ -155,11 +197,11 @@ class RecordedCrowd:
         first = ~known.duplicated()
         rows = first & known.isin(wanted)
         said, self._left = self._left[rows], self._left[~rows]
-        return {self._name: said.drop(columns="page", errors="ignore")}
+        return {self._name: said}
 
     def _keys(self, table: pd.DataFrame) -> pd.DataFrame:
         """A row per question that is the same either way round."""
-        if self._name == "labels":
-            return table[["item", "worker"]]
-        ends = np.sort(table[["left", "right"]].to_numpy(), axis=1)
-        return pd.DataFrame({"first": ends[:, 0], "second": ends[:, 1], "w": table["worker"]})
+        ends = [self._item_ids.get_indexer(to_index(table[end], end)) for end in self._items]
+        return pd.DataFrame(np.sort(np.stack(ends, 1), axis=1)).assign(
+            worker=table["worker"].to_numpy()
+        )

@@ -1,13 +1,18 @@
-"""What answers about pairs say of components, some of whose items belong elsewhere."""
+"""What answers, known labels and links say of components, some of whose items are elsewhere."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy.special import gammaln
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
+
+# Of all links so many are right; the total of the prior of the classes in a cluster.
+_LINKS_ARE_RIGHT = 0.99
+_OF_CLASSES = 0.1
 
 
 def component_gain(
@@ -57,6 +62,68 @@ def component_gain(
     said = both * channels[answers.worker.numpy(), :, label] + (1 - both) * anyhow
     ratio = np.log(said[:, 1] / said[:, 0])
     weight = _decisions(answers, ratio > 0) if data.is_sorted else np.ones_like(ratio)
+    return _summed(components, np.stack([left, right]), ratio, weight)
+
+
+def expert_gain(
+    data: CrowdData,
+    components: Float[np.ndarray, "item component"],
+    bound: Float[np.ndarray, " item"],
+) -> Float[np.ndarray, "component component"]:
+    """What known labels and links gain, in nats, if components k and l are one cluster.
+
+        log Z(a + N_k + N_l) - log Z(a + N_k) - log Z(a + N_l) + log Z(a)
+
+    with ``N_ky = sum_(i known as y) b_i e_ik`` labels in component k and the log-normalizer of
+    ``Dir(a)``, a small: a cluster is of one class. A link is an answer that is nearly always right.
+
+    Parameters
+    ----------
+    data, components, bound
+        As for ``component_gain``.
+
+    Examples
+    --------
+    >>> data = CrowdData(np.eye(3), known=["ant", "bee", "ant"])
+    >>> expert_gain(data, np.eye(3), np.ones(3)).round(1)
+    array([[ 0.6, -2.4,  0.6],
+           [-2.4,  0.6, -2.4],
+           [ 0.6, -2.4,  0.6]])
+    """
+    gain = np.zeros((components.shape[1],) * 2)
+    if data.num_known_classes and data.known is not None:
+        known = data.known.numpy()
+        one_hot = (known[:, None] == np.arange(data.num_known_classes)).astype(np.float64)
+        counts = (bound[:, None] * components).T @ one_hot
+        own = _log_normalizer(counts)
+        together = _log_normalizer(counts[:, None] + counts)
+        gain += together - own[:, None] - own + _log_normalizer(np.zeros(counts.shape[1]))
+    if (links := data.links) is not None:
+        ends = torch.stack([links.left, links.right]).numpy()
+        both = bound[ends].prod(0)
+        right = both * _LINKS_ARE_RIGHT + (1 - both) / 2
+        ratio = np.log(right / (1 - right))
+        must = links.must.numpy()
+        gain += _summed(components, ends, np.where(must, ratio, -ratio), np.ones(len(must)))
+    return gain
+
+
+def _log_normalizer(
+    counts: Float[np.ndarray, "*component class"],
+) -> Float[np.ndarray, "*component"]:
+    """Of ``Dir(a + counts)``."""
+    total = counts + _OF_CLASSES / counts.shape[-1]
+    return np.asarray(gammaln(total).sum(-1) - gammaln(total.sum(-1)))
+
+
+def _summed(
+    components: Float[np.ndarray, "item component"],
+    ends: Int[np.ndarray, "2 answer"],
+    ratio: Float[np.ndarray, " answer"],
+    weight: Float[np.ndarray, " answer"],
+) -> Float[np.ndarray, "component component"]:
+    """G of what is said about pairs, which an item with many answers cannot say alone."""
+    left, right = ends
     of_left, of_right = components[left], components[right]
     gain = of_left.T @ ((weight * ratio)[:, None] * of_right)
     count = of_left.T @ (weight[:, None] * of_right)

@@ -18,7 +18,7 @@ from pyro_crowdclust.data.tables import item_positions, read_table
 class Labels:
     """Items whose class is asked for.
 
-    ``I(L; z_i)`` under the worker's confusion matrix.
+    ``I(L; z_i)`` under the worker's confusion matrix. Those whose class is known are left out.
 
     Parameters
     ----------
@@ -34,11 +34,12 @@ class Labels:
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         allowed = None
         if self.among is None:
-            items = situation.pool()
+            items = situation.pool(~asked.has_class)
         else:
             check_among(self.among)
             table = read_table(self.among, "among", ["item"], ["worker"])
             named = item_positions("among", table["item"], situation.item_ids).numpy()
+            table, named = table[~asked.has_class[named]], named[~asked.has_class[named]]
             items, group = np.unique(named, return_inverse=True)
             if "worker" in table:
                 allowed = allowed_workers(table["worker"], group, len(items), crowd.ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.errors import check_whole
 
 # Keeps what is known for certain from being divided by zero.
 _TINY = 1e-3
@@ -36,45 +37,54 @@ class Pages:
     size: int = 12
 
     def __post_init__(self) -> None:
+        check_whole("size", self.size)
         if self.size < 2:
             raise ValueError(f"size is {self.size}, but a page needs at least 2 items to compare")
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many pages, one row per item: ``page, item, worker, gain``."""
-        crowd, rows = situation.crowd, []
+        crowd = situation.crowd
         if crowd.grades is not None:
             raise ValueError(
                 "the workers grade pairs, which a page of groups does not ask for: ask Pairs()"
             )
-        beliefs = situation.beliefs
-        pool = np.union1d(situation.pool(), representatives(beliefs, count))
-        told = np.zeros(beliefs.components.shape[1])
+        pool = np.union1d(situation.pool(), representatives(situation.beliefs, count))
+        told = np.zeros(situation.beliefs.components.shape[1])
         free = np.ones(len(pool), dtype=bool)
-        loads = crowd.loads.copy()
-        for page in range(count):
+        # What each worker may still place; where there is nobody, one may sort all pages.
+        unplaced: dict[int | None, Bool[np.ndarray, " item"]] = {}
+        loads, rows = crowd.loads.copy(), list[pd.DataFrame]()
+        while len(rows) < count:
             worker = self._worker(situation, loads)
             if worker is None and len(crowd.ids):
                 break
-            unasked = np.ones(len(pool), dtype=bool)
+            if worker not in unplaced:
+                code = np.full(len(pool), -1 if worker is None else crowd.codes[worker])
+                unplaced[worker] = ~situation.asked.to_place(code, pool)
+            # Pages of a batch share items only where there are not enough.
+            eligible = free & unplaced[worker]
+            if eligible.sum() < self.size:
+                eligible = unplaced[worker]
+            if eligible.sum() < 2:
+                if worker is None:
+                    break
+                loads[worker] = 0  # others may have items left
+                continue
+            page = self._page(situation, pool, eligible, worker, told)
+            free[page.places] = unplaced[worker][page.places] = False
             if worker is not None:
                 loads[worker] -= 1
-                code = np.full(len(pool), crowd.codes[worker])
-                unasked = ~situation.asked.to_place(code, pool)
-            # Pages of a batch share items only where there are not enough.
-            eligible = free & unasked
-            if eligible.sum() < self.size:
-                eligible = unasked
-            if eligible.sum() < 2:
-                break
-            places, gains = self._page(situation, pool, eligible, worker, told)
-            free[places] = False
+            beliefs = situation.beliefs.expect_placed(
+                pool[page.places], page.told, page.reliability
+            )
+            situation = replace(situation, beliefs=beliefs)
             rows.append(
                 pd.DataFrame(
                     {
-                        "page": page,
-                        "item": situation.item_ids[pool[places]],
+                        "page": len(rows),
+                        "item": situation.item_ids[pool[page.places]],
                         "worker": None if worker is None else crowd.ids[worker],
-                        "gain": gains,
+                        "gain": page.gains,
                     }
                 )
             )
@@ -103,8 +113,8 @@ class Pages:
         eligible: Bool[np.ndarray, " item"],
         worker: int | None,
         told: Float[np.ndarray, " component"],
-    ) -> tuple[list[int], list[float]]:
-        """Places in the pool of the items of a page, and what each adds to what is told."""
+    ) -> _Page:
+        """A page of items of the pool, of which each is taken for what it adds to what is told."""
         beliefs, crowd = situation.beliefs, situation.crowd
         probabilities, entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
         reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
@@ -119,15 +129,16 @@ class Pages:
         own = beliefs.own(pool)
         eligible = eligible.copy()
         gains: list[float] = []
+        left = np.ones(len(pool))
         while len(gains) < self.size and eligible.any():
             outcomes, placed = table.outcomes(), table.places
             # The first item is compared with nobody; it is one of which there is much to learn.
-            gain = own
+            joins, share, gain = outcomes[:, :-1], np.zeros(len(pool)), own
             if placed:
-                joins = outcomes[:, :-1]
                 involved = joins @ entropies[placed] + entropies + _TINY
-                wanted = (joins @ own[placed] + own) / involved
-                gain = placement_information(outcomes, reliability) * wanted
+                information = placement_information(outcomes, reliability)
+                share = information / involved
+                gain = information * ((joins @ own[placed] + own) / involved)
             gain = gain + teaching.values(eligible)
             prospects = Prospects(gain, outcomes if placed else probabilities, counts)
             criterion: Criterion = situation.criterion
@@ -138,10 +149,34 @@ class Pages:
             best = situation.best(worth, candidates)
             assert best is not None  # as somebody is eligible
             gains.append(float(gain[best]) if placed else 0.0)
+            left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
+            left[best] *= max(1 - float(share[best]), 0.0)
             eligible[best] = False
             table.place(best)
             teaching.place(best)
-        return table.places, gains
+        return _Page(table.places, gains, 1 - left[table.places], reliability)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Items of a page, in the order in which they were chosen.
+
+    Attributes
+    ----------
+    places
+        Where they are in the pool.
+    gains
+        What each adds to what is told, in nats.
+    told
+        Share of what there is to know of each that the page tells.
+    reliability
+        r of the worker.
+    """
+
+    places: list[int]
+    gains: list[float]
+    told: Float[np.ndarray, " place"]
+    reliability: float
 
 
 class _Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,11 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import Questions, choose, told_share
-from pyro_crowdclust.asking.criteria import SupportsDrawPairs
+from pyro_crowdclust.asking.criteria import Random, SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
-from pyro_crowdclust.data.tables import item_positions, read_table
+from pyro_crowdclust.data.tables import item_positions, read_table, reject
 
 # Pairs are made for so many items at least, each with sure items of so many of its clusters.
 _FEWEST_SEEDS = 500
@@ -24,6 +25,10 @@ _SUREST = 20
 # Items of the core of a component, and how many others it is compared with at most.
 _CORES = 5
 _MOST_OTHERS = 100
+# Where too few of those that are drawn can be asked all are listed, if there are no more than so
+# many, or more are drawn, twice as many every time.
+_MOST_LISTED = 100_000
+_MOST_DRAWS = 6
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Pairs:
 
     ``I(L; z_i, z_j) = I(L; s)``, since an answer depends on whether they are the same alone, which
     they are with probability ``s = <q_i, q_j>``. Of workers who grade, L is one of the grades or
-    "can't tell".
+    "can't tell". Pairs that known labels or links tell of are left out.
 
     Parameters
     ----------
@@ -86,11 +91,13 @@ class Pairs:
             return _candidates(situation, count), None
         check_among(self.among)
         table = read_table(self.among, "among", ["left", "right"], ["worker"])
-        ends = (
+        left, right = (
             item_positions("among", table[side], situation.item_ids).numpy()
             for side in ("left", "right")
         )
-        items = np.stack([*ends], 1)
+        reject("among", table["left"], left == right, "an item beside itself; drop the row")
+        is_open = ~situation.asked.is_settled(left, right)
+        table, items = table[is_open], np.stack([left, right], 1)[is_open]
         keys = situation.asked.pair_keys(*items.T)
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         if "worker" not in table:
@@ -112,12 +119,41 @@ def _teaching(
 
 
 def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
+    """Pairs that somebody can be asked about, so many where there are; linear in the items."""
+    number, chance = max(4 * count, _FEWEST_SEEDS), situation.criterion
+    found = np.empty((0, 2), dtype=int)
+    if not isinstance(chance, SupportsDrawPairs):
+        chance, found = Random(), _open_pairs(situation, _promising(situation, number))
+        if len(found) < count and math.comb(situation.num_items, 2) <= _MOST_LISTED:
+            return _open_pairs(situation, np.column_stack(np.triu_indices(situation.num_items, 1)))
+    for doubled in range(_MOST_DRAWS):
+        if len(found) >= count:
+            break
+        size = _CLUSTERS_PER_ITEM * number * 2**doubled
+        more = chance.draw_pairs(situation.num_items, size, situation.generator)
+        found = _open_pairs(situation, np.vstack([found, more]))
+    return found
+
+
+def _open_pairs(
+    situation: Situation, pairs: Int[np.ndarray, "pair 2"]
+) -> Int[np.ndarray, "kept 2"]:
+    """Every pair once that is not settled, and that somebody was not asked about."""
+    asked, crowd = situation.asked, situation.crowd
+    pairs = _distinct(pairs)
+    pairs = pairs[~asked.is_settled(*pairs.T)]
+    if not len(crowd.ids):
+        return pairs
+    keys = asked.pair_keys(*pairs.T)
+    answered = np.arange(len(pairs))  # by all workers so far
+    for code in crowd.codes[crowd.loads >= 1]:
+        answered = answered[asked.pairs(np.full(len(answered), code), keys[answered])]
+    return np.delete(pairs, answered, axis=0)
+
+
+def _promising(situation: Situation, number: int) -> Int[np.ndarray, "pair 2"]:
     """Pairs of promising items with sure ones, and with each other; linear in the items."""
     beliefs, generator = situation.beliefs, situation.generator
-    number = max(4 * count, _FEWEST_SEEDS)
-    if isinstance(situation.criterion, SupportsDrawPairs):
-        size = _CLUSTERS_PER_ITEM * number
-        return _distinct(situation.criterion.draw_pairs(situation.num_items, size, generator))
     pool = situation.pool()
     number = min(number, len(pool))
     values = beliefs.own(pool) + beliefs.others(pool)
@@ -130,7 +166,7 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
     partners = np.column_stack([surest[rank, likeliest], generator.permutation(seeds)])
     left = np.repeat(seeds, partners.shape[1])
     ends = np.stack([left, partners.ravel()], 1)
-    return _distinct(np.vstack([ends, _between_components(situation)]))
+    return np.vstack([ends, _between_components(situation)])
 
 
 def _distinct(pairs: Int[np.ndarray, "pair 2"]) -> Int[np.ndarray, "kept 2"]:

@@ -55,20 +55,22 @@ class Situation:
         """Whether the next question is drawn at random."""
         return bool(self.generator.random() < self.exploration)
 
-    def pool(self) -> Int[np.ndarray, " item"]:
+    def pool(self, among: Bool[np.ndarray, " item"] | None = None) -> Int[np.ndarray, " chosen"]:
         """Items that questions are made of: all, or the most promising, the surest and some others.
 
-        One pass over all items; what follows has the size of the pool.
+        One pass over all items, or all among which they are to be; what follows has the size of the
+        pool.
         """
-        if self.num_items <= _MOST_ITEMS:
-            return np.arange(self.num_items)
-        every = np.arange(self.num_items)
-        probabilities = self.beliefs.probabilities
+        every = np.arange(self.num_items) if among is None else np.flatnonzero(among)
+        if len(every) <= _MOST_ITEMS:
+            return every
         values = self.beliefs.own(every) + self.beliefs.others(every)
-        worth = self.criterion.worth(Prospects(values, probabilities), self.generator)
-        best = np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]
-        others = self.generator.choice(self.num_items, _MOST_ITEMS // 4, replace=False)
-        return np.unique(np.concatenate([best, self.beliefs.surest(_SUREST), others]))
+        prospects = Prospects(values, self.beliefs.probabilities[every])
+        worth = self.criterion.worth(prospects, self.generator)
+        best = every[np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]]
+        others = self.generator.choice(every, _MOST_ITEMS // 4, replace=False)
+        surest = np.intersect1d(self.beliefs.surest(_SUREST), every)
+        return np.unique(np.concatenate([best, surest, others]))
 
     def best(
         self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]
@@ -84,9 +86,13 @@ class Situation:
 
 
 def check_among(among: Any) -> None:
-    """Raise a ``ValueError`` where a number stands in place of the questions to choose from."""
+    """Raise a ``ValueError`` where there are no questions to choose from, or a number of them."""
     if isinstance(among, int):
         raise ValueError(
             f"among is {among}, but must be a table of what may be asked; how many to ask is "
             f"another argument: suggest(result, kind, count={among})"
+        )
+    if hasattr(among, "__len__") and not len(among):
+        raise ValueError(
+            "among is empty, and leaves nothing to ask; to choose from everything leave it out"
         )

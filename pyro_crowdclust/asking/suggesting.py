@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -13,12 +15,15 @@ from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowd import Crowd
+from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.results.fitted import check_fit
 
 
 class Kind(Protocol):
@@ -26,6 +31,12 @@ class Kind(Protocol):
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many questions of the kind."""
+
+
+def columns_of(kind: Kind) -> list[str]:
+    """Columns of the questions of a kind."""
+    about = {Pages: ["page", "item"], Pairs: ["left", "right"], Labels: ["item"]}
+    return [*about.get(type(kind), []), "worker", "gain"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +106,9 @@ def suggest(
     """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
-    A worker is never asked again about a pair, to place an item on a page, or to label it.
+    A worker is never asked again about a pair, to place an item on a page, or to label it, nor
+    twice in one batch, and nobody about what known labels and links say; where no more is left to
+    ask, there are fewer questions.
 
     Parameters
     ----------
@@ -125,8 +138,9 @@ def suggest(
     Raises
     ------
     ValueError
-        For what is no kind or criterion, numbers out of range, unknown items, a result without
-        q(z), and pages or pairs where the fit is of class labels alone.
+        For what is no fit, kind or criterion, numbers out of range, unknown items, a result without
+        q(z), and questions whose answers ``update`` would refuse: pages or pairs of a fit of class
+        labels alone, and labels of one of pairs or pages alone.
 
     Examples
     --------
@@ -142,12 +156,16 @@ def suggest(
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)
     """
-    _check(kind, count, criterion, exploration)
+    _check(result, kind, count, criterion, exploration, seed)
     generator = np.random.default_rng(seed)
     data = result.data
-    if data.class_labels is not None and not data.has_answers and isinstance(kind, (Pages, Pairs)):
-        what = type(kind).__name__.lower()
-        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
+    _check_is_heard(kind, data)
+    if data.features is None and result.feature_shape is not None:
+        warnings.warn(
+            "the features of the fit are not in its file, and without them no answer teaches about "
+            "other items, so that other questions are chosen: load(path, data=data)",
+            stacklevel=2,
+        )
     asked = Asked(data)
     everybody = Crowd.of(result, None, None, None, generator)
     num_clusters = result.probabilities.shape[1]
@@ -158,6 +176,7 @@ def suggest(
     if of is not None:
         wanted = np.zeros(data.num_items)
         wanted[data.item_positions(of).numpy()] = 1.0
+    wanted[asked.has_class] = 0.0  # nothing is left to tell of them
     crowd = Crowd.of(result, workers, prices, loads, generator)
     situation = Situation(
         item_ids=data.item_ids,
@@ -190,7 +209,28 @@ def _first_new_page(page_ids: pd.Index) -> int:
     return max(numbers, default=-1) + 1
 
 
-def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> None:
+def _check_is_heard(kind: Kind, data: CrowdData) -> None:
+    """Raise a ``ValueError`` for questions whose answers the fit could not go on with."""
+    of_labels = data.class_labels is not None
+    if of_labels and not data.has_answers and isinstance(kind, (Pages, Pairs)):
+        what = type(kind).__name__.lower()
+        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
+    if data.has_answers and not of_labels and isinstance(kind, Labels):
+        what = "pairs" if data.placements is None else "sorted pages"
+        raise ValueError(
+            f"the fit is of {what}, and hears of no labels by workers: ask for Pages() or Pairs()"
+        )
+
+
+def _check(
+    result: FittedModel,
+    kind: Kind,
+    count: int,
+    criterion: Criterion,
+    exploration: float,
+    seed: int,
+) -> None:
+    check_fit(result)
     if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
         raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
     if isinstance(criterion, type) or not callable(getattr(criterion, "worth", None)):
@@ -201,5 +241,6 @@ def _check(kind: Kind, count: int, criterion: Criterion, exploration: float) -> 
     check_whole("count", count)
     if count < 1:
         raise ValueError(f"count is {count}, but at least 1 question must be asked for")
-    if not 0 <= exploration <= 1:
-        raise ValueError(f"exploration is {exploration}, but is a share, from 0 to 1")
+    if not isinstance(exploration, Real) or not 0 <= exploration <= 1:
+        raise ValueError(f"exploration is {exploration!r}, but is a share, from 0 to 1")
+    check_whole("seed", seed, least=0)

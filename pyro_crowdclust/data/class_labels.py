@@ -160,6 +160,10 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
+    if not isinstance(classes, Iterable):
+        raise ValueError(
+            f"classes is {classes!r}, but must name every class an item can have, as a list"
+        )
     ids = to_index(classes if isinstance(classes, Tensor) else list(classes), "classes")
     for bad, reason in ((ids.isna(), "which is missing"), (ids.duplicated(), "once more")):
         if bad.any():

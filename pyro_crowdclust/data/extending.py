@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.data.tables import read_table, reject, show, to_index, unknown
 
 
 def extended(
@@ -55,6 +55,11 @@ def extended(
     >>> extended(before, pairs=more)
     CrowdData(3 items, features 3 binary, 2 answers by 2 workers on 3 items)
     """
+    ids = data.item_ids
+    if items is not None:
+        ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
+    for name, table in (("pairs", pairs), ("placements", placements), ("labels", labels)):
+        _check_items(name, table, ids, with_features=data.features is not None)
     if data.answers is not None and placements is not None:
         placements, pairs = None, CrowdData(None, placements=placements).as_pairs().pairs
         if len(data.grade_ids):
@@ -64,9 +69,6 @@ def extended(
             )
     elif data.placements is not None and pairs is not None:
         placements, pairs = _pages_of(pairs, data.page_ids), None
-    ids = data.item_ids
-    if items is not None:
-        ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
     grades, of_labels = _grades(data), _classes(data, classes)
     after = {
         "pairs": _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
@@ -168,6 +170,21 @@ def _together(
                 "pages ids of their own"
             )
     return pd.concat([before, after], ignore_index=True)
+
+
+def _check_items(name: str, table: Any | None, ids: pd.Index, with_features: bool) -> None:
+    """Raise a ``ValueError`` for answers about items that are none, and say how to add some."""
+    if table is None or (isinstance(table, pd.DataFrame) and not len(table)):
+        return
+    required, optional = COLUMNS[name]
+    table = read_table(table, name, required, optional, may_lack=["label"])
+    for column in [one for one in ("left", "right", "item") if one in table]:
+        missing = ids.get_indexer(to_index(table[column], f"{name} column '{column}'")) < 0
+        if missing.any():
+            wanted = table[column].iloc[int(missing.argmax())]
+            by = f"{'features= and ' if with_features else ''}item_ids=[{show(wanted)}]"
+            remedy = f"add it as a new item by {by}"
+            reject(name, table[column], missing, unknown(ids, wanted, remedy))
 
 
 def _joined(before: Any, after: Any) -> np.ndarray | Tensor | None:

@@ -286,7 +286,7 @@ def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None
     known = torch.full((num_items,), -1) if known is None else known
     num_items = len(known)
     must = links.left[links.must], links.right[links.must]
-    joined = _components(*must, num_items)
+    joined = joined_items(*must, num_items)
     labelled = (known >= 0).nonzero().squeeze(1)
     groups = torch.stack([joined[labelled], known[labelled]]).unique(dim=1)[0]
     contradictions = len(groups) - len(groups.unique())
@@ -294,13 +294,20 @@ def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None
     label_of, first = np.unique(known[labelled].numpy(), return_index=True)
     anchor = labelled[torch.from_numpy(first)[np.searchsorted(label_of, known[labelled].numpy())]]
     ends = torch.cat([must[0], labelled]), torch.cat([must[1], anchor])
-    joined = _components(*ends, num_items)
+    joined = joined_items(*ends, num_items)
     cannot = ~links.must
     together = joined[links.left[cannot]] == joined[links.right[cannot]]
     return contradictions + int(together.sum())
 
 
-def _components(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " item"]:
+def joined_items(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " item"]:
+    """A number for every item, equal for those that a chain of such pairs joins.
+
+    Examples
+    --------
+    >>> joined_items(torch.tensor([0, 1]), torch.tensor([1, 3]), 4).tolist()
+    [0, 0, 1, 0]
+    """
     edges = scipy.sparse.coo_array(
         (np.ones(len(left)), (left.numpy(), right.numpy())), (num_items, num_items)
     )

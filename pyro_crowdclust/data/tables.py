@@ -290,15 +290,17 @@ def what_it_is(tensor: Tensor) -> str:
     return "complex" if tensor.is_complex() else "quantized"
 
 
-def unknown(item_ids: pd.Index, wanted: Any) -> str:
+def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
     """Say that an id is none of the items, and what to do."""
     # Of very many ids the likest is not worth the seconds that it takes to find.
     hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
     if isinstance(item_ids, pd.RangeIndex):
         hint = hint if isinstance(wanted, str) else ""  # a text that is a number
-        return f"not a position from 0 to {len(item_ids) - 1}; correct it or pass item_ids{hint}"
+        remedy = remedy or "pass item_ids"
+        return f"not a position from 0 to {len(item_ids) - 1}; correct it or {remedy}{hint}"
     some = ", ".join(show(known) for known in item_ids[:3])
-    return f"not among the item ids (such as {some}); correct it or drop the row{hint}"
+    remedy = remedy or "drop the row"
+    return f"not among the item ids (such as {some}); correct it or {remedy}{hint}"
 
 
 def show(value: Any) -> str:

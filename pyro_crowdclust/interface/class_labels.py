@@ -20,6 +20,7 @@ from pyro_crowdclust.annotators import (
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.options import check_options
@@ -73,7 +74,7 @@ def infer_classes(
     common one. The fit with the highest ELBO, which charges for what is learned, is returned;
     Ctrl-C ends them with the best so far. Nothing is asked of the user and
     nothing of the truth. For probabilities that keep what they promise, see
-    ``results.calibrated_class_probabilities``.
+    ``results.calibrated_class_probabilities`` of fits without ``dependent``.
 
     Where annotators err together, as language models do, pass ``dependent=True``: one fit of
     ``LatentTrait``, for two classes.
@@ -116,6 +117,8 @@ def infer_classes(
         raise ValueError(f"num_communities is {num_communities}; pass a list of numbers to try")
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
+    for number in num_communities:
+        check_whole("num_communities", number, least=0)
     return best_first(
         partial(_with_communities, data, number, _DEFAULTS | options) for number in num_communities
     )[0]
@@ -161,7 +164,7 @@ def average_annotator_models(
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     share
-        As for ``infer_classes``.
+        As for ``infer_classes``; of two classes alone.
     num_draws
         Of each of eight chains; 0 leaves it at the fits.
     options
@@ -175,7 +178,13 @@ def average_annotator_models(
     ['x', 'y']
     """
     check_options(average_annotator_models, options)
+    check_whole("num_draws", num_draws, least=0)
     _check_labels(data)
+    if share is not None and data.num_classes != 2:
+        raise ValueError(
+            f"share is {share}, but is that of the second of two classes, and the data have "
+            f"{data.num_classes}: leave it out"
+        )
 
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
         models: list[Any] = [

@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
+from torch import nn
 
 from pyro_crowdclust.minibatches.batch import full_batch
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.results.fitted import Fitted, check_fit
 
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
 
@@ -73,7 +75,27 @@ def best_temperature(result: Fitted) -> float:
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
-    """``result.class_probabilities`` at the best temperature; the classes chosen are the same."""
+    """``result.class_probabilities`` at the best temperature; the classes chosen are the same.
+
+    Parameters
+    ----------
+    result
+        A fit of class labels whose workers have confusion matrices of their own, such as
+        ``infer_classes`` returns unless ``dependent=True``.
+
+    Raises
+    ------
+    ValueError
+        For any other result.
+    """
+    check_fit(result)
+    posteriors = part_of(result.guide, "posteriors", nn.ModuleDict)
+    if result.data.class_labels is None or posteriors is None or "confusion" not in posteriors:
+        raise ValueError(
+            f"only confusion matrices can be calibrated, and the fit is of "
+            f"{type(result.model).__name__}: take its own probabilities, or, of class labels, "
+            "those of average_annotator_models, which are calibrated"
+        )
     probabilities = temper(result.probabilities, best_temperature(result))
     frame = result.class_probabilities
     return pd.DataFrame(probabilities, frame.index, frame.columns)

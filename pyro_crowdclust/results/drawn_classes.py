@@ -27,8 +27,9 @@ from torch import Tensor
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.text import sizes_of_classes
 
 
@@ -121,8 +122,8 @@ def draw_classes(
     Raises
     ------
     ValueError
-        For annotators that cannot be drawn, models of features beside the labels, and numbers of
-        draws or chains below 1.
+        For what is no fit, annotators that cannot be drawn, models of features beside the labels,
+        and numbers of draws or chains below 1.
 
     Examples
     --------
@@ -136,6 +137,9 @@ def draw_classes(
     >>> draw_classes(result, num_draws=50).class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y', 'x']
     """
+    check_fit(result)
+    check_whole("num_draws", num_draws)
+    check_whole("num_chains", num_chains)
     annotators = result.model.annotators
     if not isinstance(annotators, SupportsDraws):
         raise ValueError(

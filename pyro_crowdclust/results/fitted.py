@@ -605,6 +605,15 @@ class Fitted:
         return to_arviz(self, num_draws, **options)
 
 
+def check_fit(result: Any) -> None:
+    """Raise a ``ValueError`` for what is no fit, as draws and averages of classes are not."""
+    if not all(hasattr(result, part) for part in ("model", "guide", "data")):
+        raise ValueError(
+            f"result is {type(result).__name__}, but must be a fit: of draws pass .fitted, of an "
+            "average one of .members that is a fit"
+        )
+
+
 def _read_only(array: np.ndarray) -> np.ndarray:
     """An array that others share."""
     array.flags.writeable = False

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -108,6 +109,8 @@ def match_records(
     >>> found.probabilities.round(2).tolist()
     [0.8, 0.14, 0.09, 0.1]
     """
+    if not isinstance(feature_weight, Real) or not np.isfinite(feature_weight):
+        raise ValueError(f"feature_weight is {feature_weight!r}, but must be a number, such as 0.5")
     q, sides = _checked_pairs(probabilities, left, right)
     x = None if features is None else _standardized(features, len(q))
     given = logit(np.clip(q, 1e-9, 1 - 1e-9))
@@ -126,7 +129,7 @@ def match_records(
 def _checked_pairs(
     probabilities: ArrayLike, left: Iterable[Hashable], right: Iterable[Hashable]
 ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "pair side"]]:
-    q = np.asarray(probabilities, dtype=np.float64)
+    q = _numbers("probabilities", probabilities)
     ends = {"left": pd.Series(list(left)), "right": pd.Series(list(right))}
     for name, end in ends.items():
         if q.shape != (len(end),):
@@ -147,8 +150,17 @@ def _checked_pairs(
     return q, np.stack([pd.factorize(end)[0] for end in ends.values()], 1)
 
 
+def _numbers(name: str, values: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be numbers ({error}), such as likenesses of texts"
+        ) from error
+
+
 def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
-    x = np.asarray(features, dtype=np.float64)
+    x = _numbers("features", features)
     if x.ndim != 2 or len(x) != num_pairs:
         raise ValueError(
             f"features have the shape {list(x.shape)}, but must be [{num_pairs}, feature]"
@@ -167,13 +179,15 @@ def _second_matches(
     share: float,
     sides: Int[np.ndarray, "pair side"],
 ) -> tuple[float, float]:
-    if len(wanted) != 2:
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence) or len(wanted) != 2:
         raise ValueError(
-            f"second_match has {len(wanted)} numbers: give one for left, one for right"
+            f"second_match is {wanted!r}, but must be two numbers: one for left, one for right"
         )
     for one in wanted:
-        if one is not None and not 0 < one <= 1:
-            raise ValueError(f"second_match has {one}, but must be above 0 and at most 1, or None")
+        if one is not None and not (isinstance(one, Real) and 0 < one <= 1):
+            raise ValueError(
+                f"second_match has {one!r}, but must be above 0 and at most 1, or None"
+            )
     # One side after the other: a first guess is no constraint.
     chosen = [1.0 if one is None else one for one in wanted]
     for side, one in enumerate(wanted):

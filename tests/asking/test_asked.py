@@ -42,3 +42,17 @@ def test_every_worker_was_asked_what_is_in_the_table(kind):
     # Of a worker who is always right all was heard.
     heard = asked.heard(np.array([0.5, 1.0, 0.8]))
     np.testing.assert_allclose(heard, [1, 0.5, 0, 1, 0.9, 0.8], atol=1e-8)
+
+
+def test_nobody_need_be_asked_what_an_expert_said():
+    known = ["ant", None, None, "bee", None, None, None]
+    links = {"must_link": [(0, 1), (1, 2), (4, 5)], "cannot_link": [(5, 6)]}
+    asked = Asked(CrowdData(np.eye(7), known=known, **links))
+    assert asked.has_class.tolist() == [True, True, True, True, False, False, False]
+    left, right = np.triu_indices(7, 1)
+    settled = {(i, j) for i, j in itertools.combinations(range(4), 2)}
+    settled |= {(4, 5), (4, 6), (5, 6)}
+    for one, other in ((left, right), (right, left)):
+        found = [pair in settled for pair in zip(left, right, strict=True)]
+        assert asked.is_settled(one, other).tolist() == found
+    np.testing.assert_allclose(asked.heard(np.empty(0)), [1, 1, 1, 1, 0, 0, 0])

@@ -179,6 +179,73 @@ def test_recorded_answers_are_had_once_and_only_where_they_exist():
         RecordedCrowd()
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(Pages(4), {"rounds": 0}), (Pairs(), {}), (Labels(), {"rounds": 0})],
+    ids=["pages", "pairs", "labels"],
+)
+def test_a_campaign_that_asks_nothing_has_tables_without_rows(kind, options):
+    said = {"left": [0, 1], "right": [2, 3], "worker": ["ann", "ann"], "label": [0, 1]}
+    crowd = RecordedCrowd(pairs=said) if isinstance(kind, Pairs) else Friend()
+    scored = {"score": lambda result: {"accuracy": 0.5}} | options
+    found = simulate_campaign(owned, CrowdData(FEATURES, said), crowd, kind, **scored)
+    assert found.rounds.columns.tolist()[-2:] == ["seconds", "accuracy"]
+    assert not len(found.rounds)
+    about = {Pages: ["page", "item"], Pairs: ["left", "right"], Labels: ["item"]}[type(kind)]
+    assert found.questions.columns.tolist() == [*about, "worker", "gain", "round"]
+    assert found.result.data.num_pairs == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": -1}, "rounds is -1, but must be 0 or more"),
+        ({"rounds": 1.5}, "rounds is 1.5, but must be a whole number"),
+        ({"rounds": 1, "score": lambda result: 0.5}, "score returned 0.5, but must .*: {'accuracy"),
+    ],
+)
+def test_what_a_campaign_takes(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate_campaign(owned, CrowdData(FEATURES), Friend(), Pairs(), **options)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "message"),
+    [
+        ({}, "accuracy is {}, but must have a share for every worker: {'ann'"),
+        ([0.9], r"accuracy is \[0.9\], but must have"),
+        ({"ann": 9.5}, "accuracy of worker 'ann' is 9.5, but must be between 0 and 1"),
+        ({"ann": "good"}, "accuracy of worker 'ann' is 'good'"),
+    ],
+)
+def test_a_simulated_crowd_has_workers_who_are_right_so_often(accuracy, message):
+    with pytest.raises(ValueError, match=message):
+        SimulatedCrowd(TRUTH, accuracy, seed=0)
+
+
+def test_items_without_a_class_cannot_be_asked_about():
+    crowd = SimulatedCrowd(TRUTH[:20], {"ann": 0.9}, seed=0)
+    for item in ({"item": [3, 21]}, {"left": [3, 4], "right": [0, 21]}):
+        questions = pd.DataFrame(item).assign(worker="ann")
+        with pytest.raises(ValueError, match="truth has no class of item 21: give one for every"):
+            crowd.answer(questions, "first")
+    with pytest.raises(ValueError, match="truth has item 'a' more than once"):
+        SimulatedCrowd(pd.Series([0, 1], ["a", "a"]), {"ann": 0.9}, seed=0)
+
+
+def test_recorded_answers_are_read_as_tables_are():
+    rows = [{"left": 3, "right": "a", "worker": "ann", "label": 1, "page": 0}]
+    crowd = RecordedCrowd(pairs=rows)
+    asked = pd.DataFrame({"left": ["a"], "right": [3], "worker": ["ann"], "gain": [0.1]})
+    said = crowd.answer(asked, "first")["pairs"]
+    assert said.to_numpy().tolist() == [[3, "a", "ann", 1]]
+    assert len(crowd) == 0
+    with pytest.raises(ValueError, match="pairs have no column 'worker'"):
+        RecordedCrowd(pairs=[{"left": 3, "right": 4, "label": 1}])
+    with pytest.raises(ValueError, match="labels have no column 'label'"):
+        RecordedCrowd(labels={"item": [3], "worker": [4]})
+
+
 def test_a_campaign_stops_when_rounds_move_nothing():
     rounds = pd.DataFrame({"round": range(6)})
     rounds["moved"] = [0.3, 0.0, 0.2, 0.0, 0.0, 0.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.asking.evidence import component_gain
+from pyro_crowdclust.asking.evidence import component_gain, expert_gain
 
 RNG = np.random.default_rng(0)
 NUM_ITEMS = 9
@@ -77,3 +77,34 @@ def test_pages_that_share_items_are_decisions_of_their_own():
     found = component_gain(data, COMPONENTS, BOUND, channels)
     ratio = log_ratios(answers, channels)
     np.testing.assert_allclose(found, gain_by_loops(answers, ratio, np.array(weight)))
+
+
+def test_links_are_answers_that_are_nearly_always_right():
+    must, cannot = [(0, 4), (7, 2), (3, 4)], [(1, 8), (5, 0)]
+    links = pd.DataFrame([*must, *cannot], columns=["left", "right"])
+    links = links.assign(worker=0, label=[1, 1, 1, 0, 0])
+    data = CrowdData(np.eye(NUM_ITEMS), must_link=must, cannot_link=cannot)
+    found = expert_gain(data, COMPONENTS, BOUND)
+    both = BOUND[links["left"]] * BOUND[links["right"]]
+    right = both * 0.99 + (1 - both) / 2
+    ratio = np.log(right / (1 - right)) * np.where(links["label"], 1, -1)
+    np.testing.assert_allclose(found, gain_by_loops(links, ratio, np.ones(5)))
+
+
+def test_known_labels_say_which_components_are_of_one_class():
+    """One label after the other, each by what the cluster's labels before it say of it."""
+    known = [0, 0, 1, 1, 1, 2, -1, 0, -1]
+    component = np.array([0, 0, 0, 1, 1, 1, 2, 2, 0])
+    gain = expert_gain(CrowdData(np.eye(9), known=known), np.eye(3)[component], np.ones(9))
+
+    def evidence(*those):
+        counts, total = np.full(3, 0.1 / 3), 0.0
+        for label, one in zip(known, component, strict=True):
+            if label >= 0 and one in those:
+                total += np.log(counts[label] / counts.sum())
+                counts[label] += 1
+        return total
+
+    for one, other in itertools.combinations(range(3), 2):
+        expected = evidence(one, other) - evidence(one) - evidence(other)
+        np.testing.assert_allclose(gain[one, other], expected)

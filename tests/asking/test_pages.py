@@ -111,14 +111,14 @@ def test_a_second_page_tells_what_the_first_one_left():
     beliefs, told, alone = beliefs_of(), np.zeros(4), np.zeros(4)
     every, anybody = np.arange(NUM_ITEMS), np.ones(NUM_ITEMS, dtype=bool)
     situation = situation_of(beliefs, [0.85])
-    first, gains = Pages(6)._page(situation, every, anybody, 0, told)
+    first = Pages(6)._page(situation, every, anybody, 0, told)
     teaching = ItemsTeaching(beliefs, every, 0.8, alone)
-    for item in first:
+    for item in first.places:
         teaching.place(item)
     np.testing.assert_allclose(told, alone)
     assert told.max() > 0.2
-    _, again = Pages(6)._page(situation, every, anybody, 0, told)
-    assert sum(again) < sum(gains)
+    again = Pages(6)._page(situation, every, anybody, 0, told)
+    assert sum(again.gains) < sum(first.gains)
 
 
 def test_who_sorts_well_for_the_price_sorts_as_long_as_there_is_time():
@@ -149,3 +149,51 @@ def test_nobody_sorts_an_item_twice_and_two_are_the_least():
     placed = {name: [*values, values[0]] for name, values in placed.items()}
     placed["item"][-1] = 22
     assert not len(Pages(6).compose(situation_of(beliefs_of(), [0.9], placed=placed), 1))
+
+
+@pytest.mark.parametrize("accuracy", [[], [0.9], [0.9, 0.8]], ids=["nobody", "one", "two"])
+def test_a_batch_asks_a_worker_about_an_item_once_and_ends_where_none_is_left(accuracy):
+    found = Pages(7).compose(situation_of(beliefs_of(), accuracy), 20)
+    placed = found.fillna({"worker": -1}).groupby(["worker", "item"]).size()
+    assert placed.max() == 1
+    assert len(placed) == NUM_ITEMS * max(len(accuracy), 1)
+    assert found["page"].unique().tolist() == [*range(4 * max(len(accuracy), 1))]
+
+
+def test_who_has_placed_all_leaves_the_pages_to_others():
+    placed = {name: [0] * 24 for name in ("worker", "page", "group")} | {"item": [*range(24)]}
+    situation = situation_of(beliefs_of(), [0.95, 0.7], placed=placed)
+    situation.crowd.codes[1] = -1
+    assert Pages(6).compose(situation, 2)["worker"].tolist() == [1] * 12
+
+
+def test_what_one_worker_tells_of_an_item_another_need_not_tell_again():
+    """The less, the better the first one is."""
+    left = []
+    for accuracy in (0.6, 0.85, 1 - 1e-9):
+        found = Pages(24).compose(situation_of(beliefs_of(), [accuracy] * 2), 2)
+        first, second = found.groupby("page")["gain"].sum()
+        left.append(second / first)
+    assert 0.95 > left[0] > left[1] + 0.1 > left[2] + 0.2
+
+
+def test_what_a_page_tells_of_an_item_by_who_is_beside_it():
+    beliefs, told = beliefs_of(), np.zeros(4)
+    every, anybody = np.arange(NUM_ITEMS), np.ones(NUM_ITEMS, dtype=bool)
+    page = Pages(3)._page(situation_of(beliefs, [0.85]), every, anybody, 0, told)
+    table, left = _Table(beliefs.probabilities, beliefs.components, beliefs.bound), [1.0]
+    for step, item in enumerate(page.places):
+        joins = table.outcomes()[item]
+        if step:
+            information = placement_information(joins[None], page.reliability)[0]
+            unknown = beliefs.entropies[[*table.places, item]]
+            share = information / (joins[:-1] @ unknown[:-1] + unknown[-1] + 1e-3)
+            left = [one * (1 - share * p) for one, p in zip(left, joins, strict=False)]
+            left.append(1 - share)
+        table.place(item)
+    np.testing.assert_allclose(page.told, 1 - np.array(left))
+    placed = every[page.places]
+    after = beliefs.expect_placed(placed, page.told, page.reliability)
+    np.testing.assert_allclose(after.own(placed), beliefs.own(placed) * left)
+    np.testing.assert_allclose(after.heard[placed], page.reliability)
+    assert beliefs.heard.max() == 0

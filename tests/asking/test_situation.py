@@ -34,6 +34,11 @@ def test_of_many_items_the_promising_ones_the_surest_and_some_others_are_taken()
     rest = len(pool) - len(promising)
     assert abs(rest - (9000 - len(promising)) / 9) < 60
     assert situation(None, 4000, 0.0).pool().tolist() == [*range(4000)]
+    among = np.arange(9000) % 2 == 1
+    some = situation(beliefs, 9000, 0.0).pool(among)
+    assert among[some].all()
+    assert len(some) > 2000
+    assert situation(None, 9000, 0.0).pool(np.arange(9000) < 5).tolist() == [*range(5)]
 
 
 def test_the_best_question_is_taken_and_now_and_then_any():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import SortedPages, TwoCoin
+from pyro_crowdclust import CrowdData, fit, load
+from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -20,10 +21,11 @@ from pyro_crowdclust.asking import (
 )
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
@@ -70,19 +72,32 @@ def by_pages():
     return fitted(problem("pages")[0])
 
 
+@pytest.fixture(scope="module")
+def by_labels():
+    truth = np.arange(80) % 4
+    rng = np.random.default_rng(0)
+    item, worker = np.tile(NAMES[:60], 2), np.repeat([0, 1], 60)
+    label = np.where(rng.random(120) < 0.8, np.tile(truth[:60], 2), rng.integers(0, 4, 120))
+    said = {"item": item, "worker": worker, "label": label}
+    model = DawidSkene(ConfusionMatrices(2, 4))
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+    return fit(
+        model, ClassLabelGuide(model), CrowdData(None, labels=said, item_ids=NAMES), **options
+    )
+
+
 @pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: type(criterion).__name__)
-@pytest.mark.parametrize("source", ["by_pairs", "by_pages"])
-def test_every_criterion_suggests_every_kind(source, criterion, request):
-    result = request.getfixturevalue(source)
-    pages = suggest(result, Pages(6), count=3, criterion=criterion)
-    assert len(pages) == 3
-    assert pages.frame.columns.tolist() == ["page", "item", "worker", "gain"]
-    assert pages.frame.groupby("page")["item"].nunique().tolist() == [6, 6, 6]
-    assert pages.frame.groupby("page")["worker"].nunique().tolist() == [1, 1, 1]
-    pairs = suggest(result, Pairs(), count=7, criterion=criterion)
-    assert pairs.frame.columns.tolist() == ["left", "right", "worker", "gain"]
-    assert (pairs.frame["left"] != pairs.frame["right"]).all()
-    labels = suggest(result, Labels(), count=5, criterion=criterion)
+def test_every_criterion_suggests_every_kind(criterion, by_pairs, by_pages, by_labels):
+    for result in (by_pairs, by_pages):
+        pages = suggest(result, Pages(6), count=3, criterion=criterion)
+        assert len(pages) == 3
+        assert pages.frame.columns.tolist() == ["page", "item", "worker", "gain"]
+        assert pages.frame.groupby("page")["item"].nunique().tolist() == [6, 6, 6]
+        assert pages.frame.groupby("page")["worker"].nunique().tolist() == [1, 1, 1]
+        pairs = suggest(result, Pairs(), count=7, criterion=criterion)
+        assert pairs.frame.columns.tolist() == ["left", "right", "worker", "gain"]
+        assert (pairs.frame["left"] != pairs.frame["right"]).all()
+    labels = suggest(by_labels, Labels(), count=5, criterion=criterion)
     assert labels.frame.columns.tolist() == ["item", "worker", "gain"]
     assert (len(pairs), len(labels)) == (7, 5)
     for suggestions, column in ((pages, "item"), (pairs, "left"), (labels, "item")):
@@ -93,7 +108,7 @@ def test_every_criterion_suggests_every_kind(source, criterion, request):
         assert len(repr(suggestions).splitlines()) == 3
 
 
-@pytest.mark.parametrize("kind", [Pages(6), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+@pytest.mark.parametrize("kind", [Pages(6), Pairs()], ids=["pages", "pairs"])
 def test_who_is_asked_and_what_is_known_of_them(by_pages, kind):
     options = {"workers": [0, 1, "new"], "prices": {0: 2.0}, "exploration": 0.0}
     suggestions = suggest(by_pages, kind, count=4, **options)
@@ -133,14 +148,13 @@ def test_nobody_is_asked_the_same_twice(by_pairs, by_pages):
     assert sorted_before.isdisjoint(zip(pages["item"], pages["worker"], strict=True))
 
 
-def test_who_compared_all_items_may_still_sort_and_label_them():
+def test_who_compared_all_items_may_still_sort_them():
     ring = {"left": range(80), "right": np.roll(range(80), 1), "worker": [0] * 80}
     result = fitted(CrowdData(problem()[0].features, ring | {"label": [0, 1] * 40}))
     assert len(suggest(result, Pages(6), count=3)) == 3
-    assert len(suggest(result, Labels(), count=3)) == 3
 
 
-@pytest.mark.parametrize("kind", [Pages(4), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
+@pytest.mark.parametrize("kind", [Pages(4), Pairs()], ids=["pages", "pairs"])
 def test_partitions_of_answers_alone_can_be_asked_about(kind):
     said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
     result = (
@@ -175,6 +189,15 @@ def test_pairs_by_chance_are_of_any_two_items(by_pairs):
     assert np.bincount(ends.ravel(), minlength=80).min() >= 2
 
 
+def test_of_a_loaded_fit_features_are_asked_for(by_pairs, tmp_path):
+    by_pairs.save(tmp_path / "fit.safetensors")
+    with pytest.warns(UserWarning, match=r"features of the fit are not in its file.*load\(path, d"):
+        suggest(load(tmp_path / "fit.safetensors"), Pairs(), count=3)
+    loaded = load(tmp_path / "fit.safetensors", data=by_pairs.data)
+    found, expected = (suggest(one, Pairs(), count=3).frame for one in (loaded, by_pairs))
+    pd.testing.assert_frame_equal(found, expected)
+
+
 class FromOne:
     """A criterion of one's own, which wants every item beside the first one."""
 
@@ -194,14 +217,39 @@ def test_a_criterion_may_say_which_pairs_can_be_asked(by_pairs):
     assert promising["left"].nunique() > 2
 
 
-def test_only_what_is_allowed_is_asked(by_pairs):
-    items = NAMES[:10]
+def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
+    items = NAMES[55:65]
     among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}
-    frame = suggest(by_pairs, Labels(among=among), count=30).frame
-    assert set(frame["item"]) <= set(items)
+    frame = suggest(by_labels, Labels(among=among), count=30).frame
+    assert set(frame["item"]) == set(items[5:])  # as both labelled the others
     only = {"left": [NAMES[0]], "right": [NAMES[40]], "worker": [1]}
     frame = suggest(by_pairs, Pairs(among=only), count=3).frame
     assert frame[["left", "right", "worker"]].to_numpy().tolist() == [[NAMES[0], NAMES[40], 1]]
+
+
+def test_what_an_expert_said_is_not_asked():
+    """Twenty of eighty items are known; what they say of others is heard."""
+    data, truth = problem()
+    known = pd.Series(truth[:20], index=NAMES[:20])
+    options = {"components": GaussianComponents, "num_clusters": 4, "progress": False}
+    result = cluster(data.features, known=known, item_ids=NAMES, **options)
+    every = {"workers": ["ann"], "exploration": 0.0}
+    labels = suggest(result, Labels(), count=80, **every).frame
+    assert sorted(labels["item"]) == sorted(NAMES[20:])
+    among = pd.DataFrame({"item": NAMES[10:30]})
+    assert set(suggest(result, Labels(among=among), count=80, **every).frame["item"]) == {
+        *NAMES[20:30]
+    }
+    pairs = suggest(result, Pairs(), count=200, **every).frame
+    assert len(pairs) == 200
+    assert not (pairs["left"].isin(NAMES[:20]) & pairs["right"].isin(NAMES[:20])).any()
+    ends = pd.DataFrame({"left": NAMES[:3], "right": NAMES[18:21]})
+    found = suggest(result, Pairs(among=ends), count=9, **every).frame
+    assert found[["left", "right"]].to_numpy().tolist() == [[NAMES[2], NAMES[20]]]
+    # All classes were compared by their labels.
+    unlabelled = cluster(data.features, item_ids=NAMES, **options)
+    before = suggest(unlabelled, Labels(), count=5, **every).expected_gain
+    assert suggest(result, Labels(), count=5, **every).expected_gain < 0.5 * before
 
 
 @pytest.mark.parametrize(
@@ -216,8 +264,20 @@ def test_only_what_is_allowed_is_asked(by_pairs):
         ({"prices": {"nobody": 2.0}}, "prices has worker 'nobody', who has not answered"),
         ({"loads": {"nobody": 2.0}}, "loads has worker 'nobody'"),
         ({"kind": Pairs(3)}, "among is 3, but must be a table of what may be asked; how many"),
-        ({"kind": Labels(3)}, "among is 3, but must be a table of what may be asked; how many"),
+        ({"kind": Pairs(pd.DataFrame())}, "among is empty, .* from everything leave it out"),
+        ({"kind": Labels()}, "the fit is of pairs, and hears of no labels .* ask for Pages"),
+        ({"workers": [0, 1, 0]}, "workers has 0 more than once: name every worker once"),
+        ({"workers": [0, None]}, "workers has no id at place 1: leave it out"),
+        ({"workers": [np.nan, 0]}, "workers has no id at place 0"),
+        ({"workers": ["ann", " "]}, "workers has no id at place 1"),
         ({"exploration": 1.5}, "exploration is 1.5"),
+        ({"exploration": "a"}, "exploration is 'a', but is a share"),
+        ({"exploration": None}, "exploration is None, but is a share"),
+        ({"seed": -1}, "seed is -1, but must be 0 or more"),
+        ({"seed": 1.5}, "seed is 1.5, but must be a whole number"),
+        ({"prices": 5}, "prices is 5, but must have numbers by worker"),
+        ({"loads": [1, 2]}, r"loads is \[1, 2\], but must have numbers by worker"),
+        ({"prices": {0: "a"}}, "prices of worker 0 is 'a', but must be above 0"),
         ({"prices": {0: 0.0}}, "prices of worker 0 is 0.0"),
         ({"of": ["nobody"]}, "nobody"),
     ],
@@ -227,9 +287,25 @@ def test_bad_arguments_are_named(by_pairs, options, message):
         suggest(by_pairs, **options)
 
 
+def test_answers_that_an_update_would_refuse_are_not_asked_for(by_pages, by_labels):
+    with pytest.raises(ValueError, match="the fit is of sorted pages, and hears of no labels"):
+        suggest(by_pages, Labels())
+    for among, message in ((3, "among is 3, but must be a table"), ([], "among is empty")):
+        with pytest.raises(ValueError, match=message):
+            suggest(by_labels, Labels(among))
+
+
 def test_a_page_needs_two_items():
     with pytest.raises(ValueError, match="size is 1"):
         Pages(1)
+    for size in (2.5, "a"):
+        with pytest.raises(ValueError, match=f"size is {size!r}, but must be a whole number"):
+            Pages(size)
+
+
+def test_prices_may_be_a_series(by_pairs):
+    found = suggest(by_pairs, Pairs(), count=3, prices=pd.Series({0: 5.0, 1: 2.0})).workers
+    assert found["price"].sort_index().tolist() == [5.0, 2.0]
 
 
 def test_features_may_lie_on_a_disk(tmp_path):

@@ -112,6 +112,7 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
         ({}, {"classes": ["yes", "yes"]}, "classes row 1 is 'yes', once more"),
         ({}, {"classes": ["yes", None]}, "classes row 1 is (nan|None), which is missing"),
         ({}, {"classes": []}, "classes are empty"),
+        ({}, {"classes": 3}, "classes is 3, but must name every class .* as a list"),
         (
             {"label": ["no"] * 5, "item": list("abcde")},
             {},

@@ -6,9 +6,11 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.interface import average_annotator_models, infer_classes
 from pyro_crowdclust.interface.class_labels import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.results import AveragedClasses, draw_classes
 from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
     best_temperature,
@@ -144,6 +146,42 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
         result, best_temperature(result)
     )
+
+
+@pytest.mark.parametrize("read", [calibrated_class_probabilities, draw_classes, suggest])
+def test_an_average_is_no_fit(correlated, read):
+    _, result = correlated
+    average = AveragedClasses([result], [1.0], np.ones(1))
+    with pytest.raises(ValueError, match="AveragedClasses, but must be a fit: .* one of .members"):
+        read(average)
+
+
+def test_what_has_no_confusion_matrices_cannot_be_calibrated(correlated):
+    data = correlated[1].data
+    trait = infer_classes(data, dependent=True, epochs=2)
+    with pytest.raises(ValueError, match="only confusion matrices can be .* fit is of LatentTrait"):
+        calibrated_class_probabilities(trait)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "a"])
+def test_numbers_of_communities_are_checked_before_any_fit(number):
+    data = CrowdData(None, labels={"item": [0, 1], "worker": ["a", "b"], "label": ["x", "y"]})
+    with pytest.raises(ValueError, match=f"num_communities is {number!r}, but must be"):
+        infer_classes(data, num_communities=[0, number])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_draws": 2.5}, "num_draws is 2.5, but must be a whole number"),
+        ({"num_draws": -1}, "num_draws is -1, but must be 0 or more"),
+        ({"share": 0.2}, "share is 0.2, but is that of .* two classes, and the data have 3"),
+    ],
+)
+def test_an_average_is_checked_before_any_fit(options, message):
+    data = CrowdData(None, labels={"item": [0, 1, 2], "worker": ["a"] * 3, "label": list("xyz")})
+    with pytest.raises(ValueError, match=message):
+        average_annotator_models(data, **options)
 
 
 def test_temper():

@@ -181,3 +181,10 @@ def test_what_cannot_be_drawn():
         draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))
     with pytest.raises(ValueError, match="num_draws is 0 and num_chains 8"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)
+    with pytest.raises(ValueError, match="num_draws is 2.5, but must be a whole number"):
+        draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=2.5)
+    drawn = draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=1)
+    with pytest.raises(
+        ValueError, match="result is DrawnClasses, but must be a fit: of draws pass"
+    ):
+        draw_classes(drawn)

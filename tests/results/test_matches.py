@@ -141,7 +141,12 @@ def test_independent_pairs_keep_their_probabilities():
         (([0.5] * 2, ["a", "b"], ["x", "y"], [[0.0], [np.nan]]), "features row 1 is not finite"),
         (([0.5], ["a"], ["x"], [1.0]), "features have the shape"),
         (([0.5], ["a"], ["x"], None, (0.0, 1.0)), "second_match has 0.0"),
-        (([0.5], ["a"], ["x"], None, (0.1,)), "second_match has 1 numbers"),
+        (([0.5], ["a"], ["x"], None, (0.1,)), r"second_match is \(0.1,\), but must be two numbers"),
+        (([0.5], ["a"], ["x"], None, 0.02), "second_match is 0.02, but must be two numbers"),
+        (([0.5], ["a"], ["x"], None, ("a", 1)), "second_match has 'a', but must be above 0"),
+        (([0.5], ["a"], ["x"], [["b"]]), "features must be numbers .*could not convert"),
+        ((["half"], ["a"], ["x"]), "probabilities must be numbers"),
+        (([0.5], ["a"], ["x"], None, (1, 1), "a"), "feature_weight is 'a', but must be a number"),
     ],
 )
 def test_bad_pairs_are_named(arguments, error):

@@ -308,7 +308,7 @@ def test_a_loaded_result_says_what_needs_its_features(tmp_path):
         ),
         (
             {"left": [1, 1], "right": [2, 999], "worker": ["b", "b"], "label": [1, 1]},
-            r"pairs row 1 \(index 1\): right is 999",
+            r"pairs row 1 \(index 1\): right is 999, .* new item by features= and item_ids=\[999\]",
         ),
     ],
     ids=["rows", "features", "nobody", "unknown"],
@@ -317,6 +317,14 @@ def test_new_answers_are_checked_for_themselves(more, message):
     before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
     with pytest.raises(ValueError, match=message):
         extended(before, pairs=more)
+
+
+def test_answers_alone_say_how_items_are_added():
+    said = {"left": ["i1"], "right": ["i2"], "worker": ["b"], "label": [1]}
+    before = CrowdData(None, said, item_ids=["i1", "i2"])
+    found = r"right is 'i9', .*correct it or add it as a new item by item_ids=\['i9'\]"
+    with pytest.raises(ValueError, match=found):
+        extended(before, pairs=said | {"right": ["i9"]})
 
 
 def test_no_new_answers_change_nothing():

@@ -252,7 +252,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
     [
         (["nowhere"], "nowhere is no folder that 'pyro-crowdclust fit --out' wrote"),
         (["FIT", "--pairs", "3", "--html"], "the page is to sort on: ask pages, or another tool"),
-        (["FIT", "--labels", "3", "--format", "label-studio"], "and the fit has none: leave"),
+        (["FIT", "--labels", "3"], "the fit is of pairs, and hears of no labels"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
     ],
