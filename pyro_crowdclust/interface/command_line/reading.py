@@ -45,7 +45,12 @@ class FeatureTable:
 
 
 def read_features(
-    path: Path, *, id_column: str | None = None, ignore: Sequence[str] = ()
+    path: Path,
+    *,
+    id_column: str | None = None,
+    ignore: Sequence[str] = (),
+    usual_ids: str | None = None,
+    features: Sequence[str] = (),
 ) -> FeatureTable:
     """Features from ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
 
@@ -59,6 +64,10 @@ def read_features(
         first column if it has no name or holds text.
     ignore
         Columns that are no features.
+    usual_ids
+        Name of a column that holds the ids if it is there and none is named.
+    features
+        Columns that hold no ids, if none is named.
 
     Raises
     ------
@@ -87,7 +96,8 @@ def read_features(
             f"{path} has the columns {columns}, as {answers} do: pass it as --{answers}"
         )
     if id_column is None:
-        id_column = _find_ids(head.drop(columns=list(ignore)))
+        found = usual_ids if usual_ids in head else _find_ids(head.drop(columns=list(ignore)))
+        id_column = None if found in features else found
     table = _read(path, text=[] if id_column is None else [id_column])
     table = table.drop(columns=[name for name in ignore if name != id_column])
     if id_column is None:

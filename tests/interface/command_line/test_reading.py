@@ -41,6 +41,14 @@ def test_rows_without_ids_are_numbered(tmp_path):
     assert (table.values.shape, table.ids.tolist(), table.columns) == ((2, 3, 4), ["0", "1"], None)
 
 
+def test_a_column_of_features_holds_no_ids(tmp_path):
+    (tmp_path / "x.csv").write_text("town,a,name\nBari,1,u\nRome,2,v\n", encoding="utf-8")
+    found = read_features(tmp_path / "x.csv", usual_ids="place", features=["town", "a"])
+    assert (found.ids.tolist(), found.columns) == (["0", "1"], ["town", "a", "name"])
+    found = read_features(tmp_path / "x.csv", usual_ids="name", features=["town", "a"])
+    assert (found.ids.tolist(), found.columns) == (["u", "v"], ["town", "a"])
+
+
 def test_columns_can_be_left_out(tmp_path):
     path = write(tmp_path / "x.csv", "kind,item,a\nred,u,1\nblue,v,2\n")
     table = read_features(path, ignore=["kind"])
