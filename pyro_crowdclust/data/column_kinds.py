@@ -37,8 +37,13 @@ def recognized(
     label, dtype, present = show(name), column.dtype, column.dropna()
     if not len(present) and len(column):
         return "real", None
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+    if pd.api.types.is_datetime64_any_dtype(dtype):
         raise ValueError(_of_dates(label))
+    if pd.api.types.is_timedelta64_dtype(dtype):
+        raise ValueError(
+            f"feature column {label} holds spans of time: make them numbers, such as their "
+            "dt.total_seconds(), or drop it"
+        )
     if isinstance(dtype, pd.CategoricalDtype):
         return _of_levels(label, pd.Index(dtype.categories), wanted)
     if pd.api.types.is_bool_dtype(dtype):
