@@ -34,7 +34,7 @@ def test_numbers_missing_are_unsure():
 @pytest.mark.parametrize(
     ("labels", "grades", "message"),
     [
-        (["", "far", "Near", " "], ["far", "near"], r"row 2 .*\['far', 'near'\] \(such as 'Near'\)"),
+        (["", "far", "Near", " "], ["far", "near"], r"row 2 .* 'near'\] \(such as 'Near'\)"),
         ([1, 0, 0, 7], [1, 2, 3], r"row 1 .*, 3 such rows.*\[1, 2, 3\] \(such as 0, 7\)"),
         (["0.5", None, "same", "1"], 5, r"row 2 .* is no probability \(such as 'same'\)"),
     ],
