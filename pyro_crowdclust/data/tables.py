@@ -276,11 +276,8 @@ def what_it_is(tensor: Tensor) -> str:
 
 def unknown(item_ids: pd.Index, wanted: Any) -> str:
     """Say that an id is none of the items, and what to do."""
-    # Of very many ids the likest is not worth the seconds that it takes to find, and a number is no
-    # slip of another.
-    are_numbers = pd.api.types.is_numeric_dtype(item_ids.dtype) and pd.api.types.is_number(wanted)
-    is_worth_it = len(item_ids) <= _MOST_COMPARED and not are_numbers
-    hint = did_you_mean(wanted, item_ids) if is_worth_it else ""
+    # Of very many ids the likest is not worth the seconds that it takes to find.
+    hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
     # Rows of a sliced table have ids that are a range, too, and are no positions.
     if isinstance(item_ids, pd.RangeIndex) and item_ids.equals(pd.RangeIndex(len(item_ids))):
         hint = hint if isinstance(wanted, str) else ""  # a text that is a number

@@ -191,7 +191,7 @@ def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     assert main(["report", str(tmp_path / "linked")]) == 0
     assert capsys.readouterr().err == ""
     for wrong, message in (
-        (["--binary", "il"], "column 'il', which the features have not; did you mean 'ill'?"),
+        (["--binary", "il"], "'ill', 'visits']; did you mean 'ill'?"),
         (["--binary", "ill", "--counts", "ill"], "'ill' is said to be binary and count: say one"),
     ):
         files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
@@ -390,7 +390,11 @@ def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
         (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates: say"),
         (
             ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
-            "kinds name the column 'c', which the features have not",
+            r"--categories names the column 'c', but full/x.csv has the features \['a'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--counts", "aa", "--out", "new"],
+            r"--counts names the column 'aa', .*; did you mean 'a'\?",
         ),
         (
             ["fit", "--features", "hole.csv", "--model", "deep-normal", "--out", "new"],

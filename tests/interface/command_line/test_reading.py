@@ -117,6 +117,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("x.csv", b"", {}, "cannot read .*x.csv: No columns to parse"),
         ("x.csv", b"a,b\n1,2\n1,2,3,4\n", {}, "cannot read .*x.csv: Error tokenizing data"),
         ("x.csv", b"a\n\xff\xfe\n", {}, "cannot read .*x.csv: it is not UTF-8"),
+        ("x.csv", b"item,a,b\n", {}, "x.csv holds no row: write one for every item"),
         ("x.csv", b"a\n1\n", {"id_column": "z"}, r"has no column 'z'; it has \['a'\]"),
         ("x.csv", b"a\n1\n", {"ignore": ["z"]}, "has no column 'z'"),
         ("x.npy", b"nothing", {}, "cannot read .*x.npy"),
