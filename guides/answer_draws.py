@@ -16,6 +16,7 @@ from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.models.sorted_partition import SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
+from pyro_crowdclust.restarts import whole
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked
 
@@ -55,6 +56,11 @@ def drawn_groups(
         Groups of fewer items are none.
     most_items
         Only the items with the most answers are grouped, as many as this.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C: half of the draws say nothing.
     """
     groups = torch.full((1, data.num_items), -1)
     data = _told(data)
@@ -102,6 +108,11 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) ->
         Of the draws.
     most_chains
         Of the ``PartitionGuide``; fewer for many answers.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C: half of the draws say nothing.
     """
     model = AnsweredPartition(annotators_of_looks(data), FewClusters())
     chains = affordable_chains(data.num_pairs, most_chains)
@@ -110,6 +121,6 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) ->
 
 
 def _short_fit(model: Any, guide: Any, data: CrowdData, epochs: int, seed: int) -> Fitted:
-    """All answers in every step."""
+    """All answers in every step; Ctrl-C ends it, and what it was to be a part of."""
     options: dict[str, Any] = {"batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    return fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options)
+    return whole(fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options))

@@ -6,7 +6,7 @@ import difflib
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,12 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     "; did you mean 'num_clusters'?"
     >>> did_you_mean("colour", ["epochs"])
     ''
+    >>> did_you_mean("7", np.arange(9)), did_you_mean(70, np.arange(9))
+    ('; did you mean 7?', '')
     """
-    names = {str(one): one for one in known}
+    # A number is no slip of another.
+    others = (one for one in known if not (isinstance(name, Number) and isinstance(one, Number)))
+    names = {str(one): one.item() if isinstance(one, np.generic) else one for one in others}
     close = difflib.get_close_matches(str(name), names, n=1)
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -29,7 +30,13 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
+from pyro_crowdclust.training.checks import (
+    check_callable,
+    check_data,
+    check_device,
+    check_gaps,
+    check_same_model,
+)
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -152,6 +159,7 @@ def fit(
     check_callable(model, guide)
     check_same_model(model, guide)
     _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
+    check_device(device)
     check_gaps(model, data)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
@@ -259,6 +267,23 @@ class TrainingOptions(FurtherTraining):
 def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
     """How long an update trains at most: networks know their features already."""
     return math.ceil(epochs / 10) if has_networks and epochs is not None else epochs
+
+
+def check_values(data: CrowdData, options: Mapping[str, Any]) -> None:
+    """Raise the ``ValueError`` that ``fit`` would about its options, before a search for a model.
+
+    Parameters
+    ----------
+    data
+        What is to be fitted.
+    options
+        Some of the options of ``fit``.
+    """
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    given = defaults | dict(options)
+    counts = {name: given[name] for name in ("epochs", "batch_size")}
+    _check_arguments(data, given["step_size"], given["seed"], given["dtype"], **counts)
+    check_device(given["device"])
 
 
 def _check_arguments(
@@ -411,4 +436,4 @@ def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
     return status
 
 
-__all__ = ["TrainingOptions", "adam", "fit"]
+__all__ = ["TrainingOptions", "adam", "check_values", "fit"]

@@ -37,8 +37,13 @@ def recognized(
     label, dtype, present = show(name), column.dtype, column.dropna()
     if not len(present) and len(column):
         return "real", None
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+    if pd.api.types.is_datetime64_any_dtype(dtype):
         raise ValueError(_of_dates(label))
+    if pd.api.types.is_timedelta64_dtype(dtype):
+        raise ValueError(
+            f"feature column {label} holds spans of time: make them numbers, such as their "
+            "dt.total_seconds(), or drop it"
+        )
     if isinstance(dtype, pd.CategoricalDtype):
         return _of_levels(label, pd.Index(dtype.categories), wanted)
     if pd.api.types.is_bool_dtype(dtype):
@@ -88,7 +93,8 @@ def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
         example = show(texts.iloc[0] if odd.empty else odd.iloc[0])
         raise ValueError(
             f"feature column {label} holds numbers written as texts, and {example} among them: "
-            "make it numbers, and empty what is missing, or say that it is a category (kinds)"
+            "make it numbers, and empty what is missing, or say that it is a category (kinds=, "
+            "--categories)"
         )
     if len(levels) > max(_MOST_NAMES, len(texts) / 2):
         raise ValueError(
@@ -110,7 +116,7 @@ def _of_levels(label: str, levels: pd.Index, wanted: str | None) -> tuple[str, p
     if kind not in ("binary", "category"):
         raise ValueError(
             f"feature column {label} is said to be {kind}, but holds no numbers (such as "
-            f"{show(levels[0])}): make it numbers, or leave it out of kinds"
+            f"{show(levels[0])}): make it numbers, or leave its kind open"
         )
     if kind == "binary" and len(levels) > 2:
         raise ValueError(

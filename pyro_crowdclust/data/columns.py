@@ -203,7 +203,8 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
         if named or (steps == 1).all():
             warnings.warn(
                 f"feature column {show(name)} looks like ids of the rows, but counts as a feature: "
-                "make it the index (set_index), or drop it; else say by kinds what it holds",
+                "make it the index (set_index, --id-column), or drop it; else say what it holds "
+                "(kinds=, --counts)",
                 UserWarning,
                 stacklevel=5,
             )

@@ -142,7 +142,14 @@ def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd
     if isinstance(known, Tensor):
         known = numbers_of(known, "known")
     if hasattr(known, "to_pandas"):  # a column of polars or pyarrow, which has no index
-        known = in_pandas(known).to_numpy()
+        known = in_pandas(known)
+        known = known if isinstance(known, pd.DataFrame) else known.to_numpy()
+    if isinstance(known, pd.DataFrame):
+        raise ValueError(
+            f"known is a table with the columns {[*known.columns]}, but must be labels alone: pass "
+            "one per item, or a series whose index holds item ids, "
+            "table.set_index('item')['label']"
+        )
     if isinstance(known, Mapping):
         known = pd.Series(known, dtype=object)
     column = _aligned(known, item_ids) if isinstance(known, pd.Series) else _series(known)

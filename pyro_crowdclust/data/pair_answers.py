@@ -15,7 +15,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, where
+from pyro_crowdclust.data.tables import (
+    are_blank,
+    codes_and_ids,
+    item_positions,
+    reject,
+    show,
+    where,
+)
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
@@ -175,10 +182,14 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     ValueError
         Where there are fewer than two, one is missing, or one is there twice.
     """
-    if isinstance(grades, int):
-        found = pd.Index(np.linspace(0.0, 1.0, max(grades, 0)), name=_LEVELS)
-    else:
+    if isinstance(grades, numbers.Integral):
+        found = pd.Index(np.linspace(0.0, 1.0, max(int(grades), 0)), name=_LEVELS)
+    elif isinstance(grades, Iterable):
         found = pd.Index([*grades], tupleize_cols=False)
+    else:
+        raise ValueError(
+            f"grades are {grades}: pass all of them, from different to same, or a whole number"
+        )
     if len(found) < 2 or found.hasnans or found.has_duplicates:
         raise ValueError(
             f"grades are {grades}, but must be at least two different ones, from different to same"
@@ -195,15 +206,37 @@ def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"
     """Where labels stand among the grades, from 0 to 1; NaN for all others."""
     most = len(grades) - 1
     if are_levels(grades):
-        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
-        outside = (numbers < 0) | (numbers > 1)
+        of_column = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+        outside = (of_column < 0) | (of_column > 1)
         reject("pairs", column, outside, "no probability; write a number from 0 to 1")
-        return np.round(numbers * most) / most
+        _tell_of_others(column, np.isnan(of_column), "no probability", "write numbers from 0 to 1")
+        return np.round(of_column * most) / most
     place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
-    written = column.notna().to_numpy()
-    if written.any() and (place < 0).all():
-        reject("pairs", column, written, f"none of the grades {[*grades]}, nor is any other label")
+    what = f"none of the grades {[*grades]}"
+    _tell_of_others(column, place < 0, what, "write labels as the grades are written")
     return np.where(place < 0, np.nan, place / most)
+
+
+def _tell_of_others(
+    column: pd.Series, is_other: Bool[np.ndarray, " pair"], what: str, remedy: str
+) -> None:
+    """Warn of labels that are no grades, and refuse a column of nothing else.
+
+    Blank ones are meant for "can't tell"; a grade that is written in another way is not.
+    """
+    written = ~(column.isna().to_numpy(bool) | are_blank(column))
+    other = written & is_other
+    if not other.any():
+        return
+    if (is_other | ~written).all():
+        reject("pairs", column, other, f"{what}, nor is any other label; {remedy}")
+    some = ", ".join(show(label) for label in column[other].drop_duplicates()[:3])
+    warnings.warn(
+        f"{where('pairs', column.index, other)}: label is {what} (such as {some}), which counts as "
+        f'"can\'t tell"; {remedy}, or leave them empty where that is meant',
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def grade_places(label: Float[Tensor, " answer"], num_grades: int) -> Int[Tensor, " answer"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -242,6 +242,12 @@ def to_index(ids: Any, name: str) -> pd.Index:
     if isinstance(ids, pd.MultiIndex):
         return ids.to_flat_index()
     ids = numbers_of(ids, name) if isinstance(ids, Tensor) else ids
+    is_one = not isinstance(ids, Iterable) or isinstance(ids, (str, bytes))
+    if is_one or getattr(ids, "ndim", 1) == 0:
+        raise ValueError(
+            f"{name} must be a flat list of strings or integers, but is {show(ids)}: pass a list, "
+            "also of one"
+        )
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
@@ -294,7 +300,8 @@ def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
     """Say that an id is none of the items, and what to do."""
     # Of very many ids the likest is not worth the seconds that it takes to find.
     hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
-    if isinstance(item_ids, pd.RangeIndex):
+    # Rows of a sliced table have ids that are a range, too, and are no positions.
+    if isinstance(item_ids, pd.RangeIndex) and item_ids.equals(pd.RangeIndex(len(item_ids))):
         hint = hint if isinstance(wanted, str) else ""  # a text that is a number
         remedy = remedy or "pass item_ids"
         return f"not a position from 0 to {len(item_ids) - 1}; correct it or {remedy}{hint}"

@@ -15,7 +15,8 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.fitting import check_values
+from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
 from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
@@ -178,6 +179,8 @@ class AnswersAlone:
         ValueError
             As ``fit`` does, and for a number of starts below 1.
         """
+        seeds_of(num_starts, seed)
+        check_values(self.data, changes)
         recipe, chosen, interrupted = self._searched(seed, changes.get("epochs", EPOCHS))
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
         if interrupted:

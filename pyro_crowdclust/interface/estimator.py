@@ -192,10 +192,7 @@ class CrowdClusterer(
             pairs, placements, must_link, cannot_link = (
                 _among(table, ids) for table in (pairs, placements, must_link, cannot_link)
             )
-            if isinstance(known, Mapping):
-                known = pd.Series(known, dtype=object)
-            if isinstance(known, pd.Series) and not isinstance(known.index, pd.RangeIndex):
-                known = known[known.index.isin(ids)]
+            known = _labels_among(known, ids)
         recipe = recipe_for(
             CrowdData(
                 features,
@@ -338,3 +335,18 @@ def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     for column in {"left", "right", "item"} & {*frame.columns}:
         frame = frame[frame[column].isin(ids)]
     return frame if len(frame) else None
+
+
+def _labels_among(known: Any, ids: pd.Index) -> Any:
+    """The labels of these items alone, where it is said which items they are of.
+
+    A series of one label per row whose index names none of the items is in the order of the rows:
+    it stays whole, for ``CrowdData`` to refuse.
+    """
+    if isinstance(known, Mapping):
+        known = pd.Series(known, dtype=object)
+        return known[known.index.isin(ids)]
+    if not isinstance(known, pd.Series):
+        return known
+    among = known.index.isin(ids)
+    return known[among] if among.any() or len(known) != len(ids) else known

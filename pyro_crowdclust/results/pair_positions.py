@@ -27,6 +27,8 @@ def pair_positions(
     >>> data = CrowdData(np.eye(3), item_ids=["ant", "bee", "cat"])
     >>> pair_positions(data, "ant", "cat")
     (array([0]), array([2]), True)
+    >>> pair_positions(CrowdData(np.eye(2), item_ids=[b"ant", b"bee"]), b"ant", b"bee")
+    (array([0]), array([1]), True)
     """
     is_single = _is_one_id(data, left)
     if is_single != _is_one_id(data, right):
@@ -46,4 +48,5 @@ def _is_one_id(data: CrowdData, ids: Any) -> bool:
     """Whether this is an item's id, and no sequence of ids; a tuple may be either."""
     if isinstance(ids, tuple):
         return ids in data.item_ids
-    return isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray | pd.Index | pd.Series)
+    many = Sequence | np.ndarray | pd.Index | pd.Series
+    return isinstance(ids, (str, bytes)) or not isinstance(ids, many)

@@ -322,7 +322,7 @@ def test_rows_in_lists(rows):
         (["ant", "bee"], "2 item_ids for 4 rows"),
         ([], "item_ids are empty"),
         ([["ant"], ["bee"], ["cat"], ["dog"]], "item_ids must be a flat list"),
-        ("ants", "item_ids must be a flat list"),
+        ("ants", "item_ids must be a flat list of .*, but is 'ants': pass a list, also of one"),
     ],
 )
 def test_item_ids_that_are_rejected(ids, message):
@@ -355,6 +355,22 @@ def test_item_positions_without_ids():
     assert data.item_positions(torch.tensor([3, 1])).tolist() == [3, 1]
     with pytest.raises(ValueError, match="ids row 0 is 4, not a position from 0 to 3"):
         data.item_positions([4])
+
+
+@pytest.mark.parametrize("one", [3, "3", b"3", None, np.int64(3), np.array(3)])
+def test_item_positions_of_an_id_in_no_list(one):
+    with pytest.raises(ValueError, match=r"ids must be a flat list of .*: pass a list, also of on"):
+        CrowdData(features()).item_positions(one)
+
+
+def test_ids_of_some_rows_are_no_positions():
+    """Those of a sliced table are a range to pandas, as are positions."""
+    some, message = pd.DataFrame(features())[1:], r"not among the item ids \(such as 1, 2, 3\); cor"
+    pairs = {"left": [1, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
+    with pytest.raises(ValueError, match=rf"row 1 \(index 1\): left is 0, {message}.* row$"):
+        CrowdData(some, pairs)
+    with pytest.raises(ValueError, match=rf"known row 1 is of 0, {message}"):
+        CrowdData(some, known={2: "a", 0: "b"})
 
 
 @pytest.mark.parametrize("column", ["left", "right", "worker", "label"])

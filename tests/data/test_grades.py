@@ -19,7 +19,7 @@ def with_labels(labels: list, **options) -> CrowdData:
 
 
 def test_grades_are_fractions_and_come_back_as_they_were():
-    data = with_labels(["far", "near", "same", "what?"], grades=["far", "near", "same"])
+    data = with_labels(["far", "near", "same", None], grades=["far", "near", "same"])
     assert data.answers.label[:3].tolist() == [0, 0.5, 1]
     assert data.answers.label[3].isnan()
     assert data.pairs["label"].tolist()[:3] == ["far", "near", "same"]
@@ -27,12 +27,33 @@ def test_grades_are_fractions_and_come_back_as_they_were():
 
 
 def test_numbers_missing_are_unsure():
-    data = with_labels([1, 4, np.nan, 0], grades=[1, 2, 3, 4])
+    data = with_labels([1, 4, np.nan, np.nan], grades=[1, 2, 3, 4])
     torch.testing.assert_close(data.answers.label.isnan(), torch.tensor([False, False, True, True]))
 
 
+@pytest.mark.parametrize(
+    ("labels", "grades", "message"),
+    [
+        (["", "far", "Near", " "], ["far", "near"], r"row 2 .* 'near'\] \(such as 'Near'\)"),
+        ([1, 0, 0, 7], [1, 2, 3], r"row 1 .*, 3 such rows.*\[1, 2, 3\] \(such as 0, 7\)"),
+        (["0.5", None, "same", "1"], 5, r"row 2 .* is no probability \(such as 'same'\)"),
+    ],
+)
+def test_labels_that_are_no_grades_are_told_of(labels, grades, message):
+    with pytest.warns(UserWarning, match=rf"pairs {message}, which counts as \"can't tell\""):
+        data = with_labels(labels, grades=grades)
+    assert 0 < data.answers.label.isnan().sum() < 4
+
+
+@pytest.mark.parametrize("grades", [["far", "near"], 5])
+def test_labels_none_of_which_is_a_grade_are_refused(grades):
+    with pytest.raises(ValueError, match=r"row 1 .*, 3 such rows.* 'Far', no.*nor is any other la"):
+        with_labels(["", "Far", "Near", "Far"], grades=grades)
+    assert bool(with_labels(["", " ", None, "\t"], grades=grades).answers.label.isnan().all())
+
+
 def test_probabilities_are_rounded_to_levels():
-    data = with_labels([0.0, 0.1, 0.55, 1.0], grades=5)
+    data = with_labels([0.0, 0.1, 0.55, 1.0], grades=np.int64(5))
     assert data.answers.label.tolist() == [0, 0, 0.5, 1]
     assert data.grade_ids.tolist() == [0, 0.25, 0.5, 0.75, 1]
     with pytest.raises(ValueError, match="no probability"):
@@ -40,7 +61,7 @@ def test_probabilities_are_rounded_to_levels():
 
 
 def test_data_in_a_file_are_the_same():
-    data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
+    data = with_labels([1, 4, 2, None], grades=[1, 2, 3, 4])
     again = data_of(data_fields(data))
     assert again.pairs.equals(data.pairs)
     assert again.grade_ids.tolist() == [1, 2, 3, 4]
@@ -50,6 +71,8 @@ def test_data_in_a_file_are_the_same():
 def test_bad_grades_are_named(grades):
     with pytest.raises(ValueError, match="must be at least two different ones"):
         with_labels([1, 1, 1, 1], grades=grades)
+    with pytest.raises(ValueError, match="grades are 5.0: pass all of them, from different to sam"):
+        with_labels([1, 1, 1, 1], grades=5.0)
 
 
 def test_grades_without_pairs_are_refused():
@@ -58,7 +81,7 @@ def test_grades_without_pairs_are_refused():
 
 
 def test_models_of_yes_and_no_refuse_grades():
-    data = with_labels([1, 4, 2, 0], grades=[1, 2, 3, 4])
+    data = with_labels([1, 4, 2, None], grades=[1, 2, 3, 4])
     with pytest.raises(ValueError, match="TwoCoin is of answers yes and no"):
         check_annotators(TwoCoin(2), data)
 

@@ -58,6 +58,10 @@ def test_no_label_known():
         ([1, 0.5, 0, 0], "known row 1 .* label is 0.5, not a whole number"),
         (pd.Series({"ant": 1, "cow": 2}), "known row 1 is of 'cow', not among the item ids"),
         (pd.Series([1, 2], index=["ant", "ant"]), "labels item 'ant' more than once"),
+        (
+            pd.DataFrame({"item": ["ant", "bee"], "label": [1, 2]}),
+            r"\['item', 'label'\], but must .*table.set_index\('item'\)\['label'\]",
+        ),
         ([[1], [2], [3], [4]], "flat list of strings or integers"),
         (3, "2 labels|1 label for 4 items"),
     ],

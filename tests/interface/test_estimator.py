@@ -193,6 +193,23 @@ def test_without_an_answer_among_the_items_there_are_no_workers():
     assert (data.known_ids.tolist(), data.links) == (["b"], None)
 
 
+@pytest.mark.parametrize("keys", [[3, 7], [3, 7, 25], [25, 3, 27]])
+@pytest.mark.parametrize("made", [pd.Series, dict], ids=["series", "mapping"])
+def test_labels_of_numbered_items_are_cut_to_the_items(keys, made):
+    """Evenly spaced keys are a range to pandas, as are the numbers of rows."""
+    features = flowers()[0].reset_index(drop=True)
+    known = made(dict(zip(keys, "abc", strict=False)))
+    fitted = clusterer(ignore_other_items=True, max_iter=2).fit(features[20:], known=known)
+    expected = [label for key, label in zip(keys, "abc", strict=False) if key >= 20]
+    assert fitted.result_.data.known_ids.tolist() == expected
+
+
+def test_one_label_per_row_under_other_names_is_refused_and_not_cut():
+    features, _, kinds = flowers()
+    with pytest.raises(ValueError, match=r"known row 0 is of 0, .*pass known.to_numpy\(\)"):
+        clusterer(ignore_other_items=True).fit(features, known=pd.Series(kinds))
+
+
 def test_sorted_pages_are_heard_and_cut_to_the_items():
     features, _, kinds = flowers()
     pages = simulate_placements(kinds, [0.95], pages_per_worker=4, page_size=12, seed=0)

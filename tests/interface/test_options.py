@@ -1,6 +1,8 @@
-"""Unknown arguments: named, with what was meant, before anything is fitted."""
+"""Unknown arguments and bad values: named, with what was meant, before anything is fitted."""
 
+import numpy as np
 import pytest
+import torch
 
 from pyro_crowdclust.interface import (
     average_annotator_models,
@@ -8,6 +10,7 @@ from pyro_crowdclust.interface import (
     cluster,
     infer_classes,
 )
+from pyro_crowdclust.mixture import GaussianComponents
 
 CALLS = {
     "cluster": lambda **options: cluster(None, **options),
@@ -53,3 +56,47 @@ def test_an_argument_of_another_call(call, name, hint):
 def test_without_a_hint():
     with pytest.raises(TypeError, match=r"classify\(\) has no argument 'colour'$"):
         CALLS["classify"](colour="red")
+
+
+NAMED = {"item": [0, 1, 2, 3], "worker": ["a"] * 4, "label": list("xyxy")}
+SAID = {"left": [0, 1, 2], "right": [1, 2, 3], "worker": ["a"] * 3, "label": [1, 0, 1]}
+SEARCHES = {
+    "features": lambda **options: cluster(np.eye(4), **options),
+    "answers": lambda **options: cluster(None, SAID, **options),
+    "classes": lambda **options: classify(np.eye(4), NAMED, **options),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0, but must be at least 1"),
+        ({"batch_size": -3}, "batch_size is -3, but must be at least 1"),
+        ({"dtype": "float32"}, "dtype is float32, but must be one of torch's"),
+        ({"step_size": 7}, "step_size is 7, but a natural step needs"),
+        ({"seed": None}, "seed is None, but must be a whole number"),
+        ({"device": "foo"}, "device is 'foo', but must be one that torch knows, such as 'cpu'"),
+        ({"device": "cuda:99"}, "device is 'cuda:99', which torch cannot use here .*: leave it"),
+    ],
+)
+def test_values_that_no_fit_takes(search, options, message, monkeypatch):
+    """They are refused before a search."""
+
+    def train(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("pyro_crowdclust.fitting.isolated", train)
+    with pytest.raises(ValueError, match=message):
+        SEARCHES[search](**options)
+
+
+def test_a_number_of_starts_is_refused_before_answers_are_held_out(monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.fitting.isolated", None)
+    with pytest.raises(ValueError, match="num_starts is 0, but must be at least 1"):
+        cluster(None, SAID, num_starts=0)
+
+
+def test_a_device_may_be_an_object():
+    options = {"components": GaussianComponents, "epochs": 1, "progress": False}
+    assert cluster(np.eye(4), device=torch.device("cpu"), **options).device == torch.device("cpu")

@@ -23,6 +23,7 @@ from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
+from pyro_crowdclust.fitting import check_values
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
@@ -148,6 +149,7 @@ class Choice(Plan):
             As ``fit`` does, and for a number of starts below 1.
         """
         seeds = seeds_of(num_starts, seed)
+        check_values(self.data, changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes

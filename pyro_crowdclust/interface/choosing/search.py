@@ -104,7 +104,8 @@ class Search:
             if not self.trials:
                 raise
             self.interrupted = True
-            best = max(self.trials, key=lambda trial: trial.score)
+            # Without answers there are ELBOs as well, which are no scores of answers held out.
+            best = max(self.trials, key=lambda trial: (trial.held_out is not None, trial.score))
             return best, f"best of {len(self.trials)} candidates when the search was interrupted"
 
     def search(self) -> tuple[Trial, str]:

@@ -20,6 +20,11 @@ from pyro_crowdclust.interface.candidates.rounding import (
     has_fine,
     numbers_in,
 )
+from pyro_crowdclust.partitions import AskedPairs
+
+# Of answers about fewer pairs of different rows no two parts tell each other, however many they
+# are: as many as must be held out and kept of answers.
+_LEAST_ASKED = 40
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
@@ -28,12 +33,22 @@ def distinct_items(data: CrowdData) -> CrowdData:
     Components that sit on copies of one row have densities without bound, and to know an item is no
     help with others if it is to know its copies. Answers and links between copies are left out.
     Where no column holds real numbers of fine steps, many items may well be alike, and all count.
+    So they do where there are too few different rows for what is said of others to be predicted.
     """
     if data.features is None or isinstance(data.features, StoredFeatures):
         return data
     if not has_fine(data):
         return data
-    return _one_of_each(data, first_alike(_rows_of(data)))
+    distinct = _one_of_each(data, first_alike(_rows_of(data)))
+    return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
+
+
+def _num_asked(data: CrowdData) -> int:
+    """About how many pairs of items there are answers."""
+    if data.answers is None:
+        return 0
+    ends = torch.stack([data.answers.left, data.answers.right], 1)
+    return AskedPairs.of(ends, data.num_items).num_pairs
 
 
 def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdData:

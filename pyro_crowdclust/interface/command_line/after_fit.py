@@ -23,7 +23,12 @@ def predict(options: Namespace) -> int:
             f"{options.folder} is of labels without features, which say nothing of new items: "
             "collect labels of the new items and fit all of them"
         )
-    table = read_features(options.features, id_column=options.id_column or settings["id_column"])
+    table = read_features(
+        options.features,
+        id_column=options.id_column,
+        usual_ids=settings["id_column"],
+        features=settings["columns"] or (),
+    )
     try:
         probabilities = result.predict_proba(table.values)
     except ValueError as error:

@@ -65,18 +65,21 @@ def _add_command(parsers: Any, name: str) -> argparse.ArgumentParser:
     return parsers.add_parser(name, help=summary, description=summary)
 
 
-def _add_features(parser: argparse.ArgumentParser, required: bool) -> None:
+def _add_features(
+    parser: argparse.ArgumentParser, required: bool, usual_ids: str = "'item' or 'id'"
+) -> None:
     parser.add_argument(
         "--features",
         type=Path,
         required=required,
         metavar="FILE",
-        help=".npy, .csv, .tsv or .parquet: one row per item, empty cells are missing",
+        help=".npy, .csv, .tsv or .parquet: one row per item; cells that are empty, or hold NA, "
+        "N/A, NaN, null or None, are missing",
     )
     parser.add_argument(
         "--id-column",
         metavar="NAME",
-        help="column of item ids; default: 'item' or 'id', else a first column of text, else rows "
+        help=f"column of item ids; default: {usual_ids}, else a first column of text, else rows "
         "are numbered from 0",
     )
 
@@ -247,7 +250,7 @@ def _add_ask(parsers: Any) -> None:
 def _add_predict(parsers: Any) -> None:
     parser = _add_command(parsers, "predict")
     parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
-    _add_features(parser, required=True)
+    _add_features(parser, required=True, usual_ids="that of the fit, 'item' or 'id'")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".csv to write (default: standard output)"
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted, __version__
+from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.class_labels import infer_classes
@@ -162,17 +163,17 @@ def _check_files(options: Namespace, of_labels: bool) -> None:
 
 def _kinds(options: Namespace, table: FeatureTable) -> dict[Hashable, str]:
     """What the options say that columns hold."""
-    named = {
-        "real": options.real,
-        "binary": options.binary,
-        "count": options.counts,
-        "category": options.categories,
-    }
+    flags = {"real": "real", "binary": "binary", "count": "counts", "category": "categories"}
     kinds: dict[Hashable, str] = {}
-    for kind, names in named.items():
-        for name in names:
+    for kind, flag in flags.items():
+        for name in getattr(options, flag):
             if table.columns is None:
                 raise ValueError(f"'{name}' is no column: {options.features} is an array")
+            if name not in table.columns:
+                raise ValueError(
+                    f"--{flag} names the column '{name}', but {options.features} has the features "
+                    f"{table.columns}{did_you_mean(name, table.columns)}"
+                )
             if kinds.setdefault(name, kind) != kind:
                 raise ValueError(f"column '{name}' is said to be {kinds[name]} and {kind}: say one")
     # A model of one kind of columns is of all that no option names.

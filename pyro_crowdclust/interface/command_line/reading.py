@@ -45,7 +45,12 @@ class FeatureTable:
 
 
 def read_features(
-    path: Path, *, id_column: str | None = None, ignore: Sequence[str] = ()
+    path: Path,
+    *,
+    id_column: str | None = None,
+    ignore: Sequence[str] = (),
+    usual_ids: str | None = None,
+    features: Sequence[str] = (),
 ) -> FeatureTable:
     """Features from ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
 
@@ -59,6 +64,10 @@ def read_features(
         first column if it has no name or holds text.
     ignore
         Columns that are no features.
+    usual_ids
+        Name of a column that holds the ids if it is there and none is named.
+    features
+        Columns that hold no ids, if none is named.
 
     Raises
     ------
@@ -74,6 +83,7 @@ def read_features(
         values = _opened(path, lambda: _load_array(path))
         if values.ndim == 0:
             raise ValueError(f"{path} holds a single number: save one row of numbers per item")
+        _refuse_empty(path, values)
         return FeatureTable(values, _row_numbers(len(values)), None)
     head = _read(path, rows=50)
     for name in [*ignore, *([id_column] if id_column is not None else [])]:
@@ -87,8 +97,10 @@ def read_features(
             f"{path} has the columns {columns}, as {answers} do: pass it as --{answers}"
         )
     if id_column is None:
-        id_column = _find_ids(head.drop(columns=list(ignore)))
+        found = usual_ids if usual_ids in head else _find_ids(head.drop(columns=list(ignore)))
+        id_column = None if found in features else found
     table = _read(path, text=[] if id_column is None else [id_column])
+    _refuse_empty(path, table)
     table = table.drop(columns=[name for name in ignore if name != id_column])
     if id_column is None:
         ids = _row_numbers(len(table))
@@ -244,6 +256,12 @@ def _refuse_doubled(path: Path, names: pd.Index) -> None:
         raise ValueError(
             f"{path} names two columns '{doubled[0]}' in its first line: rename or drop one of them"
         )
+
+
+def _refuse_empty(path: Path, rows: Any) -> None:
+    """Raise a ``ValueError`` about a file of no items."""
+    if not len(rows):
+        raise ValueError(f"{path} holds no row: write one for every item")
 
 
 def _check_names(path: Path, names: pd.Index) -> None:

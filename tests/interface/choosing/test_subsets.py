@@ -16,10 +16,9 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     unlike_items,
 )
+from pyro_crowdclust.metrics import clustering_accuracy
 
-from ..small_choices import (
-    small,
-)
+from ..small_choices import answered, small
 
 
 def test_copies_of_rows_are_no_clusters():
@@ -43,6 +42,21 @@ def test_answers_about_copies_are_about_one_row():
         [1, 3, "a"],
         [1, 3, "c"],
     ]
+
+
+def test_all_copies_count_where_few_rows_are_different_and_people_were_asked():
+    """Of three rows answers tell nothing but that they differ, as chance knows."""
+    kinds = np.arange(60) % 3
+    rows = np.array([[0.0, 1.0], [5.0, 5.0], [9.0, 2.0]])[kinds]
+    said = answered(rows, kinds)
+    assert distinct_items(said) is said
+    result = small(said, 3, forms=1).fit(num_starts=1, progress=False)
+    assert clustering_accuracy(kinds, result.assignments) == 1
+    assert result.chosen.hears
+    # Without answers, and among as many rows as can tell each other, each counts once.
+    assert distinct_items(CrowdData(rows)).num_items == 3
+    others = np.repeat(np.random.default_rng(0).normal(size=(20, 2)), 3, axis=0)
+    assert distinct_items(answered(others, kinds)).num_items == 20
 
 
 def test_placements_of_copies_are_of_one_row_once_a_page():

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing import told_by_answers
 from pyro_crowdclust.interface.choosing.held_out import splits_of_pairs
 from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
 from pyro_crowdclust.metrics import clustering_accuracy
 
+from ...control_c import press_control_c
 from ..small_choices import answered, misleading, small
 
 
@@ -44,6 +46,18 @@ def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tm
     result.save(tmp_path / "fit")
     again = load(tmp_path / "fit", data=data)
     np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("draw", [1, 2], ids=["of the groups", "without a part"])
+def test_ctrl_c_while_partitions_are_drawn_ends_the_search(monkeypatch, draw):
+    """Which keeps what answers held out are likeliest under: others have an ELBO, but no score."""
+    press_control_c(monkeypatch, PartitionGuide, "start", draw)
+    features, kinds = misleading(120)
+    result = small(answered(features / 100, kinds), 2, 4, forms=1).fit(progress=False)
+    assert result.stop_reason.startswith("interrupted by the user while candidates")
+    table = result.chosen.table
+    assert table["elbo"].max() > 0
+    assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
 
 
 def test_answers_that_do_not_tell_each_other_either_change_no_cluster():

@@ -103,6 +103,24 @@ def test_predict_takes_columns_by_name(crowd, fitted, tmp_path, capsys):
     assert found.loc[silent, "cluster"].equals(items.loc[silent, "cluster"])
 
 
+@pytest.mark.parametrize("form", ["numbered.csv", "named.csv", "array.npy"])
+def test_predict_finds_ids_by_itself_where_those_of_the_fit_are_not_there(
+    crowd, fitted, tmp_path, capsys, form
+):
+    new, file = pd.read_csv(crowd / "features.csv", index_col="item").iloc[:5], tmp_path / form
+    ids = {"numbered.csv": range(5), "named.csv": [*"vwxyz"], "array.npy": range(5)}[form]
+    if form == "array.npy":
+        np.save(file, new.to_numpy())
+    else:
+        named = [] if form == "numbered.csv" else [("name", ids)]
+        pd.DataFrame(dict([*named, *new.items()])).set_axis(ids).to_csv(file, index=False)
+    assert main(["predict", str(fitted), "--features", str(file)]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="item")
+    assert found.index.tolist() == [*ids]
+    probabilities = load(fitted / "result.safetensors").predict_proba(new)
+    np.testing.assert_allclose(found["probability"], probabilities.max(1), rtol=1e-9)
+
+
 def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     (tmp_path / "new.csv").write_text("item,a,b,x\nu,1,2,3\n", encoding="utf-8")
     assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
@@ -173,7 +191,7 @@ def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     assert main(["report", str(tmp_path / "linked")]) == 0
     assert capsys.readouterr().err == ""
     for wrong, message in (
-        (["--binary", "il"], "column 'il', which the features have not; did you mean 'ill'?"),
+        (["--binary", "il"], "'ill', 'visits']; did you mean 'ill'?"),
         (["--binary", "ill", "--counts", "ill"], "'ill' is said to be binary and count: say one"),
     ):
         files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
@@ -372,7 +390,11 @@ def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
         (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates: say"),
         (
             ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
-            "kinds name the column 'c', which the features have not",
+            r"--categories names the column 'c', but full/x.csv has the features \['a'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--counts", "aa", "--out", "new"],
+            r"--counts names the column 'aa', .*; did you mean 'a'\?",
         ),
         (
             ["fit", "--features", "hole.csv", "--model", "deep-normal", "--out", "new"],

@@ -41,6 +41,14 @@ def test_rows_without_ids_are_numbered(tmp_path):
     assert (table.values.shape, table.ids.tolist(), table.columns) == ((2, 3, 4), ["0", "1"], None)
 
 
+def test_a_column_of_features_holds_no_ids(tmp_path):
+    (tmp_path / "x.csv").write_text("town,a,name\nBari,1,u\nRome,2,v\n", encoding="utf-8")
+    found = read_features(tmp_path / "x.csv", usual_ids="place", features=["town", "a"])
+    assert (found.ids.tolist(), found.columns) == (["0", "1"], ["town", "a", "name"])
+    found = read_features(tmp_path / "x.csv", usual_ids="name", features=["town", "a"])
+    assert (found.ids.tolist(), found.columns) == (["u", "v"], ["town", "a"])
+
+
 def test_columns_can_be_left_out(tmp_path):
     path = write(tmp_path / "x.csv", "kind,item,a\nred,u,1\nblue,v,2\n")
     table = read_features(path, ignore=["kind"])
@@ -109,6 +117,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("x.csv", b"", {}, "cannot read .*x.csv: No columns to parse"),
         ("x.csv", b"a,b\n1,2\n1,2,3,4\n", {}, "cannot read .*x.csv: Error tokenizing data"),
         ("x.csv", b"a\n\xff\xfe\n", {}, "cannot read .*x.csv: it is not UTF-8"),
+        ("x.csv", b"item,a,b\n", {}, "x.csv holds no row: write one for every item"),
         ("x.csv", b"a\n1\n", {"id_column": "z"}, r"has no column 'z'; it has \['a'\]"),
         ("x.csv", b"a\n1\n", {"ignore": ["z"]}, "has no column 'z'"),
         ("x.npy", b"nothing", {}, "cannot read .*x.npy"),
