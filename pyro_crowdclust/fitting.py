@@ -24,7 +24,15 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
-from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
+from pyro_crowdclust.protocols import (
+    Callback,
+    Guide,
+    Model,
+    Start,
+    SupportsCheck,
+    SupportsState,
+    unwrapped,
+)
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
@@ -94,6 +102,7 @@ def fit(
         same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+        Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
     stopping
         What ends training earlier: convergence, a number of steps, time.
@@ -292,13 +301,14 @@ def _started(
 ) -> tuple[Any, Any]:
     """Copies of model and guide where training begins, of which both have said that data fit."""
     model, guide = copied(model, guide)
-    for part in (model, guide):
+    inner = unwrapped(model), unwrapped(guide)
+    for part in inner:
         if isinstance(part, SupportsCheck):
             part.check(data)
-    cast_networks(model, guide, dtype)
+    cast_networks(*inner, dtype)
     if initialize is not None:
-        initialize(model, guide, data, generator)
-    for part in (model, guide):
+        initialize(*inner, data, generator)
+    for part in inner:
         if isinstance(part, nn.Module):
             part.to(device)
     return model, guide

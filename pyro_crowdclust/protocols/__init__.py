@@ -40,7 +40,10 @@ from pyro_crowdclust.protocols.models import (
     SupportsFeaturesOf,
     SupportsGaps,
     SupportsPriors,
+    module_of,
+    name_of,
     part_of,
+    unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
     SupportsDrawParameters,
@@ -101,5 +104,8 @@ __all__ = [
     "SupportsTrust",
     "SupportsWorkers",
     "TrainingRun",
+    "module_of",
+    "name_of",
     "part_of",
+    "unwrapped",
 ]

@@ -23,7 +23,7 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.inference.enumeration import plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import SupportsGaps, part_of
+from pyro_crowdclust.protocols import SupportsGaps, module_of, name_of, part_of, unwrapped
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -73,21 +73,29 @@ def check_data(data: object) -> None:
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
     held = part_of(guide, "model", nn.Module)
-    if held is None or isinstance(guide, AutoGuide):
+    if held is None or isinstance(unwrapped(guide), AutoGuide):
         return
-    if isinstance(model, nn.Module) and all(held is not part for part in model.modules()):
+    root = module_of(model)
+    if root is None:
+        raise ValueError(
+            f"the model is the function {name_of(model)}, but {name_of(guide)} holds a "
+            f"{name_of(held)}, of which fit would train a copy that the function does not run: "
+            "pass guide.model, perhaps in Pyro's handlers, as in poutine.scale(guide.model, 0.5)"
+        )
+    if all(held is not part for part in root.modules()):
         raise ValueError(
             "the guide was made for another model than the one that is passed, whose parts it "
-            f"would not share: pass guide.model, or make {type(guide).__name__} of the model"
+            f"would not share: pass guide.model, or make {name_of(guide)} of the model"
         )
 
 
 def check_gaps(model: object, data: CrowdData) -> None:
     """Raise a ``ValueError`` if features are missing and the model does not say what to do then."""
-    if data.has_gaps and not (isinstance(model, SupportsGaps) and model.takes_gaps):
+    inner = unwrapped(model)
+    if data.has_gaps and not (isinstance(inner, SupportsGaps) and inner.takes_gaps):
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
-            f"{type(model).__name__} does not integrate out: fill them in, drop the rows or "
+            f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
             "columns, or use components on the features themselves"
         )
 
@@ -284,8 +292,9 @@ def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
 def _bad_parameter(model: Callable, guide: Callable) -> str | None:
     named = dict(pyro.get_param_store().named_parameters())
     for role, part in (("guide", guide), ("model", model)):
-        if isinstance(part, nn.Module):
-            named |= {f"{role}.{name}": value for name, value in part.named_parameters()}
+        root = module_of(part)
+        if root is not None:
+            named |= {f"{role}.{name}": value for name, value in root.named_parameters()}
     for name, value in named.items():
         if not torch.isfinite(value).all():
             return f"the parameter {name!r} is not finite"

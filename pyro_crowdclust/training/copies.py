@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 from pyro.infer.autoguide.guides import AutoGuide
-from torch import Tensor, nn
+from torch import Tensor
+
+from pyro_crowdclust.protocols import module_of
 
 
 def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callable, Callable]:
@@ -31,9 +33,9 @@ def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callab
 
 
 def _autoguides(guide: Callable[..., Any]) -> list[AutoGuide]:
-    if not isinstance(guide, nn.Module):
-        return []
-    return [module for module in guide.modules() if isinstance(module, AutoGuide)]
+    root = module_of(guide)
+    modules = [] if root is None else root.modules()
+    return [module for module in modules if isinstance(module, AutoGuide)]
 
 
 def named_tensors(
@@ -45,8 +47,9 @@ def named_tensors(
     """
     named: dict[str, Tensor] = {}
     for role, part in (("model", model), ("guide", guide)):
-        if isinstance(part, nn.Module):
-            both = chain(part.named_parameters(), part.named_buffers())
+        root = module_of(part)
+        if root is not None:
+            both = chain(root.named_parameters(), root.named_buffers())
             named |= {f"{role}.{name}": tensor for name, tensor in both}
     named |= {f"store.{name}": tensor for name, tensor in store.items()}
     first_name = {id(tensor): name for name, tensor in reversed(named.items())}

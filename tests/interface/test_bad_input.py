@@ -381,7 +381,7 @@ def test_missing_features_where_nothing_integrates_them_out():
     message = "1 feature of the data are missing .*, which SemiCrowdsourcedMixture does not"
     with refuses(message):
         quiet_fit(*bernoulli_pair(), CrowdData(features))
-    with refuses("which function does not integrate out: fill them in"):
+    with refuses("which two_sites does not integrate out: fill them in"):
         quiet_fit(two_sites, guide_of("mean", "scale"), CrowdData(features))
     result = quiet_fit(*message_passing_pair(), crowd(), epochs=1)
     with refuses(message):
