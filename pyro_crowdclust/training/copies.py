@@ -12,10 +12,13 @@ from pyro.infer.autoguide.guides import AutoGuide
 from torch import Tensor
 
 from pyro_crowdclust.protocols import module_of
+from pyro_crowdclust.training.isolation import share_store
 
 
 def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callable, Callable]:
     """Copies of both that share nothing with the originals that training changes.
+
+    Copies of a result's read the process's parameter store, in which they are then trained.
 
     Copying makes a Pyro autoguide forget its model, and the list that it is part of, in the
     original and in the copy alike; here both remember.
@@ -29,6 +32,7 @@ def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callab
         autoguide._model, autoguide.master = of_autoguide, master
     for autoguide, of_autoguide in zip(_autoguides(new_guide), new_models, strict=True):
         autoguide._model = of_autoguide
+    share_store(new_model, new_guide)
     return new_model, new_guide
 
 
