@@ -15,7 +15,7 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
-from pyro.infer.autoguide import AutoGuideList, AutoNormal
+from pyro.infer.autoguide import AutoDelta, AutoGuideList, AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
@@ -237,6 +237,30 @@ def test_a_plain_pyro_mixture_is_enumerated():
 
 def init_apart(site: dict) -> torch.Tensor:
     return torch.tensor([-0.5, 0.5])
+
+
+class TestTensorsOfTheUser:
+    """Where parameters begin they are, under no constraint, the user's own tensors."""
+
+    FIRST = torch.tensor(0.5)
+
+    def by_param(self, batch: Batch) -> None:
+        pyro.sample("mean", dist.Normal(pyro.param("loc", self.FIRST), 0.1))
+
+    def by_function(self, batch: Batch) -> None:
+        pyro.sample("mean", dist.Normal(pyro.param("loc", lambda: self.FIRST), 0.1))
+
+    @pytest.mark.parametrize("kind", ["AutoDelta", "AutoNormal", "by_param", "by_function"])
+    def test_are_left_as_they_were(self, kind):
+        guide: Callable = getattr(self, kind, None)
+        if guide is None:
+            make = {"AutoDelta": AutoDelta, "AutoNormal": AutoNormal}[kind]
+            guide = make(location_model, init_loc_fn=lambda site: self.FIRST)
+        results = [quiet_fit(location_model, guide, noise_around(2.0), seed=1) for _ in range(2)]
+        assert self.FIRST.detach() == 0.5
+        assert results[0].elbo == results[1].elbo
+        elbo = results[0].history["elbo"]
+        assert elbo.iloc[0] != elbo.iloc[1]
 
 
 def in_handlers(part: Callable) -> Callable:

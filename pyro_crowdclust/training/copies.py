@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+import pyro
 import torch
 from pyro.infer.autoguide.guides import AutoGuide
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust.protocols import module_of
 from pyro_crowdclust.training.isolation import share_store
@@ -40,6 +41,24 @@ def _autoguides(guide: Callable[..., Any]) -> list[AutoGuide]:
     root = module_of(guide)
     modules = [] if root is None else root.modules()
     return [module for module in modules if isinstance(module, AutoGuide)]
+
+
+@torch.no_grad()
+def own_parameters() -> None:
+    """Give the parameters in Pyro's store memory of their own.
+
+    A parameter begins as the tensor that an autoguide's ``init_loc_fn`` returned, or ``pyro.param``
+    was given, and would take the user's along as it is stepped.
+    """
+    store = pyro.get_param_store()
+    state = store.get_state()
+    for name, parameter in state["params"].items():
+        if isinstance(parameter, nn.Parameter):  # of a module, which has it, too
+            parameter.data = parameter.data.clone()
+        else:
+            state["params"][name] = parameter.detach().clone().requires_grad_()
+    store.clear()
+    store.set_state(state)
 
 
 def named_tensors(
