@@ -84,8 +84,10 @@ def fit(
     Parameters
     ----------
     model, guide
-        Pyro callables of a ``Batch``: the library's, your own, or an autoguide. One that has a
-        method ``check(data)`` is asked first whether the data fit it.
+        Pyro callables of a ``Batch``: a model of the library's with one of its guides, or your own.
+        An autoguide is for models with Pyro's own priors; the library's it refuses, since their
+        sites carry statistics. One that has a method ``check(data)`` is asked first whether the
+        data fit it.
     data
         What to learn from.
     epochs
