@@ -2,7 +2,13 @@
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.inference.enumeration import ItemSite, averaged, latent_values, trace_of
+from pyro_crowdclust.inference.enumeration import (
+    ItemSite,
+    averaged,
+    latent_values,
+    sample_sites,
+    trace_of,
+)
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -45,6 +51,7 @@ __all__ = [
     "add_loss_term",
     "averaged",
     "latent_values",
+    "sample_sites",
     "trace_of",
     "exponential_annealing",
 ]

@@ -15,13 +15,12 @@ from pyro import poutine
 from pyro.distributions import Unit
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
-from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
-from pyro_crowdclust.inference.enumeration import plate_nesting
+from pyro_crowdclust.inference.enumeration import plate_nesting, sample_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import SupportsGaps, module_of, name_of, part_of, unwrapped
 
@@ -136,16 +135,8 @@ def _place_in_users_code(error: BaseException) -> str | None:
     return None
 
 
-def _sample_sites(trace: Trace) -> dict[str, Any]:
-    return {
-        name: site
-        for name, site in trace.nodes.items()
-        if site["type"] == "sample" and not isinstance(site["fn"], _Subsample)
-    }
-
-
 def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
-    sites = _sample_sites(trace)
+    sites = sample_sites(trace)
     return {name: site for name, site in sites.items() if not site["is_observed"]}
 
 
@@ -188,7 +179,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
     """Raise a ``ValueError`` for a guide with data in it, as a model has; factors are none."""
-    for name, site in _sample_sites(guide_trace).items():
+    for name, site in sample_sites(guide_trace).items():
         if site["is_observed"] and not isinstance(site["fn"], Unit):
             raise ValueError(
                 f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
@@ -199,7 +190,7 @@ def _check_observes_nothing(guide_trace: Trace) -> None:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
-    for name, site in _sample_sites(model_trace).items():
+    for name, site in sample_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         subsampled = [
             frame.name
@@ -240,7 +231,7 @@ def _warn_of_unweighted_items(
     size = len(batch.items)
     observed = {
         name: site
-        for name, site in _sample_sites(model_trace).items()
+        for name, site in sample_sites(model_trace).items()
         if site["is_observed"] and _is_in_plate(site, size)
     }
     latents = _latent_sites(model_trace).values()
@@ -280,7 +271,7 @@ def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | Non
 def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
     model_trace, guide_trace = _traces(model, guide, batch)
     for role, trace in (("guide", guide_trace), ("model", model_trace)):
-        for name, site in _sample_sites(trace).items():
+        for name, site in sample_sites(trace).items():
             is_given = site["is_observed"]  # perhaps with gaps, which are no fault
             if not is_given and not torch.isfinite(site["value"].to_dense()).all():
                 return f"the value of site {name!r} in the {role} is not finite"
