@@ -31,10 +31,12 @@ from pyro_crowdclust.protocols import (
     Start,
     SupportsCheck,
     SupportsState,
+    part_of,
     unwrapped,
 )
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
+from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
 from pyro_crowdclust.training.copies import copied
@@ -163,6 +165,7 @@ def fit(
     check_same_model(model, guide)
     _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
     check_gaps(model, data)
+    _check_minibatches(model, data, batch_size, answer_sampling)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
@@ -290,6 +293,21 @@ def _check_arguments(
             raise ValueError(f"{name} is {value}, but must be at least 1")
     if not callable(step_size) and not 0 < step_size <= 1:
         raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
+
+
+def _check_minibatches(
+    model: Model, data: CrowdData, batch_size: int | None, answer_sampling: AnswerSampling
+) -> None:
+    """Raise a ``ValueError`` if a minibatch would hold answers, and some of what ties items.
+
+    It may be one of thousands, and training far by then.
+    """
+    supervision = part_of(model, "supervision", Supervision)
+    if supervision is None or not (supervision.couples_items and data.has_answers):
+        return
+    sampler = _sampler(data, batch_size, answer_sampling, torch.Generator().manual_seed(0))
+    if sampler is not None and not sampler.holds(data.supervised_items):
+        supervision.check_minibatches(data)
 
 
 def _started(
