@@ -38,7 +38,14 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.checks import check_callable, check_data, check_gaps, check_same_model
+from pyro_crowdclust.training.checks import (
+    check_callable,
+    check_callbacks,
+    check_data,
+    check_elbo,
+    check_gaps,
+    check_same_model,
+)
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -120,9 +127,9 @@ def fit(
     progress
         Show a progress bar.
     callbacks
-        Called with the ``Trainer`` after every epoch; it may add keys to ``trainer.history[-1]``.
-        One with state of its own has ``state_dict()`` and ``load_state_dict(state)``; the fit works
-        on a copy of it, which ``result.callbacks`` holds.
+        A list; each is called with the ``Trainer`` after every epoch and may add keys to
+        ``trainer.history[-1]``. One with state of its own has ``state_dict()`` and
+        ``load_state_dict(state)``; the fit works on a copy of it, which ``result.callbacks`` holds.
     checkpoint
         A file, or a ``Checkpoint`` that says when it is written and whether to go on from it.
     trainer
@@ -163,6 +170,8 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
+    check_elbo(elbo)
+    check_callbacks(callbacks)
     _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
     check_gaps(model, data)
     _check_minibatches(model, data, batch_size, answer_sampling)
