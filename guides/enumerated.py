@@ -32,6 +32,7 @@ from pyro_crowdclust.inference import (
     averaged,
     latent_values,
     trace_of,
+    trace_sites,
 )
 from pyro_crowdclust.minibatches import Batch
 
@@ -61,12 +62,11 @@ class PairSite(NamedTuple):
 
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """Of all that belongs to each pair in a run, but for this site."""
-        sites: dict[str, Any] = trace.nodes
         of_pairs = [
             site["fn"].log_prob(site["value"])
-            for name, site in sites.items()
+            for name, site in trace_sites(trace).items()
             if name != self.name
-            and self.plate in [frame.name for frame in site.get("cond_indep_stack", ())]
+            and self.plate in [frame.name for frame in site["cond_indep_stack"]]
         ]
         return torch.stack(of_pairs).sum(0)
 

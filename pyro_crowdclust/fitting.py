@@ -25,15 +25,27 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
-from pyro_crowdclust.protocols import Callback, Guide, Model, Start, SupportsCheck, SupportsState
+from pyro_crowdclust.protocols import (
+    Callback,
+    Guide,
+    Model,
+    Start,
+    SupportsCheck,
+    SupportsState,
+    part_of,
+    unwrapped,
+)
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.principal_components import cast_networks, default_start
+from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import (
     check_callable,
+    check_callbacks,
     check_data,
     check_device,
+    check_elbo,
     check_gaps,
     check_same_model,
 )
@@ -84,8 +96,10 @@ def fit(
     Parameters
     ----------
     model, guide
-        Pyro callables of a ``Batch``: the library's, your own, or an autoguide. One that has a
-        method ``check(data)`` is asked first whether the data fit it.
+        Pyro callables of a ``Batch``: a model of the library's with one of its guides, or your own.
+        An autoguide is for models with Pyro's own priors; the library's it refuses, since their
+        sites carry statistics. One that has a method ``check(data)`` is asked first whether the
+        data fit it.
     data
         What to learn from.
     epochs
@@ -102,6 +116,7 @@ def fit(
         or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+        Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
     stopping
         What ends training earlier: convergence, a number of steps, time.
@@ -115,9 +130,9 @@ def fit(
     progress
         Show a progress bar.
     callbacks
-        Called with the ``Trainer`` after every epoch; it may add keys to ``trainer.history[-1]``.
-        One with state of its own has ``state_dict()`` and ``load_state_dict(state)``; the fit works
-        on a copy of it, which ``result.callbacks`` holds.
+        A list; each is called with the ``Trainer`` after every epoch and may add keys to
+        ``trainer.history[-1]``. One with state of its own has ``state_dict()`` and
+        ``load_state_dict(state)``; the fit works on a copy of it, which ``result.callbacks`` holds.
     checkpoint
         A file, or a ``Checkpoint`` that says when it is written and whether to go on from it.
     trainer
@@ -158,9 +173,12 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
+    check_elbo(elbo)
+    check_callbacks(callbacks)
     _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
     check_device(device)
     check_gaps(model, data)
+    _check_minibatches(model, data, batch_size, answer_sampling)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
@@ -284,6 +302,8 @@ def check_values(data: CrowdData, options: Mapping[str, Any]) -> None:
     counts = {name: given[name] for name in ("epochs", "batch_size")}
     _check_arguments(data, given["step_size"], given["seed"], given["dtype"], **counts)
     check_device(given["device"])
+    check_elbo(given["elbo"])
+    check_callbacks(given["callbacks"])
 
 
 def _check_arguments(
@@ -307,6 +327,21 @@ def _check_arguments(
         check_step_size(step_size)
 
 
+def _check_minibatches(
+    model: Model, data: CrowdData, batch_size: int | None, answer_sampling: AnswerSampling
+) -> None:
+    """Raise a ``ValueError`` if a minibatch would hold answers, and some of what ties items.
+
+    It may be one of thousands, and training far by then.
+    """
+    supervision = part_of(model, "supervision", Supervision)
+    if supervision is None or not (supervision.couples_items and data.has_answers):
+        return
+    sampler = _sampler(data, batch_size, answer_sampling, torch.Generator().manual_seed(0))
+    if sampler is not None and not sampler.holds(data.supervised_items):
+        supervision.check_minibatches(data)
+
+
 def _started(
     model: Model,
     guide: Guide,
@@ -318,13 +353,14 @@ def _started(
 ) -> tuple[Any, Any]:
     """Copies of model and guide where training begins, of which both have said that data fit."""
     model, guide = copied(model, guide)
-    for part in (model, guide):
+    inner = unwrapped(model), unwrapped(guide)
+    for part in inner:
         if isinstance(part, SupportsCheck):
             part.check(data)
-    cast_networks(model, guide, dtype)
+    cast_networks(*inner, dtype)
     if initialize is not None:
-        initialize(model, guide, data, generator)
-    for part in (model, guide):
+        initialize(*inner, data, generator)
+    for part in inner:
         if isinstance(part, nn.Module):
             part.to(device)
     return model, guide

@@ -15,10 +15,10 @@ import pytest
 import torch
 from pyro import poutine
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
-from pyro.infer.autoguide import AutoGuideList, AutoNormal
+from pyro.infer.autoguide import AutoDelta, AutoGuideList, AutoNormal
 from torch import nn
 
-from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.minibatches import (
     AnswerSampling,
     Batch,
@@ -26,6 +26,7 @@ from pyro_crowdclust.minibatches import (
     PageBlocks,
     SinglePairs,
 )
+from pyro_crowdclust.protocols import unwrapped
 from pyro_crowdclust.starts import KMeansStart
 from pyro_crowdclust.training import Stopping
 
@@ -221,6 +222,76 @@ def test_a_plain_pyro_mixture_is_enumerated():
 
 def init_apart(site: dict) -> torch.Tensor:
     return torch.tensor([-0.5, 0.5])
+
+
+class TestTensorsOfTheUser:
+    """Where parameters begin they are, under no constraint, the user's own tensors."""
+
+    FIRST = torch.tensor(0.5)
+
+    def by_param(self, batch: Batch) -> None:
+        pyro.sample("mean", dist.Normal(pyro.param("loc", self.FIRST), 0.1))
+
+    def by_function(self, batch: Batch) -> None:
+        pyro.sample("mean", dist.Normal(pyro.param("loc", lambda: self.FIRST), 0.1))
+
+    @pytest.mark.parametrize("kind", ["AutoDelta", "AutoNormal", "by_param", "by_function"])
+    def test_are_left_as_they_were(self, kind):
+        guide: Callable = getattr(self, kind, None)
+        if guide is None:
+            make = {"AutoDelta": AutoDelta, "AutoNormal": AutoNormal}[kind]
+            guide = make(location_model, init_loc_fn=lambda site: self.FIRST)
+        results = [quiet_fit(location_model, guide, noise_around(2.0), seed=1) for _ in range(2)]
+        assert self.FIRST.detach() == 0.5
+        assert results[0].elbo == results[1].elbo
+        elbo = results[0].history["elbo"]
+        assert elbo.iloc[0] != elbo.iloc[1]
+
+
+def in_handlers(part: Callable) -> Callable:
+    return poutine.scale(poutine.block(part, hide=["nothing"]), 1.0)
+
+
+@every_pair
+def test_handlers_around_model_and_guide_change_nothing_by_themselves(make, tmp_path):
+    """They are started, trained, restored and named as the modules inside."""
+    model, guide = make()
+    result = quiet_fit(in_handlers(model), in_handlers(guide), crowd())
+    inner = unwrapped(result.model), unwrapped(result.guide)
+    assert inner[1].model is inner[0] is not model
+    found, expected = parameters(*inner), parameters(alone(make, 0).model, alone(make, 0).guide)
+    assert equal(found, expected)
+    assert result.elbo == alone(make, 0).elbo
+    names = type(model).__name__, type(guide).__name__
+    assert ", ".join(names) in repr(result)
+    assert ", ".join(names) in result._repr_html_()
+    with pytest.raises(ValueError, match=f"around the guide {names[1]} hide its infer"):
+        _ = result.assignments
+    in_model = quiet_fit(in_handlers(model), guide, crowd())
+    assert (in_model.probabilities == alone(make, 0).probabilities).all()
+    file = tmp_path / "fit.safetensors"
+    in_model.save(file)
+    with pytest.raises(ValueError, match=r"cannot tell how .* 0 is a pyro.*pass them as they were"):
+        load(file)
+    assert load(file, in_handlers(model), guide, data=in_model.data).elbo == in_model.elbo
+    assert in_model.to_arviz(2).posterior.attrs["model"] == names[0]
+
+
+def test_a_function_around_the_model_of_a_guide_is_refused():
+    model, guide = plain_pair()
+    with pytest.raises(ValueError, match="model is the function <lambda>, but MessagePassingGuide"):
+        quiet_fit(lambda batch: model(batch), guide, crowd())
+
+
+def test_autoguides_in_handlers_keep_their_model():
+    guide = poutine.scale(AutoNormal(location_model), 1.0)
+    train = partial(quiet_fit, data=noise_around(1.0))
+    result, other = train(location_model, guide), train(location_model, unwrapped(guide))
+    assert (
+        autoguide_location(other)
+        == dict(unwrapped(result.guide).named_parameters())["locs.mean_unconstrained"]
+    )
+    assert repr(result).splitlines()[1].startswith("location_model, AutoNormal")
 
 
 def test_interrupted_between_epochs():

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
+from pyro_crowdclust.inference import enumeration
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
 
@@ -79,14 +80,11 @@ def batch_of_items(
 
 
 def sites_with_density(trace: Trace) -> dict[str, Any]:
-    """The sample sites of a trace that have a density, by name."""
+    """The sample sites of a trace that have a distribution of Pyro's, by name."""
     return {
         name: site
-        for name, site in trace.nodes.items()
-        if site["type"] == "sample"
-        and isinstance(site["fn"], Distribution)
-        # A plate of a part of the data is a site, too, whose value is the part.
-        and not poutine.util.site_is_subsample(site)
+        for name, site in enumeration.trace_sites(trace).items()
+        if isinstance(site["fn"], Distribution)
     }
 
 

@@ -17,7 +17,7 @@ from pyro_crowdclust.diagnostics.exported_data import (
     data_groups,
     have_clusters,
 )
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.protocols import FittedModel, name_of
 
 
 def to_arviz(
@@ -178,8 +178,8 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
     return {
         "inference_library": "pyro_crowdclust",
         "inference_library_version": __version__,
-        "model": type(first.model).__name__,
-        "guide": type(first.guide).__name__,
+        "model": name_of(first.model),
+        "guide": name_of(first.guide),
         "num_draws": num_draws,
         "dtype": str(first.dtype).removeprefix("torch."),
         "seed": [result.seed for result in fits],

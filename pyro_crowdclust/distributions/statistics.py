@@ -17,23 +17,49 @@ that is stored, a row (``Rows``) each.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Num
 from pyro.distributions import TorchDistribution
 from torch import Tensor
-from torch.distributions import constraints
+from torch.distributions import biject_to, constraints, transform_to
 
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import ExponentialFamily, Moments, RowDensity
+
+
+class _StatisticVector(constraints.Constraint):
+    """Real vectors, of which not every one is the statistic of some theta.
+
+    Autoguides and NUTS ask for unconstrained coordinates of a site, and there are none: of any real
+    vector these log-densities are linear functions, which grow without bound.
+    """
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value == value).all(-1)
+
+
+def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
+    raise ValueError(
+        "the values of some sites of the model are sufficient statistics, for which Pyro's "
+        "autoguides and NUTS would put any real numbers: fit a model of this library with one of "
+        "its guides, MessagePassingGuide(model) say; for an autoguide write the model with Pyro's "
+        "own priors, and wrap the guide in EnumeratedGuide if there are answers"
+    )
+
+
+biject_to.register(_StatisticVector, _refuse_coordinates)
+transform_to.register(_StatisticVector, _refuse_coordinates)
 
 
 class StatisticValued(TorchDistribution):
     """What all statistic-valued distributions share: real vectors, no argument constraints."""
 
     arg_constraints: dict[str, Any] = {}
-    support: constraints.Constraint = constraints.real_vector
+    support: constraints.Constraint = _StatisticVector()
     has_rsample = True
     is_deterministic = False  # True of a site whose log-density is zero
 

@@ -244,7 +244,7 @@ class _Writer:
 
 
 def _name(value: Any) -> str:
-    named = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
+    named = value if hasattr(value, "__qualname__") else type(value)  # of functions and classes
     return f"{named.__module__}.{named.__qualname__}"
 
 

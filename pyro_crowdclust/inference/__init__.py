@@ -2,7 +2,13 @@
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.inference.enumeration import ItemSite, averaged, latent_values, trace_of
+from pyro_crowdclust.inference.enumeration import (
+    ItemSite,
+    averaged,
+    latent_values,
+    trace_of,
+    trace_sites,
+)
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -47,4 +53,5 @@ __all__ = [
     "exponential_annealing",
     "latent_values",
     "trace_of",
+    "trace_sites",
 ]

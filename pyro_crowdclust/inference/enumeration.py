@@ -16,6 +16,7 @@ from pyro import poutine
 from pyro.distributions import Distribution
 from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
@@ -25,9 +26,13 @@ from pyro_crowdclust.minibatches.batch import Batch
 _DRAWS = 30
 
 
-def nodes_of(trace: Trace) -> dict[str, Any]:
-    """The sites of a trace, whose types depend on what they are."""
-    return {**trace.nodes}
+def trace_sites(trace: Trace) -> dict[str, Any]:
+    """The sites of a trace that have a density: no parameters, and no parts that plates draw."""
+    return {
+        name: site
+        for name, site in trace.nodes.items()
+        if site["type"] == "sample" and not site_is_subsample(site)
+    }
 
 
 def plate_nesting(*traces: Trace) -> int:
@@ -35,8 +40,7 @@ def plate_nesting(*traces: Trace) -> int:
     dims = [
         -frame.dim
         for trace in traces
-        for site in nodes_of(trace).values()
-        if site["type"] == "sample"
+        for site in trace_sites(trace).values()
         for frame in site["cond_indep_stack"]
         if frame.vectorized
     ]
@@ -51,9 +55,10 @@ def trace_of(part: Callable, batch: Batch) -> Trace:
 
 def latent_values(trace: Trace) -> dict[str, Tensor]:
     """Values of the latent sites of a run of a guide."""
+    nodes: dict[str, Any] = {**trace.nodes}  # whose types depend on what they are
     return {
         name: site["value"].detach()
-        for name, site in nodes_of(trace).items()
+        for name, site in nodes.items()
         if site["type"] == "sample"
         and not site["is_observed"]
         and isinstance(site["fn"], Distribution)
@@ -75,8 +80,8 @@ def item_log_density(
         Sites to count; None counts all.
     """
     total = torch.zeros((), dtype=torch.float64)
-    for name, site in nodes_of(trace).items():
-        frames = [frame for frame in site.get("cond_indep_stack", ()) if frame.vectorized]
+    for name, site in trace_sites(trace).items():
+        frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         axes = [frame.dim for frame in frames if frame.name in plates]
         if not axes or (names is not None and name not in names):
             continue

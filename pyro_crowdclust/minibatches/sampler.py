@@ -129,6 +129,16 @@ class MinibatchSampler:
         for part, drawn in zip(parts, draws, strict=False):
             yield self._step(blocks, drawn, part, ranks)
 
+    def holds(self, items: Int[Tensor, " item"]) -> bool:
+        """Whether every minibatch holds all of these items, however answers fall into blocks."""
+        is_answered = torch.isin(items, self.data.annotated_items)
+        blocks = self._blocks
+        every_block = blocks is None or self._blocks_per_step(blocks) == blocks.count
+        every_other = len(self._unpaired) == 0 or len(self) == 1
+        return (every_block or not bool(is_answered.any())) and (
+            every_other or bool(is_answered.all())
+        )
+
     def sample(self, num_items: int, seed: int) -> list[Batch]:
         """Minibatches as an epoch draws them, of about so many items together or of a whole epoch.
 

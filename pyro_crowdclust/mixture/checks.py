@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from typing import Any
 
 import torch
+from pyro.distributions import Distribution
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -79,6 +82,10 @@ def check_features(components: Components, emission: Emission, data: CrowdData) 
     parameter = next(emission.parameters(), None)
     if parameter is not None:
         _check_emitted_shape(emission, torch.zeros(2, size).to(parameter), shape)
+    elif not emission.observes_latent:
+        # The precision of a network that is none of its parts is not known here.
+        with suppress(RuntimeError):
+            _check_distribution(emission(torch.zeros(2, size)))
     for row, features in data.parts(_CHECKED_ROWS):
         emission.check(features, first_row=row)
         if emission.observes_latent:
@@ -87,17 +94,28 @@ def check_features(components: Components, emission: Emission, data: CrowdData) 
 
 def _check_emitted_shape(emission: Emission, latent: Tensor, shape: tuple[int, ...]) -> None:
     try:
-        emitted = tuple(emission(latent).event_shape)
+        made = emission(latent)
     except RuntimeError as error:
         raise ValueError(
             f"the emission does not take latents of dimension {latent.shape[1]}, which the "
             f"components have: {error}"
         ) from error
+    _check_distribution(made)
+    emitted = tuple(made.event_shape)
     if emitted != shape:
         raise ValueError(
             f"the emission makes features of shape {list(emitted)}, but those of the data "
             f"have shape {list(shape)}: change its output size or event_shape (of your own "
             "distribution: to_event)"
+        )
+
+
+def _check_distribution(made: Any) -> None:
+    if not isinstance(made, Distribution):
+        raise ValueError(
+            f"the emission returns a {type(made).__name__} of {type(made).__module__}, but must "
+            "return a Pyro distribution over features, such as "
+            "pyro.distributions.Normal(mean, 1.0).to_event(1)"
         )
 
 

@@ -42,7 +42,10 @@ from pyro_crowdclust.protocols.models import (
     SupportsFeaturesOf,
     SupportsGaps,
     SupportsPriors,
+    module_of,
+    name_of,
     part_of,
+    unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
     SupportsDrawParameters,
@@ -105,5 +108,8 @@ __all__ = [
     "SupportsTrust",
     "SupportsWorkers",
     "TrainingRun",
+    "module_of",
+    "name_of",
     "part_of",
+    "unwrapped",
 ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
+from pyro.poutine.messenger import _bound_partial
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -27,17 +30,55 @@ class SupportsCheck(Protocol):
         """Raise a ``ValueError`` unless the data fit; ``fit`` asks before it trains."""
 
 
+def unwrapped(part: Any) -> Any:
+    """A model or guide without the handlers of Pyro that are around it.
+
+    Examples
+    --------
+    >>> from pyro import poutine
+    >>> network = nn.Linear(1, 1)
+    >>> unwrapped(poutine.scale(poutine.block(network), 0.5)) is network
+    True
+    """
+    while isinstance(part, _bound_partial):
+        part = part.args[1]  # after the handler; of a copy the attribute func is another
+    return part
+
+
+def module_of(part: Any) -> nn.Module | None:
+    """The module that a model or guide is, perhaps with handlers around it; None of a function."""
+    inner = unwrapped(part)
+    return inner if isinstance(inner, nn.Module) else None
+
+
+def name_of(part: Any) -> str:
+    """What a model or guide is called: a function's own name, a module's class.
+
+    Examples
+    --------
+    >>> from pyro.infer import config_enumerate
+    >>> @config_enumerate
+    ... def mixture(batch): ...
+    >>> name_of(mixture), name_of(partial(mixture, scale=2.0)), name_of(nn.Linear(1, 1))
+    ('mixture', 'mixture', 'Linear')
+    """
+    inner = unwrapped(part)
+    while isinstance(inner, partial):
+        inner = unwrapped(inner.func)
+    return inner.__name__ if inspect.isroutine(inner) else type(inner).__name__
+
+
 Part = TypeVar("Part")
 
 
 def part_of(whole: Any, name: str, kind: type[Part]) -> Part | None:
-    """What a module calls by this name, if it has it and it is of this kind.
+    """What a module calls by this name, if it has it and it is of this kind; handlers aside.
 
     By convention a model calls its parts ``components``, ``emission`` and ``supervision``, a guide
     ``model`` and ``recognition``.
     """
-    children = dict(whole.named_children()) if isinstance(whole, nn.Module) else {}
-    found = children.get(name)
+    module = module_of(whole)
+    found = None if module is None else dict(module.named_children()).get(name)
     return found if isinstance(found, kind) else None
 
 

@@ -69,7 +69,7 @@ from pyro_crowdclust.results.updating import (
     with_workers,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
-from pyro_crowdclust.training.isolation import own_random_numbers, threads_for
+from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +82,9 @@ class Fitted:
     Attributes
     ----------
     model, guide
-        The fit's own copies, trained.
+        The fit's own copies, trained. An autoguide, or another Pyro module, reads the parameters of
+        this fit wherever it is called, such as in ``result.guide.median()``; a function in which
+        ``pyro.param`` is called does so in ``with result.inside():`` only.
     data
         What was learned from.
     history
@@ -156,6 +158,7 @@ class Fitted:
             yield
 
     def __post_init__(self) -> None:
+        keep_store(self.parameter_store, self.model, self.guide)
         if self.feature_shape is None and self.data.features is not None:
             # A frozen dataclass is written once, here.
             self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])

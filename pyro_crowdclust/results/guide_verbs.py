@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pyro_crowdclust.protocols import SupportsConfusion, SupportsMixture, SupportsWorkers
+from pyro_crowdclust.protocols import (
+    SupportsConfusion,
+    SupportsMixture,
+    SupportsWorkers,
+    name_of,
+    unwrapped,
+)
 
 _Verbs = TypeVar("_Verbs")
 # What guides have from which tables are read, and the tables.
@@ -24,9 +30,14 @@ def with_verb(guide: Any, verbs: type[_Verbs], name: str) -> _Verbs:
         If it has not, with the tables that there are.
     """
     if not isinstance(guide, verbs):
+        if isinstance(unwrapped(guide), verbs):
+            raise ValueError(
+                f"handlers of Pyro around the guide {name_of(guide)} hide its {name}(), which this "
+                "table is read from: fit it without them"
+            )
         there = [said for verb, said in _READ_FROM.items() if isinstance(guide, verb)]
         raise ValueError(
-            f"the guide {type(guide).__name__} has no {name}(), which this table is read "
+            f"the guide {name_of(guide)} has no {name}(), which this table is read "
             f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
             "of your own can define it"
         )

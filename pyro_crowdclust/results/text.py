@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import inspect
-from typing import Any
 
 import pandas as pd
 
@@ -15,6 +13,7 @@ from pyro_crowdclust.protocols import (
     SupportsMixture,
     SupportsPartition,
     SupportsWorkers,
+    name_of,
 )
 
 # A notebook shows so many rows of a table.
@@ -61,7 +60,7 @@ def _found(result: FittedModel) -> str:
         return _sizes("cluster", result.clusters["assigned_items"])
     if result.data.class_labels is not None and isinstance(result.guide, SupportsInfer):
         return sizes_of_classes(result.class_probabilities)
-    return f"{_name(result.model)}, {_name(result.guide)}"
+    return f"{name_of(result.model)}, {name_of(result.guide)}"
 
 
 def sizes_of_classes(probabilities: pd.DataFrame) -> str:
@@ -81,11 +80,6 @@ def _sizes(kind: str, sizes: pd.Series) -> str:
     some = ", ".join(map(str, sizes[:_ROWS])) + ", ..." * (len(sizes) > _ROWS)
     items = "item" if [*sizes] == [1] else "items"
     return f"{len(sizes)} {kind if len(sizes) == 1 else plural} with {some} {items}"
-
-
-def _name(part: Any) -> str:
-    named = part if inspect.isroutine(part) else type(part)
-    return named.__name__
 
 
 def as_html(result: FittedModel) -> str:

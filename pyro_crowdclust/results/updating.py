@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
-from pyro_crowdclust.protocols import SupportsMakeRoom, part_of
+from pyro_crowdclust.protocols import SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 
 
@@ -85,10 +85,17 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
     if after.equals(before):
         return model, guide
     annotators: Any = part_of(model, "annotators", nn.Module)
-    if annotators is None:
+    if annotators is None and hasattr(unwrapped(model), "annotators"):
         raise ValueError(
             "the model has no annotators, since there were no answers when it was made: make a "
             "model with annotators and fit it anew"
+        )
+    if annotators is None:
+        others = after.difference(before, sort=False)
+        raise ValueError(
+            f"worker {show(others[0])} is new ({count(len(others), 'such worker')}), and only "
+            f"annotators of the library can have new ones, which the model {name_of(model)} has "
+            "not: make model and guide for all workers, and fit them to all answers"
         )
     grown: Any = _of_workers(annotators, len(after))
     posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)

@@ -31,6 +31,7 @@ from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.field_coupling import (
     FieldCoupling,
     refuse_enumerated,
+    refuse_minibatches,
     tied_rows,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
@@ -107,6 +108,10 @@ class CertainLinks(Supervision):
                 "the data have known labels beside links, but these links have no class table: use "
                 f"CertainLinks.of(data, {self.num_clusters}), or build the data without labels"
             )
+
+    def check_minibatches(self, data: CrowdData) -> None:
+        if data.links is not None:
+            refuse_minibatches("links")
 
     def item_weight(self, batch: Batch) -> Float[Tensor, " item"]:
         return self.labels.item_weight(batch)

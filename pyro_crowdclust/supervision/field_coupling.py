@@ -6,7 +6,7 @@ label on n items costs O(n T + T^2), not O(n^2).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -246,11 +246,16 @@ def tied_rows(
         return None
     assert batch.neighbors is not None  # which have tied them
     if batch.num_paired and not batch.neighbors.complete:
-        raise ValueError(
-            f"minibatches with workers' answers and {what} are not possible, as the two draw items "
-            "differently: use fit(..., batch_size=None), or ClassTable"
-        )
+        refuse_minibatches(what)
     return rows
+
+
+def refuse_minibatches(what: str) -> NoReturn:
+    """Raise the ``ValueError`` of minibatches with answers, and some of what ties items."""
+    raise ValueError(
+        f"minibatches with workers' answers and {what} are not possible, as the two draw items "
+        "differently: use fit(..., batch_size=None), or ClassTable"
+    )
 
 
 class FieldAssignment(Assignment):

@@ -41,10 +41,12 @@ from pyro_crowdclust.supervision.field_coupling import (
     FieldCoupling,
     pairwise_divergence,
     refuse_enumerated,
+    refuse_minibatches,
     tied_rows,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
 
+_TIES = "a hidden Markov field"
 # A cluster that has just been emptied keeps exp(-this) of an item, from where it may come back.
 _NEARLY_NOTHING = 50.0
 
@@ -164,6 +166,12 @@ class HiddenMarkovField(Supervision):
                 stacklevel=3,
             )
 
+    def check_minibatches(self, data: CrowdData) -> None:
+        labels = torch.empty(0) if data.known is None else data.known[data.known >= 0]
+        is_shared = len(labels.unique()) < len(labels)
+        if data.links is not None or is_shared or (self.repel_labels and len(labels) > 1):
+            refuse_minibatches(_TIES)
+
     def has_neighbors(self, batch: Batch) -> Bool[Tensor, " item"]:
         """Which items of the batch have neighbours anywhere in the data."""
         neighbors = batch.neighbors
@@ -209,7 +217,7 @@ class HiddenMarkovField(Supervision):
     def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> FieldCoupling | None:
         if batch.neighbors is None:
             return None
-        rows = tied_rows("a hidden Markov field", self.has_neighbors(batch), batch)
+        rows = tied_rows(_TIES, self.has_neighbors(batch), batch)
         if rows is None:
             return None
         off_diagonal = self.num_clusters * (self.num_clusters - 1)

@@ -74,6 +74,12 @@ class Supervision(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data hold what is needed."""
 
+    def check_minibatches(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` if no minibatch may hold answers and some of the items it ties.
+
+        Asked by ``fit`` where one would.
+        """
+
     def item_weight(self, batch: Batch) -> Float[Tensor, " item"]:
         """Weight of every item in the bound: the inverse inclusion rate, times omega."""
         if self.unlabeled_weight == 1 or batch.known is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ import pyro
 import torch
 from pyro import poutine
 from pyro.distributions import Unit
+from pyro.infer import ELBO
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
-from pyro.poutine.subsample_messenger import _Subsample
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
-from pyro_crowdclust.inference.enumeration import plate_nesting
+from pyro_crowdclust.inference.enumeration import plate_nesting, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import SupportsGaps, part_of
+from pyro_crowdclust.protocols import SupportsGaps, module_of, name_of, part_of, unwrapped
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -86,6 +86,41 @@ def check_callable(model: object, guide: object) -> None:
             )
 
 
+def check_elbo(elbo: object) -> None:
+    """Raise a ``ValueError`` unless the bound is one of Pyro's, or None."""
+    if elbo is None or isinstance(elbo, ELBO):
+        return
+    if isinstance(elbo, type):
+        raise ValueError(
+            f"elbo is the class {elbo.__name__}, but must be an object of it: pass "
+            f"{elbo.__name__}(max_plate_nesting=1)"
+        )
+    raise ValueError(
+        f"elbo is a {type(elbo).__name__}, but must be a bound of Pyro's, such as "
+        "pyro.infer.Trace_ELBO()"
+    )
+
+
+def check_callbacks(callbacks: object) -> None:
+    """Raise a ``ValueError`` unless callbacks are a list of what can be called."""
+    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
+        raise ValueError(
+            f"callbacks is a {type(callbacks).__name__}, but must be a list: put it into one, "
+            "callbacks=[...]"
+        )
+    for number, callback in enumerate(callbacks):
+        if isinstance(callback, type):
+            raise ValueError(
+                f"callbacks[{number}] is the class {callback.__name__}, but must be an object of "
+                f"it: call {callback.__name__}(...)"
+            )
+        if not callable(callback):
+            raise ValueError(
+                f"callbacks[{number}] is a {type(callback).__name__}, but must be callable with "
+                "the Trainer, after every epoch"
+            )
+
+
 def check_data(data: object) -> None:
     """Raise a ``ValueError`` unless data are in their container."""
     if not isinstance(data, CrowdData):
@@ -99,21 +134,29 @@ def check_data(data: object) -> None:
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
     held = part_of(guide, "model", nn.Module)
-    if held is None or isinstance(guide, AutoGuide):
+    if held is None or isinstance(unwrapped(guide), AutoGuide):
         return
-    if isinstance(model, nn.Module) and all(held is not part for part in model.modules()):
+    root = module_of(model)
+    if root is None:
+        raise ValueError(
+            f"the model is the function {name_of(model)}, but {name_of(guide)} holds a "
+            f"{name_of(held)}, of which fit would train a copy that the function does not run: "
+            "pass guide.model, perhaps in Pyro's handlers, as in poutine.scale(guide.model, 0.5)"
+        )
+    if all(held is not part for part in root.modules()):
         raise ValueError(
             "the guide was made for another model than the one that is passed, whose parts it "
-            f"would not share: pass guide.model, or make {type(guide).__name__} of the model"
+            f"would not share: pass guide.model, or make {name_of(guide)} of the model"
         )
 
 
 def check_gaps(model: object, data: CrowdData) -> None:
     """Raise a ``ValueError`` if features are missing and the model does not say what to do then."""
-    if data.has_gaps and not (isinstance(model, SupportsGaps) and model.takes_gaps):
+    inner = unwrapped(model)
+    if data.has_gaps and not (isinstance(inner, SupportsGaps) and inner.takes_gaps):
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
-            f"{type(model).__name__} does not integrate out: fill them in, drop the rows or "
+            f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
             "columns, or use components on the features themselves"
         )
 
@@ -154,16 +197,8 @@ def _place_in_users_code(error: BaseException) -> str | None:
     return None
 
 
-def _sample_sites(trace: Trace) -> dict[str, Any]:
-    return {
-        name: site
-        for name, site in trace.nodes.items()
-        if site["type"] == "sample" and not isinstance(site["fn"], _Subsample)
-    }
-
-
 def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
-    sites = _sample_sites(trace)
+    sites = trace_sites(trace)
     return {name: site for name, site in sites.items() if not site["is_observed"]}
 
 
@@ -206,7 +241,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
     """Raise a ``ValueError`` for a guide with data in it, as a model has; factors are none."""
-    for name, site in _sample_sites(guide_trace).items():
+    for name, site in trace_sites(guide_trace).items():
         if site["is_observed"] and not isinstance(site["fn"], Unit):
             raise ValueError(
                 f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
@@ -217,7 +252,7 @@ def _check_observes_nothing(guide_trace: Trace) -> None:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
-    for name, site in _sample_sites(model_trace).items():
+    for name, site in trace_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         subsampled = [
             frame.name
@@ -258,7 +293,7 @@ def _warn_of_unweighted_items(
     size = len(batch.items)
     observed = {
         name: site
-        for name, site in _sample_sites(model_trace).items()
+        for name, site in trace_sites(model_trace).items()
         if site["is_observed"] and _is_in_plate(site, size)
     }
     latents = _latent_sites(model_trace).values()
@@ -298,7 +333,7 @@ def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | Non
 def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
     model_trace, guide_trace = _traces(model, guide, batch)
     for role, trace in (("guide", guide_trace), ("model", model_trace)):
-        for name, site in _sample_sites(trace).items():
+        for name, site in trace_sites(trace).items():
             is_given = site["is_observed"]  # perhaps with gaps, which are no fault
             if not is_given and not torch.isfinite(site["value"].to_dense()).all():
                 return f"the value of site {name!r} in the {role} is not finite"
@@ -310,8 +345,9 @@ def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
 def _bad_parameter(model: Callable, guide: Callable) -> str | None:
     named = dict(pyro.get_param_store().named_parameters())
     for role, part in (("guide", guide), ("model", model)):
-        if isinstance(part, nn.Module):
-            named |= {f"{role}.{name}": value for name, value in part.named_parameters()}
+        root = module_of(part)
+        if root is not None:
+            named |= {f"{role}.{name}": value for name, value in root.named_parameters()}
     for name, value in named.items():
         if not torch.isfinite(value).all():
             return f"the parameter {name!r} is not finite"

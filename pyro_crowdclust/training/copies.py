@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+import pyro
 import torch
 from pyro.infer.autoguide.guides import AutoGuide
 from torch import Tensor, nn
 
+from pyro_crowdclust.protocols import module_of
+from pyro_crowdclust.training.isolation import share_store
+
 
 def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callable, Callable]:
     """Copies of both that share nothing with the originals that training changes.
+
+    Copies of a result's read the process's parameter store, in which they are then trained.
 
     Copying makes a Pyro autoguide forget its model, and the list that it is part of, in the
     original and in the copy alike; here both remember.
@@ -27,13 +33,32 @@ def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callab
         autoguide._model, autoguide.master = of_autoguide, master
     for autoguide, of_autoguide in zip(_autoguides(new_guide), new_models, strict=True):
         autoguide._model = of_autoguide
+    share_store(new_model, new_guide)
     return new_model, new_guide
 
 
 def _autoguides(guide: Callable[..., Any]) -> list[AutoGuide]:
-    if not isinstance(guide, nn.Module):
-        return []
-    return [module for module in guide.modules() if isinstance(module, AutoGuide)]
+    root = module_of(guide)
+    modules = [] if root is None else root.modules()
+    return [module for module in modules if isinstance(module, AutoGuide)]
+
+
+@torch.no_grad()
+def own_parameters() -> None:
+    """Give the parameters in Pyro's store memory of their own.
+
+    A parameter begins as the tensor that an autoguide's ``init_loc_fn`` returned, or ``pyro.param``
+    was given, and would take the user's along as it is stepped.
+    """
+    store = pyro.get_param_store()
+    state = store.get_state()
+    for name, parameter in state["params"].items():
+        if isinstance(parameter, nn.Parameter):  # of a module, which has it, too
+            parameter.data = parameter.data.clone()
+        else:
+            state["params"][name] = parameter.detach().clone().requires_grad_()
+    store.clear()
+    store.set_state(state)
 
 
 def named_tensors(
@@ -45,8 +70,9 @@ def named_tensors(
     """
     named: dict[str, Tensor] = {}
     for role, part in (("model", model), ("guide", guide)):
-        if isinstance(part, nn.Module):
-            both = chain(part.named_parameters(), part.named_buffers())
+        root = module_of(part)
+        if root is not None:
+            both = chain(root.named_parameters(), root.named_buffers())
             named |= {f"{role}.{name}": tensor for name, tensor in both}
     named |= {f"store.{name}": tensor for name, tensor in store.items()}
     first_name = {id(tensor): name for name, tensor in reversed(named.items())}

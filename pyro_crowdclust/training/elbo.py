@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from pyro import poutine
 from pyro.distributions.util import scale_and_mask
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from pyro.infer.elbo import ELBO
@@ -22,6 +21,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean, StatisticValued
+from pyro_crowdclust.protocols import unwrapped
 
 
 class PlainELBO(Trace_ELBO):
@@ -38,7 +38,7 @@ class PlainELBO(Trace_ELBO):
         self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Tensor:
         of_pyro = super().differentiable_loss
-        is_messenger = isinstance(poutine.unwrap(guide), Messenger)
+        is_messenger = isinstance(unwrapped(guide), Messenger)
         if is_validation_enabled() or self.num_particles > 1 or is_messenger:
             return of_pyro(model, guide, *args, **kwargs)
         with _Sites() as of_guide:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +55,7 @@ def fingerprint_of(
 
 def _kind(part: Any) -> Any:
     """A function or class itself; the class of anything else."""
-    return part if inspect.isroutine(part) or isinstance(part, type) else type(part)
+    return part if hasattr(part, "__qualname__") else type(part)
 
 
 def data_digest(data: CrowdData) -> str:

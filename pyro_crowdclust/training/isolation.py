@@ -10,14 +10,18 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 from typing import Any
 
 import pyro
 import torch
+from pyro.nn.module import PyroModule, _Context
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.protocols import module_of
 
 # Up to so many numbers of features and answers, two free cores take as long as one.
 _FEW_NUMBERS = 200_000
@@ -64,6 +68,71 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     """
     with own_random_numbers(seed), pyro.get_param_store().scope() as store:
         yield torch.Generator().manual_seed(seed), store
+
+
+class _OwnStore(_Context):
+    """What a Pyro module enters when it is called, with the parameter store of a fit in it.
+
+    A called module reads its parameters by their names from the store of the process, where those
+    of another fit have the same names.
+    """
+
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self._state = state
+        self._scope: AbstractContextManager | None = None
+
+    def __enter__(self) -> None:
+        _turn.acquire()
+        if self._scope is None:
+            self._scope = pyro.get_param_store().scope(self._state)
+            self._scope.__enter__()
+        super().__enter__()
+
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            super().__exit__(type, value, traceback)
+            if self._scope is not None and not self.active:
+                scope, self._scope = self._scope, None
+                scope.__exit__(type, value, traceback)
+                if torch.is_grad_enabled():
+                    self._mark()
+        finally:
+            _turn.release()
+
+    def _mark(self) -> None:
+        """Have parameters know themselves, as SVI asks them to; a scope that ends forgets it."""
+        for parameter in self._state["params"].values():
+            parameter.unconstrained = weakref.ref(parameter)
+
+
+def keep_store(state: Any, *parts: Any) -> None:
+    """Have the Pyro modules in some parts read this store, inside and outside of its scope."""
+    _give_contexts(parts, lambda: _OwnStore(state))
+
+
+def share_store(*parts: Any) -> None:
+    """Have them read the store of the process, as Pyro modules do."""
+    _give_contexts(parts, _Context)
+
+
+def _give_contexts(parts: tuple[Any, ...], make: Callable[[], _Context]) -> None:
+    """New contexts; modules that shared one, those of one root, share the new one."""
+    roots = [root for root in map(module_of, parts) if root is not None]
+    modules = dict.fromkeys(module for root in roots for module in root.modules())
+    new: dict[_Context, _Context] = {}
+    for module in modules:
+        if isinstance(module, PyroModule):
+            old = module._pyro_context
+            if old not in new:
+                new[old] = make()
+                new[old].used = old.used
+            module._pyro_context = new[old]
 
 
 @contextmanager

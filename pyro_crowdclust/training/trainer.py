@@ -24,9 +24,9 @@ from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
-from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture
+from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
-from pyro_crowdclust.training.copies import copied_into, named_tensors
+from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 
@@ -122,6 +122,7 @@ class Trainer:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
         found = check_sites(model, guide, first)
+        own_parameters()
         # ELBO itself has no loss.
         self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
         self.step_size = step_size if callable(step_size) else lambda step: step_size
@@ -130,7 +131,7 @@ class Trainer:
         self.position: Position | None = None
         self._before: dict[str, Tensor] = {}
         self.annealed_to: float | None = None
-        self._modules = [part for part in (model, guide) if isinstance(part, nn.Module)]
+        self._modules = [root for root in map(module_of, (model, guide)) if root is not None]
         posteriors = [
             module
             for part in self._modules

@@ -12,7 +12,7 @@ import pytest
 import scipy.special
 import torch
 from pyro import poutine
-from pyro.infer.autoguide import AutoNormal
+from pyro.infer.autoguide import AutoDelta, AutoNormal
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.minibatches import Batch
@@ -145,3 +145,30 @@ def test_minibatches_are_scaled_to_all_data(plain):
         parts = [plain.elbo_of(batch) for batch in sampler]
     # One draw of theta serves every evaluation, so that parts average to the whole.
     assert np.mean(parts) == pytest.approx(whole, rel=1e-9)
+
+
+@pytest.mark.parametrize("dim", [-2, -1])
+def test_columns_in_a_plate_of_their_own_with_a_parameter_inside(dim):
+    """In the inner or the outer plate; what is read is what sums over all values of z give."""
+    x = torch.randn(ITEMS, 2) + 4 * (torch.arange(ITEMS) % 2).unsqueeze(1)
+
+    def model(batch: Batch) -> None:
+        location = pyro.sample("location", dist.Normal(torch.tensor([0.0, 4.0]), 1.0).to_event(1))
+        with pyro.plate("items", batch.num_items, subsample=batch.items, dim=dim):
+            scale = pyro.param("scale", torch.tensor(2.0), constraint=dist.constraints.positive)
+            z = pyro.sample("z", dist.Categorical(torch.tensor([0.3, 0.7])), infer=ENUMERATE)
+            with pyro.plate("columns", 2, dim=-3 - dim):
+                o = batch.features if dim == -2 else batch.features.mT
+                pyro.sample("o", dist.Normal(location[z], scale), obs=o)
+
+    guide = AutoDelta(poutine.block(model, hide=["z"]))
+    options = {"dtype": torch.float64, "batch_size": 10, "progress": False}
+    result = fit(model, guide, CrowdData(x), epochs=2, **options)
+    scale = result.parameter_store["params"]["scale"].detach().exp()
+    assert scale != 2
+    means = result.guide.median()["location"].reshape(2, 1, 1)
+    joint = dist.Normal(means, scale).log_prob(x).sum(-1) + torch.tensor([[0.3], [0.7]]).log()
+    np.testing.assert_allclose(result.probabilities, joint.softmax(0).mT, atol=1e-10)
+    np.testing.assert_allclose(result.predict_proba(x), joint.softmax(0).mT, atol=1e-10)
+    read = result.to_arviz(2)["log_likelihood"]["features"][0]
+    np.testing.assert_allclose(read, joint.logsumexp(0).expand(2, -1), atol=1e-10)

@@ -9,8 +9,11 @@ import pytest
 import scipy.stats
 import torch
 from pyro import poutine
+from pyro.infer import MCMC, NUTS
+from pyro.infer.autoguide import AutoDelta, AutoDiagonalNormal, AutoNormal
 from torch import Tensor
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
     ComponentObservation,
@@ -30,7 +33,9 @@ from pyro_crowdclust.families import (
     Moments,
     NormalInverseWishart,
 )
+from pyro_crowdclust.minibatches import Batch, full_batch
 
+from ..crowds import plain_pair
 from ..oracles import log_density, random_covariance, random_natural
 
 every_family = pytest.mark.parametrize("family", REGISTRY.values(), ids=REGISTRY.keys())
@@ -370,3 +375,28 @@ def test_a_site_holds_one_draw():
     for distribution in every_distribution():
         with pytest.raises(NotImplementedError, match="draws one value per site; use a plate"):
             distribution.sample((2,))
+
+
+def a_batch() -> Batch:
+    return full_batch(CrowdData(torch.randn(6, 2, dtype=torch.float64)))
+
+
+def by_autoguide(make) -> None:
+    model, _ = plain_pair()
+    make(poutine.block(model, hide=["z"]))(a_batch())
+
+
+def by_nuts(_) -> None:
+    model, _ = plain_pair()
+    MCMC(NUTS(model), num_samples=1, warmup_steps=0, disable_progbar=True).run(a_batch())
+
+
+@pytest.mark.parametrize(
+    ("run", "make"),
+    [(by_autoguide, kind) for kind in (AutoDelta, AutoNormal, AutoDiagonalNormal)]
+    + [(by_nuts, None)],
+)
+def test_there_are_no_coordinates_for_autoguides_and_nuts(run, make):
+    """Their density grows without bound along vectors that are statistics of nothing."""
+    with pytest.raises(ValueError, match=r"fit a model of this library with one of its guides"):
+        run(make)

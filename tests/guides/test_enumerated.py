@@ -232,9 +232,10 @@ def test_a_model_without_z_is_refused():
 
 
 def test_all_sites_of_a_pair_are_heard():
-    """Two that say the same are one of two numbers."""
+    """Two that say the same are one of two numbers; a parameter is no site."""
 
     def two_sites(yes: torch.Tensor, batch: Batch) -> None:
+        yes = yes * pyro.param("share", torch.tensor(1.0))
         for name in ("label", "again"):
             pyro.sample(name, dist.Bernoulli(yes), obs=batch.label)
 

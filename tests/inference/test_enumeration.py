@@ -6,10 +6,18 @@ import itertools
 
 import pyro
 import pyro.distributions as dist
+import pytest
 import torch
 from pyro import poutine
 
-from pyro_crowdclust.inference.enumeration import averaged, item_log_density
+from pyro_crowdclust.inference.enumeration import (
+    averaged,
+    enumerated_inference,
+    item_log_density,
+)
+from pyro_crowdclust.minibatches import Batch, features_batch
+
+WEIGHTS = torch.tensor([0.2, 0.5, 0.3])
 
 
 def test_densities_of_an_item_are_of_all_that_is_in_its_plate():
@@ -31,6 +39,28 @@ def test_densities_of_an_item_are_of_all_that_is_in_its_plate():
         of_x = sum(dist.Normal(means[k, f, 0], 1.0).log_prob(x[f, i]) for f in range(4))
         torch.testing.assert_close(found["x",][k, i], of_x)
         torch.testing.assert_close(found[None][k, i], of_x + weights[i, k])
+
+
+@pytest.mark.parametrize("dim", [-2, -1])
+def test_parameters_and_plates_inside_the_plate_of_the_items_count_for_nothing(dim):
+    """Of a model whose features are in the inner or in the outer plate."""
+    x, means = torch.randn(5, 4), torch.tensor([[-1.0], [0.5], [2.0]]) + torch.arange(4.0)
+    by_dim = x if dim == -2 else x.mT
+
+    def model(batch: Batch) -> None:
+        with pyro.plate("items", 5, dim=dim):
+            scale = pyro.param("scale", torch.tensor(2.0), constraint=dist.constraints.positive)
+            z = pyro.sample("z", dist.Categorical(WEIGHTS), infer={"enumerate": "parallel"})
+            with pyro.plate("features", 4, dim=-3 - dim):
+                places = torch.arange(4).reshape(-1, 1) if dim == -1 else torch.arange(4)
+                pyro.sample("x", dist.Normal(means[z, places], scale), obs=by_dim)
+
+    with pyro.get_param_store().scope():
+        infer = enumerated_inference(model, lambda batch: None, features_batch(x))
+        found = infer(features_batch(x)).assignments
+        density = dist.Normal(means.unsqueeze(1), 2.0).log_prob(x).sum(-1)
+    exact = (WEIGHTS.log().unsqueeze(1) + density).softmax(0).mT
+    torch.testing.assert_close(found, exact)
 
 
 def test_probabilities_are_averaged_over_thirty_draws():

@@ -9,11 +9,13 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
+from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
@@ -174,6 +176,66 @@ def test_a_model_in_place_of_a_guide():
 def test_a_class_in_place_of_a_guide():
     with refuses("guide is the class AutoNormal, but must be an object of it: call AutoNormal"):
         quiet_fit(two_sites, AutoNormal, crowd())
+
+
+@pytest.mark.parametrize(
+    ("elbo", "message"),
+    [
+        (
+            Trace_ELBO,
+            r"elbo is the class Trace_ELBO, but must be .*Trace_ELBO\(max_plate_nesting=1",
+        ),
+        ("ELBO", r"elbo is a str, but must be a bound of Pyro's, such as pyro.infer.Trace_ELBO\("),
+    ],
+)
+def test_a_bound_that_is_none(elbo, message):
+    with refuses(message):
+        quiet_fit(two_sites, guide_of("mean", "scale"), crowd(), elbo=elbo)
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        (MergeMoves(), r"callbacks is a MergeMoves, but must be a list: put it into one"),
+        (iter([MergeMoves()]), "callbacks is a list_iterator, but must be a list"),
+        (
+            [MergeMoves],
+            r"callbacks\[0\] is the class MergeMoves, but must be an object of it: call",
+        ),
+        ([MergeMoves(), 3], r"callbacks\[1\] is a int, but must be callable with the Trainer"),
+    ],
+)
+def test_callbacks_that_are_none(callbacks, message):
+    with refuses(message):
+        quiet_fit(*plain_pair(), crowd(), callbacks=callbacks)
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind"),
+    [
+        (
+            lambda mean: torch.distributions.Normal(mean, 1.0),
+            "Normal of torch.distributions.normal",
+        ),
+        (lambda mean: mean, "Tensor of torch"),
+    ],
+)
+@pytest.mark.parametrize("has_network", [True, False])
+def test_emissions_that_return_no_distribution_of_pyro(returned, kind, has_network):
+    class OwnEmission(nn.Module):
+        def __init__(self):
+            super().__init__()
+            network = nn.Linear(NUM_FEATURES, NUM_FEATURES).double()
+            self.network = network if has_network else nn.Identity()
+
+        def forward(self, latent):
+            return returned(self.network(latent))
+
+    parts = DirichletWeights(2), GaussianComponents(2, NUM_FEATURES), OwnEmission()
+    model = SemiCrowdsourcedMixture(*parts, TwoCoin(NUM_WORKERS))
+    recognition = GaussianRecognition(SkipMLP((NUM_FEATURES, 2 * NUM_FEATURES)), NUM_FEATURES)
+    with refuses(rf"returns a {kind}, but must return a Pyro distribution.*Normal\(mean, 1.0\)"):
+        quiet_fit(model, MessagePassingGuide(model, recognition), crowd())
 
 
 def test_data_of_another_size_than_the_model_says():
@@ -381,7 +443,7 @@ def test_missing_features_where_nothing_integrates_them_out():
     message = "1 feature of the data are missing .*, which SemiCrowdsourcedMixture does not"
     with refuses(message):
         quiet_fit(*bernoulli_pair(), CrowdData(features))
-    with refuses("which function does not integrate out: fill them in"):
+    with refuses("which two_sites does not integrate out: fill them in"):
         quiet_fit(two_sites, guide_of("mean", "scale"), CrowdData(features))
     result = quiet_fit(*message_passing_pair(), crowd(), epochs=1)
     with refuses(message):

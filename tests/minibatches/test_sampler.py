@@ -187,6 +187,19 @@ def test_without_answers_an_epoch_is_a_pass_over_all_items():
     assert sorted(torch.cat([batch.items for batch in batches]).tolist()) == list(range(11))
 
 
+@pytest.mark.parametrize("batch_size", [4, 100])
+@pytest.mark.parametrize("answers_per_step", [2, 100])
+@pytest.mark.parametrize("items", [[1, 2], [9, 19], [2, 19], []])
+def test_what_every_minibatch_holds(batch_size, answers_per_step, items):
+    pairs = {"left": range(4), "right": range(4, 8), "worker": [0] * 4, "label": [1] * 4}
+    data = crowd(20, pd.DataFrame({**pairs, "page": range(4)}))
+    sampler = MinibatchSampler(
+        data, batch_size=batch_size, answers_per_step=answers_per_step, generator=seeded()
+    )
+    expected = all({*items} <= {*batch.items.tolist()} for _ in range(9) for batch in sampler)
+    assert sampler.holds(torch.tensor(items, dtype=torch.int64)) == expected
+
+
 def test_few_items_make_one_step():
     assert len(MinibatchSampler(crowd(3, None), batch_size=128, generator=seeded())) == 1
 

@@ -6,16 +6,20 @@ from datetime import timedelta
 
 import numpy as np
 import pandas as pd
+import pyro
+import pyro.distributions as dist
 import pytest
 import torch
+from pyro import poutine
 from pyro.infer import Trace_ELBO
+from pyro.infer.autoguide import AutoDelta
 from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.guides import ClassLabelGuide, EnumeratedGuide, MessagePassingGuide
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -245,6 +249,24 @@ def test_what_cannot_go_on_says_why(tmp_path):
     alone = fit(model, MessagePassingGuide(model), CrowdData(FEATURES), **OPTIONS | {"epochs": 2})
     with pytest.raises(ValueError, match="the model has no annotators"):
         alone.update(answers)
+
+
+def test_new_workers_of_a_model_of_ones_own_are_refused_by_their_names():
+    def model(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)):
+            z = dist.Categorical(torch.ones(2))
+            z = pyro.sample("z", z, infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(mean + 3.0 * z, 1.0), obs=batch.features[:, 0])
+
+    guide = EnumeratedGuide(model, AutoDelta(poutine.block(model, hide=["z"])))
+    data = CrowdData(FEATURES, crowd("pairs", ["a", "b"], 0))
+    result = fit(model, guide, data, **OPTIONS | {"epochs": 1})
+    message = (
+        r"worker 'c' is new \(2 such workers\).*which the model model has not.*fit them to all"
+    )
+    with pytest.raises(ValueError, match=message):
+        result.update(crowd("pairs", ["c", "d"], 1))
 
 
 def test_pairs_and_pages_become_what_the_fit_has():

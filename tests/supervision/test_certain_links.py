@@ -12,6 +12,7 @@ import torch
 from pyro import poutine
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -20,7 +21,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.supervision import CertainLinks, ClassTable
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, HiddenMarkovField
 
 from ..crowds import quiet_fit
 
@@ -184,3 +185,35 @@ def test_what_cannot_hear_all_links_is_refused():
 def test_an_enumerated_z_is_refused():
     with pytest.raises(ValueError, match="enumerated"):
         CertainLinks(2).joint_sites(torch.zeros(2, ITEMS, 2), {}, full_batch(data_with()))
+
+
+def never(*_, **__) -> None:
+    raise AssertionError("training began")
+
+
+@pytest.mark.parametrize(
+    ("known", "must_link", "of"),
+    [
+        (None, [(4, 9)], CertainLinks.of),
+        (None, [(4, 9)], HiddenMarkovField.of),
+        ({4: "a", 9: "a"}, None, HiddenMarkovField.of),
+    ],
+)
+def test_minibatches_that_would_be_refused_sometimes_are_refused_before_training(
+    known, must_link, of
+):
+    """Most of them hold neither of the two items that are tied."""
+    pairs = {"left": [0, 1], "right": [2, 3], "worker": ["a", "a"], "label": [1, 1]}
+    labels = None if known is None else [known.get(item) for item in range(200)]
+    data = CrowdData(torch.randn(200, 2), pairs, known=labels, must_link=must_link)
+    parts = DirichletWeights(2), GaussianComponents(2, 2), Identity(), TwoCoin(1)
+    model = SemiCrowdsourcedMixture(*parts, of(data, 2))
+    guide = MessagePassingGuide(model)
+    with pytest.raises(ValueError, match=r"answers and .* are not possible.*batch_size=None"):
+        quiet_fit(model, guide, data, initialize=never, trainer=never)
+    for options in ({"batch_size": None}, {"batch_size": 200}):
+        assert len(quiet_fit(model, guide, data, **options).history) == 2
+    with_answers = CrowdData(
+        torch.randn(200, 2), {**pairs, "right": [4, 9]}, known=labels, must_link=must_link
+    )
+    assert len(quiet_fit(model, guide, with_answers).history) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +12,14 @@ import numpy as np
 import pyro
 import pytest
 import torch
+from pyro import poutine
+from pyro.infer import SVI, Trace_ELBO
+from pyro.infer.autoguide import AutoDelta, AutoGuideList, AutoNormal
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.plots import plot_cluster_samples
+from pyro_crowdclust.protocols import unwrapped
 from pyro_crowdclust.training.isolation import isolated
 
 from ..crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
@@ -85,6 +91,61 @@ def test_stores_of_plain_pyro_fits_in_threads_are_their_own():
         together = list(pool.map(train, range(4)))
     for one, other in zip(alone, together, strict=True):
         assert equal(one.parameter_store["params"], other.parameter_store["params"])
+
+
+def autoguide_list():
+    guide = AutoGuideList(location_model)
+    guide.append(AutoDelta(location_model))
+    return guide
+
+
+@pytest.mark.parametrize(
+    "make_guide",
+    [
+        lambda: AutoDelta(location_model),
+        lambda: AutoNormal(location_model),
+        lambda: poutine.scale(AutoDelta(location_model), 1.0),
+        autoguide_list,
+    ],
+    ids=["AutoDelta", "AutoNormal", "wrapped", "list"],
+)
+def test_guides_of_results_are_read_outside_of_them(make_guide):
+    """Also of two results whose parameters have the same names, and of copies of a result."""
+    results = [
+        quiet_fit(location_model, make_guide(), CrowdData(center + torch.randn(40, 1)), epochs=40)
+        for center in (-5.0, 5.0)
+    ]
+    inside = []
+    for result in results:
+        with result.inside():
+            inside.append(unwrapped(result.guide).median()["mean"])
+    assert inside[1] - inside[0] > 0.02
+    batch = full_batch(results[0].data)
+    for result, mean in zip([*results, *copy.deepcopy(results)], inside * 2, strict=True):
+        guide = unwrapped(result.guide)
+        assert guide.median()["mean"] == mean
+        guide(batch)
+        with pytest.raises(KeyError), guide._pyro_context:
+            raise KeyError
+        assert guide.median()["mean"] == mean
+        with results[0].inside():
+            assert guide.median()["mean"] == mean
+    assert not pyro.get_param_store().keys()
+    further = results[0].update(None)
+    assert unwrapped(further.guide).median()["mean"] != inside[0]
+    assert unwrapped(results[0].guide).median()["mean"] == inside[0]
+
+
+def test_a_guide_of_a_result_is_written_and_trained_on_by_pyro():
+    result = quiet_fit(location_model, AutoDelta(location_model), crowd())
+    before = result.guide.median()["mean"].clone()
+    file = io.BytesIO()
+    torch.save(result.guide, file)
+    file.seek(0)
+    svi = SVI(location_model, result.guide, pyro.optim.Adam({"lr": 0.1}), Trace_ELBO())
+    svi.step(full_batch(result.data))
+    assert abs(result.guide.median()["mean"] - before) > 0.05
+    assert torch.load(file, weights_only=False).median()["mean"] == before
 
 
 def test_a_failed_fit_gives_the_turn_back():
