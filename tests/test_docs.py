@@ -57,7 +57,7 @@ def test_every_page_stands_in_one_section():
     assert sorted([*listed, "index"]) == sorted(pages)
 
 
-@pytest.mark.parametrize("name", plots.__all__)
+@pytest.mark.parametrize("name", [one for one in plots.__all__ if one.startswith("plot_")])
 def test_every_picture_has_a_thumbnail(name):
     page = (DOCS / "plots.md").read_text(encoding="utf-8")
     anchors = {

@@ -314,7 +314,7 @@ def test_a_guide_without_the_verb_of_a_table(table, verb):
     result = quiet_fit(location_model, location_guide, crowd())
     assert list(result.history.columns) == ["epoch", "step", "seconds", "elbo"]
     with pytest.raises(
-        ValueError, match=rf"guide no_verbs_guide has no {verb}\(\), which this table is"
+        ValueError, match=rf"guide location_guide has no {verb}\(\), which this table is"
     ):
         getattr(result, table)
     with pytest.raises(ValueError, match=r"has no infer\(\)"):
