@@ -181,8 +181,9 @@ class AnswersAlone:
         """
         seeds_of(num_starts, seed)
         check_values(self.data, changes)
-        recipe, chosen, interrupted = self._searched(seed, changes.get("epochs", EPOCHS))
-        fitted = recipe.fit(num_starts=num_starts, seed=seed, **changes)
+        options = changes | {"epochs": changes.get("epochs") or EPOCHS}
+        recipe, chosen, interrupted = self._searched(seed, options["epochs"])
+        fitted = recipe.fit(num_starts=num_starts, seed=seed, **options)
         if interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         again = SearchOptions(self.share, num_starts, changes)

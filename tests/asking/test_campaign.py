@@ -34,6 +34,8 @@ from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.training import Stopping
 
+from ..control_c import press_in_start
+
 # Sixteen heaps, of which each four in a row are one class.
 HEAPS = np.arange(240) % 16
 TRUTH = HEAPS // 4
@@ -258,6 +260,13 @@ def test_a_campaign_stops_when_rounds_move_nothing():
     )
     assert len(ended.rounds) < 20
     assert ended.rounds["accuracy"].iloc[-1] > 0.9
+
+
+def test_control_c_in_a_fit_ends_a_campaign_with_what_was_asked(monkeypatch):
+    press_in_start(monkeypatch, 3)
+    ended = campaign(InformationGain(), {"ann": 1.0}, kind=Pages(8), rounds=5)
+    assert len(ended.rounds) == 2
+    assert ended.questions["round"].max() == 1
 
 
 def test_promises_that_are_not_kept_are_believed_less():

@@ -144,6 +144,12 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
+def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.EPOCHS", 7)
+    result = cluster(None, answers(), epochs=None, progress=False)
+    assert len(result.history) == 7
+
+
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
     for number, most in ((100, 5), (1000, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)

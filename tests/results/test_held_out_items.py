@@ -13,6 +13,8 @@ from pyro_crowdclust.mixture import MultinomialComponents
 from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.results import Fitted, held_out_log_probability
 
+from ..control_c import press_in_start
+
 
 def crowd(seed: int = 0) -> CrowdData:
     """Two workers of 30 documents of two topics; three documents have no label."""
@@ -32,6 +34,12 @@ def fit_one(data: CrowdData) -> Fitted:
     model = MomResp(MultinomialComponents(2, 3), ConfusionMatrices(2, 2))
     guide = ClassLabelGuide(model)
     return fit(model, guide, data, batch_size=None, step_size=1.0, epochs=8, progress=False)
+
+
+def test_control_c_in_a_part_ends_all_of_it(monkeypatch):
+    press_in_start(monkeypatch, 2)
+    with pytest.raises(KeyboardInterrupt):
+        held_out_log_probability(crowd(), fit_one, folds=3)
 
 
 def test_it_is_the_sum_over_classes_of_fits_that_saw_no_answer_about_the_item():

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, count
+from pyro_crowdclust.data.tables import ID_NAMES, count, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 
@@ -240,6 +240,7 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     if not rows or len(rows[0]) <= number:
         return {}
     if not any("".join(row[number:]).strip() for row in rows):
+        _refuse_further(path, separator, number)
         return {"index_col": False, "usecols": range(number)}
     if number > 1 and all(len(row) == number + 1 for row in rows):
         return {"header": 0, "names": ["Unnamed: 0", *names]}
@@ -247,6 +248,17 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
         f"{path} names {count(number, 'column')} in its first line, but its rows hold "
         f"{len(rows[0])} values: begin with the names, one for every column"
     )
+
+
+def _refuse_further(path: Path, separator: str, number: int) -> None:
+    """Raise a ``ValueError`` about a row, anywhere, with values in columns that have no name."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.reader(file, delimiter=separator, skipinitialspace=True):
+            if more := "".join(row[number:]).strip():
+                raise ValueError(
+                    f"{path} names {count(number, 'column')} in its first line, but a row holds "
+                    f"{show(more)} beyond them: name that column, or empty it"
+                )
 
 
 def _refuse_doubled(path: Path, names: pd.Index) -> None:

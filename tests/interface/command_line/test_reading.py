@@ -171,6 +171,13 @@ def test_rows_that_end_in_separators(tmp_path, ends):
     assert answers.to_numpy().tolist() == [["01", "02", "w", 1], ["02", "03", "v", 0]]
 
 
+def test_a_value_in_a_column_without_a_name_is_found_wherever_it_is(tmp_path):
+    rows = "".join(f"0{row},{row + 1},\n" for row in range(90))
+    path = write(tmp_path / "x.csv", f"item,a\n{rows}091,2,lost,\n")
+    with pytest.raises(ValueError, match="in its first line, but a row holds 'lost' beyond them"):
+        read_features(path)
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_first_column_without_a_name_holds_the_ids(tmp_path, separator):
     rows = ["a,b", "007,1.5,2", "012,3.5,4"]  # as R writes a table with names of rows
