@@ -89,6 +89,19 @@ def described(cls: _Class) -> _Class:
     return cls
 
 
+def arguments_of(part: Any) -> dict[str, Any]:
+    """What a described part was constructed with, by name, as files have it; else nothing.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> arguments_of(TwoCoin(3))
+    {'num_workers': 3}
+    """
+    found: dict[str, Any] = vars(part).get("constructor_arguments", {})
+    return found
+
+
 def public_name(cls: type) -> str:
     """What files call a class: the face that offers it, and its name there.
 
@@ -238,7 +251,7 @@ class _Writer:
         if dataclasses.is_dataclass(cls):
             arguments = {f.name: getattr(value, f.name) for f in dataclasses.fields(cls) if f.init}
         else:
-            arguments = value.constructor_arguments
+            arguments = arguments_of(value)
         described = {"class": public_name(cls), "number": number}
         return {"$part": described | {"arguments": self._dict(arguments, where)}}
 

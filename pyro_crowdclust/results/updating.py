@@ -12,6 +12,7 @@ from torch import nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.files.description import arguments_of
 from pyro_crowdclust.protocols import SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 
@@ -129,13 +130,13 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
 
     A guide of a partition makes room itself, when it draws one anew.
     """
-    of_guide = vars(guide).get("constructor_arguments", {})
+    of_guide = arguments_of(guide)
     if of_guide.get("num_items"):
         of_guide["num_items"] = num_items
     if isinstance(guide, SupportsMakeRoom):
         guide.make_room(num_items)
     supervision: Any = part_of(model, "supervision", nn.Module)
-    arguments = {} if supervision is None else vars(supervision).get("constructor_arguments", {})
+    arguments = {} if supervision is None else arguments_of(supervision)
     if arguments.get("num_items", num_items) == num_items:
         return
     grown = type(supervision)(**arguments | {"num_items": num_items})
@@ -148,14 +149,14 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
 def _exchange(model: Any, name: str, part: Any) -> None:
     """Put a part in place of another, also among the arguments by which a file describes both."""
     setattr(model, name, part)
-    arguments = vars(model).get("constructor_arguments", {})
+    arguments = arguments_of(model)
     if name in arguments:
         arguments[name] = part
 
 
 def _of_workers(annotators: Any, number: int) -> Any | None:
     """The same annotators, or those that they are made of, of so many workers."""
-    arguments = vars(annotators).get("constructor_arguments", {})
+    arguments = arguments_of(annotators)
     if "num_workers" in arguments:
         return type(annotators)(**arguments | {"num_workers": number})
     inner = arguments.get("attentive")
