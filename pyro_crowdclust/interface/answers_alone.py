@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -28,9 +27,8 @@ _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
-# Pairs that people were asked about at random are together 1.0 to 1.2 times as often as any two
-# items, those of records 1.7 times and more.
-_NOT_AT_RANDOM = 1.5
+# A share of the answers by which clusters agree with clearly more of them.
+_CLOSER = 0.01
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, few clusters, are guesses"
@@ -50,7 +48,8 @@ class _Trial(NamedTuple):
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
     is_whole: bool = True
-    asked_together: float = 1.0
+    agreement: float = 0.0
+    joined: int = 0
 
     @property
     def name(self) -> str:
@@ -239,38 +238,44 @@ def _trial(
             is_whole = False
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
-    heard, together = torch.cat(log_probabilities), _asked_together(result)
-    return _Trial(prior, hard_items, heard, sizes, seconds, is_whole, together)
+    heard, said_of = torch.cat(log_probabilities), _agreement(result)
+    return _Trial(prior, hard_items, heard, sizes, seconds, is_whole, *said_of)
 
 
-def _asked_together(result: Fitted) -> float:
-    """How much oftener a pair that was asked about is in one cluster than any two items.
+def _agreement(result: Fitted) -> tuple[float, int]:
+    """How far the answers say what the clusters do, and how much these say beyond them.
 
-        (1 / P) sum_p [z_i = z_j]  /  (1 / N (N - 1)) sum_k n_k (n_k - 1)
-
-    over the P pairs that were asked about, once each; 1 of sorted pages, which ask about all pairs
-    of their items, and infinite where everybody is alone, as under records.
+    ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``, and the number of pairs in one cluster that nobody
+    was asked about. Grades are between 0 and 1, and who cannot tell has no part in it; sorted pages
+    have zeros.
     """
     answers, label = result.data.answers, result.assignments
     if answers is None:
-        return 1.0
+        return 0.0, 0
+    ends = torch.stack([answers.left, answers.right]).sort(0).values
+    left, right = ends.numpy()
+    agreement = 1 - np.nanmean(np.abs(answers.label.numpy() - (label[left] == label[right])))
+    left, right = ends.unique(dim=1).numpy()
     sizes = np.bincount(label)
-    together = (sizes * (sizes - 1)).sum() / (len(label) * (len(label) - 1))
-    ends = torch.stack([answers.left, answers.right]).sort(0).values.unique(dim=1).numpy()
-    asked = (label[ends[0]] == label[ends[1]]).mean()
-    return float(asked / together) if together else math.inf
+    joined = (sizes * (sizes - 1)).sum() // 2 - (label[left] == label[right]).sum()
+    return float(agreement), int(joined)
 
 
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters.
 
-    Fewer clusters are simpler where pairs are asked about at random. They are not where the pairs
-    are those that look alike, as of records: then that nobody asked says something, too.
+    Of several answers about one pair the others tell what is held out, whatever the clusters are.
+    So another is preferred that agrees with clearly more of the answers, or with no fewer though it
+    joins less than half as many pairs that nobody was asked about. So does that of records, where
+    people were asked about pairs that look alike; where pairs are random it agrees with fewer.
     """
     heard = likeliest.log_probabilities
     as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard, _CLEAR)]
     simplest = min(as_good, key=lambda trial: trial.effective)
-    return simplest if simplest.asked_together < _NOT_AT_RANDOM else likeliest
+    closest = max(as_good, key=lambda trial: trial.agreement)
+    says_less = closest.joined < simplest.joined / 2
+    closer = 0.0 if says_less else _CLOSER
+    return closest if closest.agreement > simplest.agreement + closer else simplest
 
 
 def _is_worse(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import CrowdClusterer, cluster
-from pyro_crowdclust.interface.answers_alone import _asked_together, _simplest, _Trial, _trial
+from pyro_crowdclust.interface.answers_alone import _agreement, _simplest, _Trial, _trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -109,25 +108,29 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
 
-def test_fewer_clusters_are_no_simpler_where_pairs_were_not_asked_at_random():
+def test_priors_that_agree_with_more_of_the_answers_are_preferred_where_clusters_say_less():
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = _Trial("a prior", False, heard, np.ones(9, int), 0.0, asked_together=18.0)
-    fewer = _Trial("a prior", False, heard, np.array([5, 4]), 0.0, asked_together=1.2)
-    for ratio, simplest in ((1.2, fewer), (2.7, of_records)):
-        tried = [of_records, fewer._replace(asked_together=ratio)]
-        assert _simplest(tried, of_records).prior == simplest.prior
-        assert len(_simplest(tried, of_records).sizes) == len(simplest.sizes)
+    of_records = _Trial("many", False, heard, np.ones(9, int), 0.0, agreement=0.95, joined=0)
+    fewer = _Trial("few", False, heard, np.array([5, 4]), 0.0, agreement=0.945, joined=12)
+    cases = {
+        "many": fewer,
+        "few": fewer._replace(agreement=0.951),
+        # Of those that join as many pairs that nobody was asked about .01 are no reason.
+        "few ": fewer._replace(prior="few ", joined=0),
+        "many ": fewer._replace(agreement=0.939, joined=0),
+    }
+    for expected, trial in cases.items():
+        assert _simplest([of_records, trial], of_records).prior.strip() == expected.strip()
 
 
-def test_pairs_asked_about_are_counted_once_each():
-    # Of four items two are together: one pair in six of all, one in two of those asked about.
-    pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 1, 2], "worker": list("abcd"), "label": [1] * 4}
-    result = SimpleNamespace(
-        data=CrowdData(None, pairs=pairs, item_ids=[0, 1, 2, 3]), assignments=np.array([0, 0, 1, 2])
-    )
-    assert _asked_together(result) == pytest.approx(3)
+def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
+    # Of three pairs in one cluster two were asked about; two of four answers say what it says.
+    pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
+    data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
+    result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
+    assert _agreement(result) == (pytest.approx(0.5), 1)
     result.assignments = np.arange(4)
-    assert _asked_together(result) == math.inf
+    assert _agreement(result) == (pytest.approx(0.25), 0)
 
 
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
