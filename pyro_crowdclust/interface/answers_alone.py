@@ -27,8 +27,8 @@ _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
-# A share of the answers by which clusters agree with clearly more of them.
-_CLOSER = 0.01
+# Of clusters that are too many .05 of the answers and more say otherwise, of records .02 at most.
+_AS_CLOSE = 0.03
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, few clusters, are guesses"
@@ -265,17 +265,19 @@ def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters.
 
     Of several answers about one pair the others tell what is held out, whatever the clusters are.
-    So another is preferred that agrees with clearly more of the answers, or with no fewer though it
-    joins less than half as many pairs that nobody was asked about. So does that of records, where
-    people were asked about pairs that look alike; where pairs are random it agrees with fewer.
+    So another is preferred that agrees with as many of the answers, or nearly, though it joins less
+    than half as many pairs that nobody was asked about. So does that of records, where people were
+    asked about pairs that look alike; where pairs are random it agrees with fewer.
     """
     heard = likeliest.log_probabilities
     as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard, _CLEAR)]
     simplest = min(as_good, key=lambda trial: trial.effective)
-    closest = max(as_good, key=lambda trial: trial.agreement)
-    says_less = closest.joined < simplest.joined / 2
-    closer = 0.0 if says_less else _CLOSER
-    return closest if closest.agreement > simplest.agreement + closer else simplest
+    saying_less = [
+        trial
+        for trial in as_good
+        if trial.joined < simplest.joined / 2 and trial.agreement > simplest.agreement - _AS_CLOSE
+    ]
+    return min(saying_less, key=lambda trial: trial.joined, default=simplest)
 
 
 def _is_worse(

@@ -108,19 +108,17 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
 
-def test_priors_that_agree_with_more_of_the_answers_are_preferred_where_clusters_say_less():
+@pytest.mark.parametrize(
+    ("agreement", "joined", "expected"),
+    [(0.945, 12, "many"), (0.97, 12, "many"), (0.99, 12, "few"), (0.945, 4, "few")],
+)
+def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
+    agreement, joined, expected
+):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = _Trial("many", False, heard, np.ones(9, int), 0.0, agreement=0.95, joined=0)
-    fewer = _Trial("few", False, heard, np.array([5, 4]), 0.0, agreement=0.945, joined=12)
-    cases = {
-        "many": fewer,
-        "few": fewer._replace(agreement=0.951),
-        # Of those that join as many pairs that nobody was asked about .01 are no reason.
-        "few ": fewer._replace(prior="few ", joined=0),
-        "many ": fewer._replace(agreement=0.939, joined=0),
-    }
-    for expected, trial in cases.items():
-        assert _simplest([of_records, trial], of_records).prior.strip() == expected.strip()
+    of_records = _Trial("many", False, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
+    fewer = _Trial("few", False, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
+    assert _simplest([fewer, of_records], of_records).prior == expected
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
