@@ -16,9 +16,9 @@ from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.models.sorted_partition import SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
-from pyro_crowdclust.restarts import whole
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked
+from pyro_crowdclust.training import whole
 
 _STEPS = 40
 # Of sorted pages, whose chains have gone far before the first step.

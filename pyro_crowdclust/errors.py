@@ -88,6 +88,21 @@ def check_probabilities(name: str, values: Float[np.ndarray, " row"], remedy: st
         raise ValueError(f"{name} row {row} is {values[row]}, but must be between 0 and 1{remedy}")
 
 
+def as_numbers(name: str, values: Any, expected: str = "numbers", remedy: str = "") -> np.ndarray:
+    """Values as an array of numbers, or a ``ValueError`` that says what they must be.
+
+    Examples
+    --------
+    >>> as_numbers("p", ["0.5", "half"])
+    Traceback (most recent call last):
+    ValueError: p must be numbers (could not convert string to float: 'half')
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {expected} ({error}){remedy}") from error
+
+
 @contextmanager
 def warnings_once() -> Iterator[None]:
     """Within it, or in a function that it decorates, no warning is shown twice.

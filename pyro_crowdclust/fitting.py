@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import (
@@ -42,10 +40,6 @@ from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import (
     check_callable,
-    check_callbacks,
-    check_data,
-    check_device,
-    check_elbo,
     check_gaps,
     check_same_model,
 )
@@ -53,7 +47,8 @@ from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
-from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
+from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
 
@@ -173,10 +168,17 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
-    check_elbo(elbo)
-    check_callbacks(callbacks)
-    _check_arguments(data, step_size, seed, dtype, epochs=epochs, batch_size=batch_size)
-    check_device(device)
+    check_values(
+        data,
+        epochs=epochs,
+        batch_size=batch_size,
+        step_size=step_size,
+        elbo=elbo,
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        callbacks=callbacks,
+    )
     check_gaps(model, data)
     _check_minibatches(model, data, batch_size, answer_sampling)
     if epochs is None and stopping.steps is None:
@@ -285,46 +287,6 @@ class TrainingOptions(FurtherTraining):
 def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
     """How long an update trains at most: networks know their features already."""
     return math.ceil(epochs / 10) if has_networks and epochs is not None else epochs
-
-
-def check_values(data: CrowdData, options: Mapping[str, Any]) -> None:
-    """Raise the ``ValueError`` that ``fit`` would about its options, before a search for a model.
-
-    Parameters
-    ----------
-    data
-        What is to be fitted.
-    options
-        Some of the options of ``fit``.
-    """
-    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
-    given = defaults | dict(options)
-    counts = {name: given[name] for name in ("epochs", "batch_size")}
-    _check_arguments(data, given["step_size"], given["seed"], given["dtype"], **counts)
-    check_device(given["device"])
-    check_elbo(given["elbo"])
-    check_callbacks(given["callbacks"])
-
-
-def _check_arguments(
-    data: CrowdData,
-    step_size: float | StepSize,
-    seed: int,
-    dtype: torch.dtype,
-    **counts: int | None,
-) -> None:
-    check_data(data)
-    check_whole("seed", seed)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
-    for name, value in counts.items():
-        if value is None:
-            continue
-        check_whole(name, value)
-        if value < 1:
-            raise ValueError(f"{name} is {value}, but must be at least 1")
-    if not callable(step_size):
-        check_step_size(step_size)
 
 
 def _check_minibatches(
@@ -472,4 +434,4 @@ def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
     return status
 
 
-__all__ = ["TrainingOptions", "adam", "check_values", "fit"]
+__all__ = ["TrainingOptions", "adam", "fit"]

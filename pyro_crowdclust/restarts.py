@@ -19,7 +19,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
-from pyro_crowdclust.training.stopping import Ending
+from pyro_crowdclust.training.stopping import Ending, is_interrupted
 
 INTERRUPTED = f"{Ending.INTERRUPTED} by the user while starts were tried: the best so far"
 
@@ -136,24 +136,6 @@ def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item 
     for result in results[1:]:
         total = total + result.probabilities[:, aligned_order(total, result.probabilities)]
     return total / len(results)
-
-
-def is_interrupted(result: Fitted) -> bool:
-    """Whether Ctrl-C ended training."""
-    return Ending.INTERRUPTED.is_of(result.stop_reason)
-
-
-def whole(result: Fitted) -> Fitted:
-    """The fit, unless Ctrl-C ended it, which then goes on: half of it says nothing of others.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it did.
-    """
-    if is_interrupted(result):
-        raise KeyboardInterrupt
-    return result
 
 
 def _rank(elbo: float) -> float:

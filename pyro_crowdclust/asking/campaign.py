@@ -21,7 +21,7 @@ from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.training.stopping import Ending
+from pyro_crowdclust.training.stopping import is_interrupted
 
 # What rounds were expected to move is compared with what they moved over so many of them.
 _MEMORY = 10
@@ -162,7 +162,7 @@ def simulate_campaign(
     questions: list[pd.DataFrame] = []
     asked, spent = 0, 0.0
     for number in range(rounds):
-        if Ending.INTERRUPTED.is_of(result.stop_reason):  # what was asked so far is not lost
+        if is_interrupted(result):  # what was asked so far is not lost
             break
         started = time.perf_counter()
         offered = crowd.offers(kind) if isinstance(crowd, SupportsOffers) else kind

@@ -14,12 +14,12 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.fitting import check_values
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
-from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.training import is_interrupted
+from pyro_crowdclust.training.options import check_values
 
 # Sweeps, and chains, of a fit that is only compared with another, at most.
 _TRIAL_EPOCHS, _TRIAL_CHAINS = 60, 2
@@ -179,7 +179,7 @@ class AnswersAlone:
             As ``fit`` does, and for a number of starts below 1.
         """
         seeds_of(num_starts, seed)
-        check_values(self.data, changes)
+        check_values(self.data, **changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         recipe, chosen, interrupted = self._searched(seed, options["epochs"])
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **options)

@@ -26,7 +26,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
-from pyro_crowdclust.restarts import best_first, whole
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import (
     AveragedClasses,
     DrawnClasses,
@@ -36,7 +36,7 @@ from pyro_crowdclust.results import (
     draw_classes,
     weight_of_copies,
 )
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Stopping, whole
 from pyro_crowdclust.training.checks import check_data
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.

@@ -22,13 +22,13 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.fitting import check_values
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
 from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training.options import check_values
 
 _OPTIONS: dict[str, Any] = {
     "batch_size": None,
@@ -131,7 +131,7 @@ def classify(
         )
     folds = min(3, number) if folds is None else folds
     options = _OPTIONS | {"seed": seed, "progress": False} | options
-    check_values(data, options)
+    check_values(data, **options)
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds)
     winner, reason = search.run(progress)
     if data.has_gaps:

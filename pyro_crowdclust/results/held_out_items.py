@@ -19,7 +19,7 @@ from jaxtyping import Float
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.training.stopping import Ending
+from pyro_crowdclust.training.stopping import whole
 
 
 def held_out_log_probability(
@@ -61,9 +61,7 @@ def held_out_log_probability(
     """
     total, count = 0.0, 0
     for seen, held in held_out_parts(data, folds, seed):
-        result = fit_one(seen)
-        if Ending.INTERRUPTED.is_of(result.stop_reason):  # half of a fit says nothing of the other
-            raise KeyboardInterrupt
+        result = whole(fit_one(seen))
         item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
         named = result.answer_probabilities(item, worker, label)
         total += float(np.log((result.probabilities[item] * named).sum(1)).sum())

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.errors import check_probabilities
+from pyro_crowdclust.errors import as_numbers, check_probabilities
 
 # Prior precision of a coefficient of a standardized feature.
 _RIDGE = 1.0
@@ -129,7 +129,7 @@ def match_records(
 def _checked_pairs(
     probabilities: ArrayLike, left: Iterable[Hashable], right: Iterable[Hashable]
 ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "pair side"]]:
-    q = _numbers("probabilities", probabilities)
+    q = as_numbers("probabilities", probabilities)
     ends = {"left": pd.Series(list(left)), "right": pd.Series(list(right))}
     for name, end in ends.items():
         if q.shape != (len(end),):
@@ -150,17 +150,8 @@ def _checked_pairs(
     return q, np.stack([pd.factorize(end)[0] for end in ends.values()], 1)
 
 
-def _numbers(name: str, values: ArrayLike) -> np.ndarray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be numbers ({error}), such as likenesses of texts"
-        ) from error
-
-
 def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
-    x = _numbers("features", features)
+    x = as_numbers("features", features, remedy=", such as likenesses of texts")
     if x.ndim != 2 or len(x) != num_pairs:
         raise ValueError(
             f"features have the shape {list(x.shape)}, but must be [{num_pairs}, feature]"

@@ -39,7 +39,7 @@ from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
-from pyro_crowdclust.errors import check_probabilities, check_share
+from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
 
 # The grid of the trait and where the classes are on it, as for answers of two kinds.
 _POINTS = np.linspace(-6.0, 6.0, 25)
@@ -162,12 +162,7 @@ def _log_odds(
     item: Iterable[Hashable], worker: Iterable[Hashable], probability: ArrayLike
 ) -> pd.DataFrame:
     """l, a row for every item and a column for every judge; NaN where there is no answer."""
-    try:
-        p = np.asarray(probability, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"probability must be numbers from 0 to 1, one for every answer ({error})"
-        ) from error
+    p = as_numbers("probability", probability, "numbers from 0 to 1, one for every answer")
     given = {"item": item, "worker": worker}
     ids = {name: to_index(_at_once(one), name) for name, one in given.items()}
     for name, one in ids.items():

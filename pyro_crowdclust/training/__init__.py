@@ -3,7 +3,7 @@
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro, robbins_monro
-from pyro_crowdclust.training.stopping import Ending, Stopping
+from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, whole
 from pyro_crowdclust.training.trainer import Trainer
 
 __all__ = [
@@ -15,5 +15,7 @@ __all__ = [
     "Stopping",
     "Trainer",
     "default_elbo",
+    "is_interrupted",
     "robbins_monro",
+    "whole",
 ]

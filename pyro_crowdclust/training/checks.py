@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import pyro
 import torch
 from pyro import poutine
 from pyro.distributions import Unit
-from pyro.infer import ELBO
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
 from torch import nn
@@ -45,32 +44,6 @@ class Sites(NamedTuple):
     max_plate_nesting: int
 
 
-def check_device(device: Any) -> None:
-    """Raise a ``ValueError`` unless torch knows the device and has it here; None is no matter.
-
-    Examples
-    --------
-    >>> check_device("graphics")
-    Traceback (most recent call last):
-    ValueError: device is 'graphics', but must be one that torch knows, such as 'cpu' or 'cuda'
-    """
-    if device is None:
-        return
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"device is {device!r}, but must be one that torch knows, such as 'cpu' or 'cuda'"
-        ) from error
-    try:
-        torch.empty(0, device=found)
-    except Exception as error:  # every kind of device has errors of its own
-        raise ValueError(
-            f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave it "
-            "out to train on the processor"
-        ) from error
-
-
 def check_callable(model: object, guide: object) -> None:
     """Raise a ``ValueError`` unless model and guide can be called with a batch."""
     for name, part in (("model", model), ("guide", guide)):
@@ -83,41 +56,6 @@ def check_callable(model: object, guide: object) -> None:
             raise ValueError(
                 f"{name} is the class {part.__name__}, but must be an object of it: call "
                 f"{part.__name__}(...) as it is made, a guide of its model say"
-            )
-
-
-def check_elbo(elbo: object) -> None:
-    """Raise a ``ValueError`` unless the bound is one of Pyro's, or None."""
-    if elbo is None or isinstance(elbo, ELBO):
-        return
-    if isinstance(elbo, type):
-        raise ValueError(
-            f"elbo is the class {elbo.__name__}, but must be an object of it: pass "
-            f"{elbo.__name__}(max_plate_nesting=1)"
-        )
-    raise ValueError(
-        f"elbo is a {type(elbo).__name__}, but must be a bound of Pyro's, such as "
-        "pyro.infer.Trace_ELBO()"
-    )
-
-
-def check_callbacks(callbacks: object) -> None:
-    """Raise a ``ValueError`` unless callbacks are a list of what can be called."""
-    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
-        raise ValueError(
-            f"callbacks is a {type(callbacks).__name__}, but must be a list: put it into one, "
-            "callbacks=[...]"
-        )
-    for number, callback in enumerate(callbacks):
-        if isinstance(callback, type):
-            raise ValueError(
-                f"callbacks[{number}] is the class {callback.__name__}, but must be an object of "
-                f"it: call {callback.__name__}(...)"
-            )
-        if not callable(callback):
-            raise ValueError(
-                f"callbacks[{number}] is a {type(callback).__name__}, but must be callable with "
-                "the Trainer, after every epoch"
             )
 
 

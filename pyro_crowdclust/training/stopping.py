@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import TypeVar
+
+from pyro_crowdclust.protocols import FittedModel
 
 
 class Ending(StrEnum):
@@ -26,6 +29,27 @@ class Ending(StrEnum):
     def is_of(self, stop_reason: str) -> bool:
         """Whether training ended so, by ``Fitted.stop_reason``."""
         return stop_reason.startswith(self)
+
+
+_Fit = TypeVar("_Fit", bound=FittedModel)
+
+
+def is_interrupted(result: FittedModel) -> bool:
+    """Whether Ctrl-C ended training."""
+    return Ending.INTERRUPTED.is_of(result.stop_reason)
+
+
+def whole(result: _Fit) -> _Fit:
+    """The fit, unless Ctrl-C ended it, which then goes on: half of it says nothing of others.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it did.
+    """
+    if is_interrupted(result):
+        raise KeyboardInterrupt
+    return result
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.restarts import is_interrupted
+from pyro_crowdclust.training import is_interrupted
 
 from ..control_c import press_in_start
 from .small_choices import small

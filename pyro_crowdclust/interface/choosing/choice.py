@@ -23,7 +23,6 @@ from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
-from pyro_crowdclust.fitting import check_values
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
@@ -40,12 +39,13 @@ from pyro_crowdclust.interface.recipe import (
     seeds_of,
 )
 from pyro_crowdclust.protocols import Model, part_of
-from pyro_crowdclust.restarts import best_first, is_interrupted
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import is_interrupted, robbins_monro
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
+from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
@@ -149,7 +149,7 @@ class Choice(Plan):
             As ``fit`` does, and for a number of starts below 1.
         """
         seeds = seeds_of(num_starts, seed)
-        check_values(self.data, changes)
+        check_values(self.data, **changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes

@@ -17,9 +17,9 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.restarts import whole
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # A candidate is clearly better than the labels alone by so many standard errors.

@@ -49,8 +49,7 @@ from pyro_crowdclust.interface.choosing.trials import (
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import full_batch
-from pyro_crowdclust.restarts import is_interrupted, whole
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Stopping, is_interrupted, whole
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"

@@ -38,9 +38,8 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     MultinomialComponents,
 )
-from pyro_crowdclust.restarts import is_interrupted
 from pyro_crowdclust.results.text import whom_to_believe
-from pyro_crowdclust.training import Ending
+from pyro_crowdclust.training import Ending, is_interrupted
 
 MODELS = {
     "choose": GaussianComponents,

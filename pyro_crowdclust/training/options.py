@@ -1,0 +1,115 @@
+"""What ``fit`` may be given beside model, guide and data: checked before anything is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pyro.infer.elbo import ELBO
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import check_whole, first_line
+from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.checks import check_data
+from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
+
+
+def check_values(
+    data: CrowdData,
+    *,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    step_size: float | StepSize = 0.01,
+    elbo: ELBO | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
+    callbacks: Sequence[Callback] = (),
+    **others: Any,
+) -> None:
+    """Raise the ``ValueError`` of ``fit`` about its options, as before a search for a model.
+
+    Parameters
+    ----------
+    data
+        What is to be fitted.
+    epochs, batch_size, step_size, elbo, seed, device, dtype, callbacks, others
+        Options of ``fit``; of the others nothing is wrong whatever they are.
+    """
+    check_elbo(elbo)
+    check_callbacks(callbacks)
+    check_data(data)
+    check_whole("seed", seed)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
+    for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
+        if value is None:
+            continue
+        check_whole(name, value)
+        if value < 1:
+            raise ValueError(f"{name} is {value}, but must be at least 1")
+    if not callable(step_size):
+        check_step_size(step_size)
+    check_device(device)
+
+
+def check_device(device: Any) -> None:
+    """Raise a ``ValueError`` unless torch knows the device and has it here; None is no matter.
+
+    Examples
+    --------
+    >>> check_device("graphics")
+    Traceback (most recent call last):
+    ValueError: device is 'graphics', but must be one that torch knows, such as 'cpu' or 'cuda'
+    """
+    if device is None:
+        return
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device is {device!r}, but must be one that torch knows, such as 'cpu' or 'cuda'"
+        ) from error
+    try:
+        torch.empty(0, device=found)
+    except Exception as error:  # every kind of device has errors of its own
+        raise ValueError(
+            f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave it "
+            "out to train on the processor"
+        ) from error
+
+
+def check_elbo(elbo: object) -> None:
+    """Raise a ``ValueError`` unless the bound is one of Pyro's, or None."""
+    if elbo is None or isinstance(elbo, ELBO):
+        return
+    if isinstance(elbo, type):
+        raise ValueError(
+            f"elbo is the class {elbo.__name__}, but must be an object of it: pass "
+            f"{elbo.__name__}(max_plate_nesting=1)"
+        )
+    raise ValueError(
+        f"elbo is a {type(elbo).__name__}, but must be a bound of Pyro's, such as "
+        "pyro.infer.Trace_ELBO()"
+    )
+
+
+def check_callbacks(callbacks: object) -> None:
+    """Raise a ``ValueError`` unless callbacks are a list of what can be called."""
+    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
+        raise ValueError(
+            f"callbacks is a {type(callbacks).__name__}, but must be a list: put it into one, "
+            "callbacks=[...]"
+        )
+    for number, callback in enumerate(callbacks):
+        if isinstance(callback, type):
+            raise ValueError(
+                f"callbacks[{number}] is the class {callback.__name__}, but must be an object of "
+                f"it: call {callback.__name__}(...)"
+            )
+        if not callable(callback):
+            raise ValueError(
+                f"callbacks[{number}] is a {type(callback).__name__}, but must be callable with "
+                "the Trainer, after every epoch"
+            )
