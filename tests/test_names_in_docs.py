@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -59,7 +61,20 @@ def _names_in(path: Path) -> set[str]:
     return found
 
 
-KNOWN = set().union(*map(_names_in, SOURCES))
+@cache
+def _known() -> set[str]:
+    """Every name of the code, read where a page asks for it and not by whoever collects tests."""
+    return set().union(*map(_names_in, SOURCES))
+
+
+@cache
+def _files() -> list[str]:
+    """Every file that is in no hidden folder: those are environments and caches."""
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [f"{folder}/{name}" for name in names]
+    return found
 
 
 def _said(page: Path) -> set[str]:
@@ -107,18 +122,17 @@ def _leads_somewhere(module: str, name: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_are_those_of_the_code(page):
-    missing = sorted(_said(page) - KNOWN - ELSEWHERE)
+    missing = sorted(_said(page) - _known() - ELSEWHERE)
     assert not missing, f"{page.relative_to(ROOT)} names {missing}, which are nowhere in the code"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_of_modules_and_files_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    files = [path for path in ROOT.rglob("*") if ".venv" not in path.parts and path.is_file()]
     wrong = []
     for code in map(str.strip, CODE.findall(text)):
         if FILE.fullmatch(code):
-            if not any(str(path).endswith("/" + code.lstrip("./")) for path in files):
+            if not any(path.endswith("/" + code.lstrip("./")) for path in _files()):
                 wrong.append(code)
             continue
         match = NAME.match(code)
