@@ -222,7 +222,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/posteriors.py": (
-        ["--warmup", "80", "--samples", "100", "--fits", "8"],
+        ["--warmup", "60", "--samples", "80", "--fits", "6"],
         {
             *("nuts_mean_distance", "nuts_sd_ratio_lowest", "nuts_sd_ratio_highest"),
             *("nuts_seconds", "coverage_pairs", "kolmogorov_pairs", "kolmogorov_pairs_95"),
@@ -457,11 +457,13 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.chdir(tmp_path)
     torch.set_default_dtype(torch.float32)  # that of a script's own process
-    # Choices have tests of their own; here they try little.
+    # Choices and draws of partitions have tests of their own; here they try little.
     monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.SIZES", (4, 8))
     monkeypatch.setattr("pyro_crowdclust.interface.choosing.trials.MOST_RIVALS", 1)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 10)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
+    monkeypatch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
+    monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
     arguments, keys = SCRIPTS[script]
     returned = load_main(script, monkeypatch)([part.format(tmp=tmp_path) for part in arguments])
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
