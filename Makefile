@@ -26,9 +26,11 @@ demo: setup
 	OMP_NUM_THREADS=1 $(PYTHON) examples/digits_crowd.py
 
 # One thread each, so that the two test processes do not fight over the cores. Each begins with half
-# of the files, so that what the tests of a file share is mostly made once.
+# of the files, so that what the tests of a file share is mostly made once. What Python makes of the
+# sources is kept for the next run, also where a shell says otherwise: it takes both processes, and
+# those that tests start, 15 seconds each.
 test: setup
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal
 
 # What is written for ArviZ, with ArviZ 1.x in place of the locked 0.2x; 1.x needs Python 3.12.
 $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
