@@ -1,4 +1,4 @@
-"""Files of a simulated crowd, as the command line takes them, and a choice that was made."""
+"""Files of a simulated crowd for the command line, a choice that was made, and fewer draws."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import pytest
 from pyro_crowdclust.interface.command_line import main
 
 from .small_choices import answered, small, two_rings
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_draws():
+    """Of partitions by the answers alone, which have tests of their own; enough here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,7 @@ from ..small_choices import answered, misleading, small
 
 @pytest.fixture(autouse=True)
 def _short_search(monkeypatch):
-    """Of ten parts of the answers four are held out in turn, and draws are few: enough here."""
-    monkeypatch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
+    """Of ten parts of the answers four are held out in turn, which is enough here."""
     monkeypatch.setattr(
         told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
     )

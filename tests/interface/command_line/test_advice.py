@@ -25,12 +25,6 @@ FEATURES = 30.0 * (FINE % 2)[:, None] + np.random.default_rng(0).normal(size=(12
 PAIRS = simulate_pairs(FINE, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
 
 
-@pytest.fixture(autouse=True)
-def _few_draws(monkeypatch):
-    """Of partitions by the answers alone, where nothing predicts these; enough here."""
-    monkeypatch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
-
-
 def fixed(features, pairs=None, **options):
     """A fit without a choice."""
     return cluster(features, pairs, components=GaussianComponents, progress=False, **options)
