@@ -16,11 +16,14 @@ from pyro_crowdclust.mixture import (
 )
 
 LARGE = 2**60
+# Made where they are needed: the first nested tensor loads much of PyTorch.
 KINDS = {
-    "sparse": torch.eye(4).to_sparse(),
-    "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
-    "meta": torch.ones(4, 4, device="meta"),
-    "complex": torch.eye(4).cfloat(),
+    "sparse": lambda: torch.eye(4).to_sparse(),
+    "nested": lambda: torch.nested.nested_tensor(
+        [torch.ones(2), torch.ones(3)], layout=torch.jagged
+    ),
+    "meta": lambda: torch.ones(4, 4, device="meta"),
+    "complex": lambda: torch.eye(4).cfloat(),
 }
 
 
@@ -31,7 +34,7 @@ def refuses(message: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_that_are_no_dense_numbers(kind):
     with refuses(f"features are a tensor that is .*{kind}.*: convert them"):
-        CrowdData(KINDS[kind])
+        CrowdData(KINDS[kind]())
 
 
 @pytest.mark.parametrize("what", ["item_ids", "known", "classes", "a column"])
