@@ -35,7 +35,8 @@ from pyro_crowdclust.protocols import (
 )
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
-from pyro_crowdclust.starts.principal_components import cast_networks, default_start
+from pyro_crowdclust.starts.default import default_start
+from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import (

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.protocols import FittedModel, part_of
-from pyro_crowdclust.starts.principal_components import without_gaps
+from pyro_crowdclust.starts.imputation import without_gaps
 
 
 def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:

@@ -11,8 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.starts.imputation import without_gaps
 from pyro_crowdclust.starts.k_means import k_means
-from pyro_crowdclust.starts.principal_components import MixtureStart, without_gaps
+from pyro_crowdclust.starts.mixture_start import MixtureStart
 
 
 def within_class_covariance(
