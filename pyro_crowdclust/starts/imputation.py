@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def without_gaps(features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
+def median_imputed(features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
     """Features whose gaps hold the median of their column, for distances between items.
 
     It is a value that somebody has: a code, a count, yes or no.

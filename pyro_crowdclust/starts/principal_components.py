@@ -13,7 +13,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.networks.perceptrons import GaussianRecognition
 from pyro_crowdclust.protocols import SupportsStartAt, SupportsStartAtPartition, part_of
-from pyro_crowdclust.starts.imputation import without_gaps
+from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.networks import reset_networks
@@ -65,8 +65,8 @@ class PrincipalComponentStart:
         recognition: Any = part_of(guide, "recognition", nn.Module)
         if recognition is None:
             points = model.emission.latent(features)
-            near = model.components.coordinates(without_gaps(points))
-            partition = self._partition_of(model, without_gaps(features), near, generator)
+            near = model.components.coordinates(median_imputed(points))
+            partition = self._partition_of(model, median_imputed(features), near, generator)
         else:
             seen = features
             if isinstance(recognition, GaussianRecognition):
@@ -80,7 +80,7 @@ class PrincipalComponentStart:
             partition = self._partition_of(model, features, points, generator)
         observed = model.components.observe(points, data.has_gaps)
         known = None if data.known is None else data.known[chosen]
-        partition = model.supervision.start_partition(partition, without_gaps(points), known)
+        partition = model.supervision.start_partition(partition, median_imputed(points), known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
         # A linear recognition network knows a k-means partition of its own latents.
         learner = recognition
@@ -97,17 +97,12 @@ class PrincipalComponentStart:
     ) -> Tensor:
         """The partition of items with these latents, in the order that suits the weights."""
         if self.partition is None:
-            return self._partition(model, points, generator)
-        with torch.enable_grad():
-            partition = self.partition(features, model.num_clusters, generator).double()
-        return partition[:, model.weights.preferred_order(partition.sum(0))]
-
-    @staticmethod
-    def _partition(model: Any, points: Tensor, generator: torch.Generator) -> Tensor:
-        """A k-means partition, in the order that suits the prior of the weights."""
-        found = k_means(points, model.num_clusters, generator)
-        labels = torch.as_tensor(found.labels_, dtype=torch.int64)
-        partition = nn.functional.one_hot(labels, model.num_clusters).double()
+            found = k_means(points, model.num_clusters, generator)
+            labels = torch.as_tensor(found.labels_, dtype=torch.int64)
+            partition = nn.functional.one_hot(labels, model.num_clusters).double()
+        else:
+            with torch.enable_grad():
+                partition = self.partition(features, model.num_clusters, generator).double()
         return partition[:, model.weights.preferred_order(partition.sum(0))]
 
 
