@@ -416,10 +416,15 @@ class CrowdData:
 
     def with_parts(self, **parts: Any) -> CrowdData:
         """The same data with other values of some fields, which are taken as they are."""
-        changed = object.__new__(CrowdData)
         kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
-        changed.__dict__.update(kept | parts)
-        return changed
+        return CrowdData.of_parts(**kept | parts)
+
+    @classmethod
+    def of_parts(cls, **parts: Any) -> CrowdData:
+        """Data with these values of all fields, which are taken as they are: no tables are read."""
+        data = object.__new__(cls)
+        data.__dict__.update(parts)
+        return data
 
     @property
     def annotated_items(self) -> Int[Tensor, " annotated"]:

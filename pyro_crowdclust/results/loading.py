@@ -188,11 +188,12 @@ def _result(
             chosen=_chosen(content.get("chosen")),
             train_on=options,
         )
-    # What the result would compute from the features, it is told.
-    result.__dict__["elbo"] = content["elbo"]
-    if content["probabilities"] is not None:
-        result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
-        result.__dict__["cluster_order"] = content["cluster_order"]
+    result.recall(
+        content["elbo"],
+        content["probabilities"],
+        content["latent_means"],
+        content["cluster_order"],
+    )
     return result
 
 
