@@ -451,5 +451,5 @@ def test_missing_features_where_nothing_integrates_them_out():
 
 
 def test_a_sampler_needs_sizes():
-    with refuses("batch_size is 0; it must be at least 1"):
+    with refuses("batch_size is 0, but must be at least 1"):
         MinibatchSampler(crowd(), batch_size=0, generator=torch.Generator())
