@@ -82,8 +82,7 @@ def drawn_groups(
 
 def _told(data: CrowdData) -> CrowdData:
     """Pages that share no items as pairs, and of pairs those of which anybody could tell."""
-    if data.placements is not None and not data.placements.share_items:
-        data = data.as_pairs()
+    data = data.as_heard()
     if data.answers is None:
         return data
     told = ~data.answers.label.isnan()

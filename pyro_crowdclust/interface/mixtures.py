@@ -299,8 +299,7 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "every page has one item alone, so that nobody said which items belong together: pass "
             "pages of several items, or features"
         )
-    if data.placements is not None and not data.placements.share_items:
-        data = data.as_pairs()
+    data = data.as_heard()
     if data.placements is None and data.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "

@@ -266,7 +266,7 @@ def _start_from_answers(*arguments: Any) -> None:
         TrustingStart()(*arguments)
 
 
-def _as_heard(data: CrowdData) -> CrowdData:
+def _with_shared_pages(data: CrowdData) -> CrowdData:
     """The data with a table of sorted pages as placements, if items are on enough of them."""
     answered = as_answered(data)
     pages = answered.placements
@@ -302,7 +302,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 19 candidates; nothing held out'
     """
     check_data(data)
-    data = _as_heard(data)
+    data = _with_shared_pages(data)
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         # Two items are one cluster unless somebody says how they are related.
