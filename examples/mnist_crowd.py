@@ -160,14 +160,11 @@ def build(
     classifier = ConvolutionalEncoder(IMAGE_SHAPE, clusters)
     if options.variant == "bayes":
         potentials = GaussianRecognition(
-            SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim, assignment_network=classifier
+            SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim, classifier=classifier
         )
         return model, MessagePassingGuide(model, potentials, **terms)
     recognition = AmortizedRecognition(
-        (PIXELS, hidden, hidden),
-        dim,
-        clusters,
-        assignment_network=classifier,
+        (PIXELS, hidden, hidden), dim, clusters, classifier=classifier
     )
     assignments = Sampled(options.num_summed) if options.num_summed else AtMean()
     return model, AmortizedGuide(model, recognition, assignments=assignments, **terms)

@@ -57,7 +57,7 @@ class SaidAlone(Protocol):
         """Model, guide and options of a fit under a prior of the sizes."""
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
         """Shares of what is said, each held out of a fit; so many that they can tell."""
 
@@ -81,13 +81,13 @@ class PairsAlone:
         Items and answers.
     hard_items
         Whether some items may be hard to recognize.
-    most_chains
+    max_chains
         Of a fit.
     """
 
     data: CrowdData
     hard_items: bool = False
-    most_chains: int = _CHAINS
+    max_chains: int = _CHAINS
 
     priors: ClassVar[dict[str, Any]] = {
         "few clusters": FewClusters,
@@ -99,12 +99,12 @@ class PairsAlone:
         return replace(self, hard_items=True)
 
     def for_trials(self) -> PairsAlone:
-        return replace(self, most_chains=_TRIAL_CHAINS)
+        return replace(self, max_chains=_TRIAL_CHAINS)
 
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
         model = AnsweredPartition(annotators_of_looks(self.data), prior, self.hard_items)
         is_tempered = len(prior.powers) > 1
-        chains = affordable_chains(self.data.num_pairs, self.most_chains) if is_tempered else 1
+        chains = affordable_chains(self.data.num_pairs, self.max_chains) if is_tempered else 1
         guide = PartitionGuide(model, self.data.num_items, num_chains=chains)
         return _recipe(model, guide, self.data)
 
@@ -114,9 +114,9 @@ class PairsAlone:
         return self.data.answers
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self.data.num_pairs, 200, share, most_parts, generator)
+        return _parts(self.data.num_pairs, 200, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
@@ -172,9 +172,9 @@ class PagesAlone:
         return self.data.placements
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self._placements.num_pages, 10, share, most_parts, generator)
+        return _parts(self._placements.num_pages, 10, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
         return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))
@@ -202,11 +202,11 @@ def _recipe(model: Any, guide: Any, data: CrowdData) -> Recipe:
 
 
 def _parts(
-    number: int, fewest: int, share: float, most_parts: int, generator: torch.Generator
+    number: int, fewest: int, share: float, max_parts: int, generator: torch.Generator
 ) -> list[Bool[Tensor, " unit"]]:
     """As many shares of so many units as hold the fewest that can tell priors apart."""
     order = torch.rand(number, generator=generator).argsort().argsort()
     most = min(round(1 / share), number)
     part = order * most // number
     needed = math.ceil(fewest / (share * number))
-    return [part == place for place in range(min(needed, most, most_parts))]
+    return [part == place for place in range(min(needed, most, max_parts))]

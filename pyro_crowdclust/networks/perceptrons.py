@@ -147,7 +147,7 @@ class GaussianRecognition(nn.Module):
         lambda at a raw output of zero.
     location, scale
         Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
-    assignment_network
+    classifier
         Maps features, as they are, to a number for every cluster: q(z given o), which is then not
         read from where the latent is. Answers are heard beside it.
     """
@@ -159,7 +159,7 @@ class GaussianRecognition(nn.Module):
         initial_precision: float = 20.0,
         location: Float[Tensor, " feature"] | None = None,
         scale: Float[Tensor, " feature"] | None = None,
-        assignment_network: nn.Module | None = None,
+        classifier: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.location: Tensor | None
@@ -167,7 +167,7 @@ class GaussianRecognition(nn.Module):
         self.register_buffer("location", None if location is None else location.clone())
         self.register_buffer("scale", None if scale is None else scale.clone())
         self.network = network
-        self.assignment_network = assignment_network
+        self.classifier = classifier
         self.dim = dim
         self.initial_precision = initial_precision
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
@@ -199,14 +199,9 @@ class GaussianRecognition(nn.Module):
         self, features: Float[Tensor, "item ..."]
     ) -> Float[Tensor, "item cluster"] | None:
         """``log q(z | o)`` of the network of z; None without one."""
-        if self.assignment_network is None:
+        if self.classifier is None:
             return None
-        return self.assignment_network(features.flatten(1)).log_softmax(-1)
-
-    @property
-    def classifier(self) -> nn.Module | None:
-        """The network from features to the logits of q(z given o), if there is one."""
-        return self.assignment_network
+        return self.classifier(features.flatten(1)).log_softmax(-1)
 
     def set_classifier(self, network: nn.Module) -> None:
         """Let another network be q(z given o) in place of the one that there is.
@@ -216,12 +211,12 @@ class GaussianRecognition(nn.Module):
         ValueError
             If there is none: the guide then does not listen.
         """
-        if self.assignment_network is None:
+        if self.classifier is None:
             raise ValueError(
                 "the recognition network has no q(z | o) to be replaced: build it, and the guide, "
-                "with an assignment_network"
+                "with a classifier"
             )
-        self.assignment_network = network
+        self.classifier = network
 
     def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
         """What the network sees of the features."""
@@ -263,7 +258,7 @@ class AmortizedRecognition(nn.Module):
         Standard deviation of q(x | z, o) before training.
     trunk
         Network from ``sizes[0]`` to ``sizes[-1]`` numbers, in place of the perceptron.
-    assignment_network
+    classifier
         Network from features to K logits of q(z | o), which then does not share the trunk.
     """
 
@@ -274,7 +269,7 @@ class AmortizedRecognition(nn.Module):
         num_clusters: int,
         initial_scale: float = 0.2,
         trunk: nn.Module | None = None,
-        assignment_network: nn.Module | None = None,
+        classifier: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if trunk is None:
@@ -283,9 +278,9 @@ class AmortizedRecognition(nn.Module):
                 layers += [nn.Linear(size_in, size_out), nn.ReLU()]
             trunk = nn.Sequential(*layers)
         self.trunk = trunk
-        self.shares_trunk = assignment_network is None
+        self.shares_trunk = classifier is None
         self.num_clusters = num_clusters
-        self.logits = assignment_network or nn.Linear(sizes[-1], num_clusters)
+        self.logits = classifier or nn.Linear(sizes[-1], num_clusters)
         self.hidden = nn.Linear(sizes[-1], sizes[-1])
         self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
         self.moments = nn.Linear(sizes[-1], 2 * dim)

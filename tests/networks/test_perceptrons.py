@@ -156,7 +156,7 @@ def test_a_partition_is_learned_the_same_way_twice():
 def test_another_network_may_be_q_of_z():
     features = torch.randn(5, 4)
     other = nn.Linear(4, 3)
-    gaussian = GaussianRecognition(SkipMLP((4, 6, 4)), 2, assignment_network=nn.Linear(4, 3))
+    gaussian = GaussianRecognition(SkipMLP((4, 6, 4)), 2, classifier=nn.Linear(4, 3))
     gaussian.set_classifier(other)
     amortized = AmortizedRecognition((4, 6, 6), 2, 3)
     amortized.set_classifier(other)
@@ -169,5 +169,5 @@ def test_another_network_may_be_q_of_z():
 def test_what_is_not_there_is_not_replaced():
     recognition = GaussianRecognition(SkipMLP((4, 6, 4)), 2)
     assert recognition.log_assignments(torch.randn(5, 4)) is None
-    with pytest.raises(ValueError, match=r"has no q\(z \| o\) .* with an assignment_network"):
+    with pytest.raises(ValueError, match=r"has no q\(z \| o\) .* with a classifier"):
         recognition.set_classifier(nn.Linear(4, 3))

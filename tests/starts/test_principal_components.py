@@ -25,8 +25,8 @@ from ..crowds import (
     NUM_CLUSTERS,
     NUM_FEATURES,
     amortized_pair,
-    assignment_network_pair,
     blobs,
+    classifier_pair,
     crowd,
     message_passing_pair,
     plain_pair,
@@ -137,7 +137,7 @@ def test_the_mixture_starts_at_the_clusters(make):
 def test_a_network_of_z_starts_at_the_clusters():
     features, labels = blobs()
     data = CrowdData(features)
-    model, guide = assignment_network_pair()
+    model, guide = classifier_pair()
     PrincipalComponentStart()(model, guide, data, generator())
     found = guide.infer(features_batch(data.rows(torch.arange(data.num_items)))).assignments
     assert clustering_accuracy(labels, found.argmax(1)) > 0.95

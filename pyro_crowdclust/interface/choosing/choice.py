@@ -77,7 +77,7 @@ class Choice(Plan):
         Candidates run on so many items, those with answers first.
     best_forms
         Of so many forms other numbers of components are tried.
-    most_groups
+    max_groups
         Of rows that are nearly the same one counts, unless their groups are no more than this and
         may be clusters, or that leaves one cluster. None: all count.
     alone
@@ -186,7 +186,7 @@ class Choice(Plan):
     def _with_near_copies(self) -> Choice:
         """The choice for which every row counts."""
         alone = None if self.alone is None else self.alone._with_near_copies()
-        return replace(self, most_groups=None, alone=alone)
+        return replace(self, max_groups=None, alone=alone)
 
     def _source(self, best: Trial) -> Choice:
         """The choice that the candidate is of: this one, or that without the answers."""
@@ -314,8 +314,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     else:
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    most_groups = max(MOST_CLUSTERS, num_clusters or 0)
-    choice = Choice(data, forms, sizes, first_size, most_groups=most_groups)
+    max_groups = max(MOST_CLUSTERS, num_clusters or 0)
+    choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if data.answers is None or is_supervised(data):
         return choice
     silent = data.with_parts(answers=None, _pairs_index=None)
