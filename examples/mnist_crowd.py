@@ -68,7 +68,7 @@ from pyro_crowdclust.starts import (
     TaughtStart,
     Teaching,
 )
-from pyro_crowdclust.training import Checkpoint, Stopping, Trainer, robbins_monro
+from pyro_crowdclust.training import Checkpoint, RobbinsMonro, Stopping, Trainer
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
@@ -328,7 +328,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             epochs=options.epochs,
             stopping=Stopping(max_time=timedelta(minutes=options.minutes)),
             optim=partial(torch.optim.Adam, lr=options.learning_rate, fused=True),
-            step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
+            step_size=RobbinsMonro(options.step_size, options.step_delay, forgetting=1.0),
             initialize=start(options),
             seed=options.seed,
             progress=False,

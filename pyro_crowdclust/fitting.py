@@ -106,7 +106,7 @@ def fit(
         Makes the optimizer of all parameters that are not natural parameters.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
-        ``robbins_monro``.
+        ``RobbinsMonro``.
     elbo
         The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
         or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.

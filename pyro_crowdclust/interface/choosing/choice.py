@@ -42,14 +42,14 @@ from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
-from pyro_crowdclust.training import is_interrupted, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
-AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
+AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 
 
 @dataclass(frozen=True)
