@@ -167,19 +167,17 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
-    check_values(
-        data,
-        epochs=epochs,
-        batch_size=batch_size,
-        step_size=step_size,
-        elbo=elbo,
-        seed=seed,
-        device=device,
-        dtype=dtype,
-        callbacks=callbacks,
-    )
+    of_batches: dict[str, Any] = {"batch_size": batch_size, "answer_sampling": answer_sampling}
+    of_steps: dict[str, Any] = {
+        "optim": optim,
+        "step_size": step_size,
+        "elbo": elbo,
+        "dtype": dtype,
+    }
+    options = of_batches | of_steps
+    check_values(data, epochs=epochs, seed=seed, device=device, callbacks=callbacks, **options)
     check_gaps(model, data)
-    _check_minibatches(model, data, batch_size, answer_sampling)
+    _check_minibatches(model, data, **of_batches)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
@@ -188,16 +186,11 @@ def fit(
         data,
         callbacks,
         seed=seed,
-        batch_size=batch_size,
-        answer_sampling=answer_sampling,
-        optim=optim,
-        step_size=step_size,
-        elbo=elbo,
         initialize=initialize,
         device=str(device),
-        dtype=dtype,
         model=model,
         guide=guide,
+        **options,
     )
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
@@ -206,17 +199,8 @@ def fit(
                 for callback in callbacks
             )
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)
-            run = trainer(
-                model,
-                guide,
-                data,
-                _sampler(data, batch_size, answer_sampling, generator),
-                optim=optim,
-                step_size=step_size,
-                elbo=elbo,
-                device=device,
-                dtype=dtype,
-            )
+            sampler = _sampler(data, generator, **of_batches)
+            run = trainer(model, guide, data, sampler, device=device, **of_steps)
             if keeper is not None:
                 keeper.begin(run, callbacks)
                 started = keeper.started
@@ -246,15 +230,10 @@ def fit(
             device=device,
             train_on=TrainingOptions(
                 epochs=_further_epochs(epochs, has_networks=bool(run.network_parameters)),
-                batch_size=batch_size,
-                optim=optim,
-                step_size=step_size,
-                elbo=elbo,
                 stopping=stopping,
-                answer_sampling=answer_sampling,
-                dtype=dtype,
                 callbacks=callbacks,
                 trainer=None if trainer is Trainer else trainer,
+                **options,
             ),
         )
 
@@ -298,7 +277,7 @@ def _check_minibatches(
     supervision = part_of(model, "supervision", Supervision)
     if supervision is None or not (supervision.couples_items and data.has_answers):
         return
-    sampler = _sampler(data, batch_size, answer_sampling, torch.Generator().manual_seed(0))
+    sampler = _sampler(data, torch.Generator().manual_seed(0), batch_size, answer_sampling)
     if sampler is not None and not sampler.holds(data.supervised_items):
         supervision.check_minibatches(data)
 
@@ -343,9 +322,9 @@ def _keeper(
 
 def _sampler(
     data: CrowdData,
+    generator: torch.Generator,
     batch_size: int | None,
     answer_sampling: AnswerSampling,
-    generator: torch.Generator,
 ) -> MinibatchSampler | None:
     """What draws minibatches; None where all data are in every step."""
     if batch_size is None:
