@@ -83,10 +83,13 @@ CORE = {
         "tests/annotators/test_sources.py",
     ],
     "pyro_crowdclust/annotators/sorted_pages.py": ["tests/annotators/test_sorted_pages.py"],
-    "pyro_crowdclust/annotators/sites.py": [
+    "pyro_crowdclust/annotators/pair_sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
     ],
-    "pyro_crowdclust/annotators/pair_sites.py": [
+    "pyro_crowdclust/annotators/page_sites.py": [
+        *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
+    ],
+    "pyro_crowdclust/annotators/sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/test_fitting.py"),
     ],
     "pyro_crowdclust/annotators/label_sites.py": [

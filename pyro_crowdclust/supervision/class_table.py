@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_crowdclust.annotators.sites import OwnersEvidence
+from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import StatisticValued

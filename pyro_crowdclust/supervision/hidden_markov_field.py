@@ -27,8 +27,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.annotators.pair_owners import PairOwners
-from pyro_crowdclust.annotators.sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.statistics import Assignment
