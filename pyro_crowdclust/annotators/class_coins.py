@@ -13,7 +13,7 @@ from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Beta, PosteriorSummary
 from pyro_crowdclust.families.summaries import summarize_shares
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 @described

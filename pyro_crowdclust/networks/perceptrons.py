@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import IndependentMoments, Moments
 from pyro_crowdclust.families.potential import GaussianPotential
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import SupportsDrawParameters
 
 

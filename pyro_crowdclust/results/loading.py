@@ -22,7 +22,8 @@ from pyro_crowdclust.files.checks import (
     check_shape,
     check_tensors,
 )
-from pyro_crowdclust.files.description import build, part_class
+from pyro_crowdclust.files.description import build
+from pyro_crowdclust.files.parts import part_class
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.chosen import Chosen
