@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.item_order import random_items
-from pyro_crowdclust.networks.perceptrons import GaussianRecognition
+from pyro_crowdclust.networks.recognition_networks import GaussianRecognition
 from pyro_crowdclust.protocols import SupportsStartAt, SupportsStartAtPartition, part_of
 from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
