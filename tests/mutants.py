@@ -169,7 +169,7 @@ CORE = {
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],
     "pyro_crowdclust/restarts.py": ["tests/test_restarts.py"],
-    "pyro_crowdclust/interface/choosing/held_out.py": [
+    "pyro_crowdclust/interface/choosing/held_out_pairs.py": [
         *("tests/interface/choosing/test_held_out.py", "tests/results/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],

@@ -69,7 +69,7 @@ class Choice(Plan):
         One of ``sizes``.
     share
         Share of the answered items whose answers are held out; where most items have answers, as
-        many answers, of which a part is about pairs of other items (``held_out.split``).
+        many answers, of which a part is about pairs of other items (``pair_split``).
     num_splits
         So many different shares are held out, the second and later ones for candidates that the
         first could not tell from the best.

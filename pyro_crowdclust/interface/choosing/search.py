@@ -23,7 +23,8 @@ from pyro_crowdclust.interface.candidates.forms import (
     ToCompare,
 )
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
-from pyro_crowdclust.interface.choosing.held_out import Split, splits_of_pairs
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
 
 # Of guesses most parts need not be seen: so many have to show something.
