@@ -189,7 +189,7 @@ def build(
         encoder = GaussianRecognition(ResidualEncoder(IMAGE, 2 * dim, width), dim)
         return model, MessagePassingGuide(model, encoder, **terms)
     recognition = AmortizedRecognition(
-        (PIXELS, hidden), dim, CLASSES, trunk=trunk, assignment_network=classifier
+        (PIXELS, hidden), dim, CLASSES, trunk=trunk, classifier=classifier
     )
     return model, AmortizedGuide(model, recognition, **terms)
 

@@ -40,7 +40,7 @@ from pyro_crowdclust.plots import (
     plot_worker_weights,
 )
 from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
-from pyro_crowdclust.training import Trainer, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Trainer
 
 NUM_WORKERS = 20
 BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates
@@ -91,7 +91,7 @@ def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) ->
         guide,
         data,
         epochs=options.epochs,
-        step_size=robbins_monro(0.1, delay=200.0),
+        step_size=RobbinsMonro(0.1, delay=200.0),
         optim=partial(torch.optim.Adam, lr=3e-3),
         seed=options.seed,
         progress=False,

@@ -52,7 +52,7 @@ from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import KnownClusters
-from pyro_crowdclust.training import Trainer, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Trainer
 
 # With labels a cluster is a class. Without, there are more than are needed, and the weight of views
 # and the rate are those of SCDC from the same start.
@@ -179,7 +179,7 @@ def train(
         epochs=options.epochs,
         batch_size=options.batch_size,
         optim=partial(OneCycleAdam, rate=options.rate, steps=steps),
-        step_size=robbins_monro(0.05, 1000, forgetting=1.0),
+        step_size=RobbinsMonro(0.05, 1000, forgetting=1.0),
         initialize=first,
         seed=options.seed,
         progress=False,

@@ -49,7 +49,7 @@ from pyro_crowdclust.plots import (
 )
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import RobbinsMonro
 
 NUM_WORKERS = 20
 BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates
@@ -87,7 +87,7 @@ def cluster(data: CrowdData, options: argparse.Namespace) -> list[Fitted]:
         data,
         seeds=range(options.restarts),
         epochs=options.epochs,
-        step_size=robbins_monro(0.1, delay=200.0),
+        step_size=RobbinsMonro(0.1, delay=200.0),
         optim=partial(torch.optim.Adam, lr=3e-3),
         progress=False,
         callbacks=[MergeMoves(first_epoch=10)],

@@ -68,7 +68,7 @@ from pyro_crowdclust.starts import (
     TaughtStart,
     Teaching,
 )
-from pyro_crowdclust.training import Checkpoint, Stopping, Trainer, robbins_monro
+from pyro_crowdclust.training import Checkpoint, RobbinsMonro, Stopping, Trainer
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
@@ -160,14 +160,11 @@ def build(
     classifier = ConvolutionalEncoder(IMAGE_SHAPE, clusters)
     if options.variant == "bayes":
         potentials = GaussianRecognition(
-            SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim, assignment_network=classifier
+            SkipMLP((PIXELS, hidden, hidden, 2 * dim)), dim, classifier=classifier
         )
         return model, MessagePassingGuide(model, potentials, **terms)
     recognition = AmortizedRecognition(
-        (PIXELS, hidden, hidden),
-        dim,
-        clusters,
-        assignment_network=classifier,
+        (PIXELS, hidden, hidden), dim, clusters, classifier=classifier
     )
     assignments = Sampled(options.num_summed) if options.num_summed else AtMean()
     return model, AmortizedGuide(model, recognition, assignments=assignments, **terms)
@@ -331,7 +328,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             epochs=options.epochs,
             stopping=Stopping(max_time=timedelta(minutes=options.minutes)),
             optim=partial(torch.optim.Adam, lr=options.learning_rate, fused=True),
-            step_size=robbins_monro(options.step_size, options.step_delay, forgetting=1.0),
+            step_size=RobbinsMonro(options.step_size, options.step_delay, forgetting=1.0),
             initialize=start(options),
             seed=options.seed,
             progress=False,

@@ -35,7 +35,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import RobbinsMonro
 
 PIXELS = 28 * 28
 
@@ -103,7 +103,7 @@ def fitted(data: CrowdData, options: argparse.Namespace) -> Fitted:
         guide,
         data,
         optim=partial(torch.optim.Adam, lr=options.learning_rate),
-        step_size=robbins_monro(0.1, delay=200.0),
+        step_size=RobbinsMonro(0.1, delay=200.0),
         callbacks=callbacks,
         **common,
     )

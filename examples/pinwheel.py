@@ -32,7 +32,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.plots import plot_partition
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
-from pyro_crowdclust.training import robbins_monro
+from pyro_crowdclust.training import RobbinsMonro
 
 CLUSTERS, WORKERS, HIDDEN = 15, 20, 40
 
@@ -69,7 +69,7 @@ def fit_bayes(data: CrowdData, seed: int, epochs: int, start: int | None = None)
         data,
         epochs=epochs,
         batch_size=50,
-        step_size=robbins_monro(0.3, delay=20.0),
+        step_size=RobbinsMonro(0.3, delay=20.0),
         seed=seed if start is None else start,
         progress=False,
         callbacks=[MergeMoves(first_epoch=max(1, epochs // 2))],

@@ -30,9 +30,9 @@ def drawn_groups(
     num_groups: int,
     *,
     seed: int = 0,
-    most_chains: int = 6,
+    max_chains: int = 6,
     smallest: int = 3,
-    most_items: int = 1000,
+    max_items: int = 1000,
 ) -> Int[Tensor, "partition item"]:
     """The largest groups of partitions into few clusters, numbered; -1 of all other items.
 
@@ -50,11 +50,11 @@ def drawn_groups(
         At most so many groups are numbered, from the largest on.
     seed
         Of the draws.
-    most_chains
+    max_chains
         At most so many partitions, and one more; of many answers, which tell more, fewer.
     smallest
         Groups of fewer items are none.
-    most_items
+    max_items
         Only the items with the most answers are grouped, as many as this.
 
     Raises
@@ -66,14 +66,14 @@ def drawn_groups(
     data = _told(data)
     if not data.has_answers:
         return groups
-    items = most_asked(answer_counts(data), most_items).nonzero().squeeze(1)
+    items = most_asked(answer_counts(data), max_items).nonzero().squeeze(1)
     some = some_items(without_features(data), items)
     if not some.has_answers:
         return groups
     if some.placements is not None:
         draws = [_drawn_on_pages(some, seed)]
     else:
-        guide = drawn_partitions(some, seed=seed, most_chains=most_chains).guide
+        guide = drawn_partitions(some, seed=seed, max_chains=max_chains).guide
         draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
     labels = [consensus(some_draws) for some_draws in draws]
     each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
@@ -82,8 +82,7 @@ def drawn_groups(
 
 def _told(data: CrowdData) -> CrowdData:
     """Pages that share no items as pairs, and of pairs those of which anybody could tell."""
-    if data.placements is not None and not data.placements.share_items:
-        data = data.as_pairs()
+    data = data.as_heard()
     if data.answers is None:
         return data
     told = ~data.answers.label.isnan()
@@ -97,7 +96,7 @@ def _drawn_on_pages(data: CrowdData, seed: int) -> Int[Tensor, "draw item"]:
     return _short_fit(model, guide, data, _PAGE_STEPS, seed).guide.partition_draws()
 
 
-def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) -> Fitted:
+def drawn_partitions(data: CrowdData, *, seed: int = 0, max_chains: int = 6) -> Fitted:
     """A short fit of partitions into few clusters by the answers alone.
 
     Parameters
@@ -106,7 +105,7 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) ->
         Items without features, all of which are drawn, and answers.
     seed
         Of the draws.
-    most_chains
+    max_chains
         Of the ``PartitionGuide``; fewer for many answers.
 
     Raises
@@ -115,7 +114,7 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, most_chains: int = 6) ->
         On Ctrl-C: half of the draws say nothing.
     """
     model = AnsweredPartition(annotators_of_looks(data), FewClusters())
-    chains = affordable_chains(data.num_pairs, most_chains)
+    chains = affordable_chains(data.num_pairs, max_chains)
     guide = PartitionGuide(model, data.num_items, num_chains=chains)
     return _short_fit(model, guide, data, _STEPS, seed)
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 class MessagePassingGuide(ConjugateGuide):
     """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
 
-    With an ``assignment_network`` in the recognition network q(z) is what that says and the answers
-    add, in place of eq. 14.
+    With a ``classifier`` in the recognition network q(z) is what that says and the answers add, in
+    place of eq. 14.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class MessagePassingGuide(ConjugateGuide):
             if model.supervision.couples_items:
                 raise ValueError(
                     "a network that says what z is knows nothing of a field that couples items: "
-                    "leave out assignment_network, or the field"
+                    "leave out classifier, or the field"
                 )
             self.outputs = AssignmentOutputs(model.num_clusters)
         self.solver = solver

@@ -275,7 +275,7 @@ class PairRegressionGuide(nn.Module):
         along = answer_directions(asked, *said)
         each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
         along_each = (
-            partition_along(some, most_groups=number, generator=generator) for some in each
+            partition_along(some, max_groups=number, generator=generator) for some in each
         )
         others = len(batch.items) - len(asked)
         return found + [nn.functional.pad(one, (0, others), value=-1) for one in along_each]

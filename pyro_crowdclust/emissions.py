@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import SupportsSetLinear
 
 

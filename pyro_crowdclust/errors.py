@@ -53,11 +53,14 @@ def check_whole(name: str, value: Any, least: int | None = None) -> None:
     >>> check_whole("num_clusters", 2.5)
     Traceback (most recent call last):
     ValueError: num_clusters is 2.5, but must be a whole number
+    >>> check_whole("num_clusters", 0, least=1)
+    Traceback (most recent call last):
+    ValueError: num_clusters is 0, but must be at least 1
     """
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f"{name} is {value!r}, but must be a whole number")
     if least is not None and value < least:
-        raise ValueError(f"{name} is {value}, but must be {least} or more")
+        raise ValueError(f"{name} is {value}, but must be at least {least}")
 
 
 def check_share(name: str, value: Any) -> None:

@@ -6,9 +6,7 @@ import dataclasses
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +16,6 @@ import pandas as pd
 import torch
 from pyro.infer.elbo import ELBO
 from torch import nn
-from tqdm.auto import tqdm
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
@@ -35,7 +32,8 @@ from pyro_crowdclust.protocols import (
 )
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
-from pyro_crowdclust.starts.principal_components import cast_networks, default_start
+from pyro_crowdclust.starts.default import default_start
+from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import (
@@ -47,10 +45,11 @@ from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
+from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.options import check_values
-from pyro_crowdclust.training.stopping import Ending, Stopping
-from pyro_crowdclust.training.trainer import NotFinite, Optimizer, Trainer
+from pyro_crowdclust.training.stopping import Stopping
+from pyro_crowdclust.training.trainer import Optimizer, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
@@ -105,7 +104,7 @@ def fit(
         Makes the optimizer of all parameters that are not natural parameters.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
-        ``robbins_monro``.
+        ``RobbinsMonro``.
     elbo
         The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
         or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
@@ -168,19 +167,17 @@ def fit(
     """
     check_callable(model, guide)
     check_same_model(model, guide)
-    check_values(
-        data,
-        epochs=epochs,
-        batch_size=batch_size,
-        step_size=step_size,
-        elbo=elbo,
-        seed=seed,
-        device=device,
-        dtype=dtype,
-        callbacks=callbacks,
-    )
+    of_batches: dict[str, Any] = {"batch_size": batch_size, "answer_sampling": answer_sampling}
+    of_steps: dict[str, Any] = {
+        "optim": optim,
+        "step_size": step_size,
+        "elbo": elbo,
+        "dtype": dtype,
+    }
+    options = of_batches | of_steps
+    check_values(data, epochs=epochs, seed=seed, device=device, callbacks=callbacks, **options)
     check_gaps(model, data)
-    _check_minibatches(model, data, batch_size, answer_sampling)
+    _check_minibatches(model, data, **of_batches)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
@@ -189,16 +186,11 @@ def fit(
         data,
         callbacks,
         seed=seed,
-        batch_size=batch_size,
-        answer_sampling=answer_sampling,
-        optim=optim,
-        step_size=step_size,
-        elbo=elbo,
         initialize=initialize,
         device=str(device),
-        dtype=dtype,
         model=model,
         guide=guide,
+        **options,
     )
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
@@ -207,22 +199,13 @@ def fit(
                 for callback in callbacks
             )
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)
-            run = trainer(
-                model,
-                guide,
-                data,
-                _sampler(data, batch_size, answer_sampling, generator),
-                optim=optim,
-                step_size=step_size,
-                elbo=elbo,
-                device=device,
-                dtype=dtype,
-            )
+            sampler = _sampler(data, generator, **of_batches)
+            run = trainer(model, guide, data, sampler, device=device, **of_steps)
             if keeper is not None:
                 keeper.begin(run, callbacks)
                 started = keeper.started
             run.meet()
-        stop_reason = _train(
+        stop_reason = train(
             run,
             math.inf if epochs is None else epochs * run.steps_per_epoch,
             stopping,
@@ -247,15 +230,10 @@ def fit(
             device=device,
             train_on=TrainingOptions(
                 epochs=_further_epochs(epochs, has_networks=bool(run.network_parameters)),
-                batch_size=batch_size,
-                optim=optim,
-                step_size=step_size,
-                elbo=elbo,
                 stopping=stopping,
-                answer_sampling=answer_sampling,
-                dtype=dtype,
                 callbacks=callbacks,
                 trainer=None if trainer is Trainer else trainer,
+                **options,
             ),
         )
 
@@ -299,7 +277,7 @@ def _check_minibatches(
     supervision = part_of(model, "supervision", Supervision)
     if supervision is None or not (supervision.couples_items and data.has_answers):
         return
-    sampler = _sampler(data, batch_size, answer_sampling, torch.Generator().manual_seed(0))
+    sampler = _sampler(data, torch.Generator().manual_seed(0), batch_size, answer_sampling)
     if sampler is not None and not sampler.holds(data.supervised_items):
         supervision.check_minibatches(data)
 
@@ -344,9 +322,9 @@ def _keeper(
 
 def _sampler(
     data: CrowdData,
+    generator: torch.Generator,
     batch_size: int | None,
     answer_sampling: AnswerSampling,
-    generator: torch.Generator,
 ) -> MinibatchSampler | None:
     """What draws minibatches; None where all data are in every step."""
     if batch_size is None:
@@ -358,80 +336,6 @@ def _sampler(
         blocks=answer_sampling.blocks,
         generator=generator,
     )
-
-
-def _train(
-    trainer: Trainer,
-    budget: float,
-    stopping: Stopping,
-    *,
-    started: float,
-    progress: bool,
-    callbacks: Sequence[Callback],
-    keeper: CheckpointKeeper | None,
-    interrupted: bool,
-) -> str:
-    """Train for so many steps, or to an earlier end; returns why training stopped."""
-    total = budget if stopping.steps is None else min(budget, stopping.steps)
-    with (
-        tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
-        warnings.catch_warnings(),
-        nullcontext() if keeper is None else keeper.listening(),
-    ):
-        # Pyro's warning of a loss that is not a number names no site; the one below does.
-        warnings.filterwarnings("ignore", "Encountered NaN")
-
-        def on_step(elbo_per_item: float) -> None:
-            bar.update()
-            bar.set_postfix_str(_status(elbo_per_item, trainer.history), refresh=False)
-            if keeper is not None:
-                keeper.after_step()
-
-        try:
-            if interrupted:
-                raise KeyboardInterrupt
-            while (end := _end(trainer, total, stopping, started)) is None:
-                trainer.epoch(on_step, max_steps=total)
-                for callback in callbacks:
-                    callback(trainer)
-                trainer.meet()  # callbacks may draw random numbers
-                if keeper is not None:
-                    keeper.after_epoch()
-            return end
-        except KeyboardInterrupt:
-            return f"{Ending.INTERRUPTED} by the user after {trainer.steps_done} steps"
-        except NotFinite as error:
-            reason = f"{Ending.NOT_FINITE} after {trainer.steps_done} steps: {error}"
-            warnings.warn(
-                f"{reason}; the parameters of the last whole epoch are kept. Lower the learning "
-                "rate or step_size, or look at the features of that site",
-                stacklevel=3,
-            )
-            return reason
-
-
-def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
-    """Why there is to be no further epoch; None if there is to be one."""
-    if stopping.has_converged(trainer.elbos_per_item):
-        return (
-            f"{Ending.CONVERGED}: less than {stopping.tolerance:g} nats per item in "
-            f"{stopping.patience} epochs"
-        )
-    # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
-    if trainer.steps_done >= total and trainer.position is None:
-        return f"{Ending.BUDGET}: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
-    last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
-    late = float(time.perf_counter() + last > started + stopping.seconds)
-    if trainer.ranks.average([], late) > 0:
-        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs"
-    return None
-
-
-def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
-    status = f"ELBO/item {elbo_per_item:.3f}"
-    if history and "clusters_in_use" in history[-1]:
-        status += f", {history[-1]['clusters_in_use']} clusters in use"
-    return status
 
 
 __all__ = ["TrainingOptions", "adam", "fit"]

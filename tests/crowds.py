@@ -82,13 +82,13 @@ def message_passing_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide
     return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
 
 
-def assignment_network_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+def classifier_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     """BayesSCDC with a network of its own for z."""
     model = deep_mixture()
     recognition = GaussianRecognition(
         SkipMLP((NUM_FEATURES, 5, 2 * DIM)),
         DIM,
-        assignment_network=SkipMLP((NUM_FEATURES, 5, NUM_CLUSTERS)),
+        classifier=SkipMLP((NUM_FEATURES, 5, NUM_CLUSTERS)),
     )
     return model, MessagePassingGuide(model, recognition, recognition_term=RecognitionTerm(2.0))
 

@@ -83,10 +83,13 @@ CORE = {
         "tests/annotators/test_sources.py",
     ],
     "pyro_crowdclust/annotators/sorted_pages.py": ["tests/annotators/test_sorted_pages.py"],
-    "pyro_crowdclust/annotators/sites.py": [
+    "pyro_crowdclust/annotators/pair_sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
     ],
-    "pyro_crowdclust/annotators/pair_sites.py": [
+    "pyro_crowdclust/annotators/page_sites.py": [
+        *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
+    ],
+    "pyro_crowdclust/annotators/sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/test_fitting.py"),
     ],
     "pyro_crowdclust/annotators/label_sites.py": [
@@ -166,7 +169,7 @@ CORE = {
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],
     "pyro_crowdclust/restarts.py": ["tests/test_restarts.py"],
-    "pyro_crowdclust/interface/choosing/held_out.py": [
+    "pyro_crowdclust/interface/choosing/held_out_pairs.py": [
         *("tests/interface/choosing/test_held_out.py", "tests/results/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],

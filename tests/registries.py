@@ -77,8 +77,8 @@ from pyro_crowdclust.supervision import ClassTable
 from .crowds import (
     NUM_WORKERS,
     amortized_pair,
-    assignment_network_pair,
     blobs,
+    classifier_pair,
     crowd,
     message_passing_pair,
     plain_pair,
@@ -276,7 +276,7 @@ def _pages_alone() -> tuple[Any, Any, CrowdData]:
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
     "message passing": lambda: (*message_passing_pair(), crowd()),
-    "message passing, network of z": lambda: (*assignment_network_pair(), crowd()),
+    "message passing, network of z": lambda: (*classifier_pair(), crowd()),
     "amortized": lambda: (*amortized_pair(), crowd()),
     "class table": _with_class_table,
     "deep latents": _deep_latents,

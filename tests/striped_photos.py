@@ -30,5 +30,5 @@ def stripes(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def guide_with(classifier: torch.nn.Module) -> AmortizedGuide:
     emission = NormalEmission(SkipMLP((2, 8, SIZE**2)), SIZE**2)
     model = SemiCrowdsourcedMixture(DirichletWeights(3, 1.0), GaussianComponents(3, 2), emission)
-    recognition = AmortizedRecognition((SIZE**2, 16), 2, 3, assignment_network=classifier)
+    recognition = AmortizedRecognition((SIZE**2, 16), 2, 3, classifier=classifier)
     return AmortizedGuide(model, recognition)

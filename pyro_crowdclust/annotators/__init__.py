@@ -16,12 +16,14 @@ from pyro_crowdclust.annotators.label_sites import (
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_urns import PageUrns
-from pyro_crowdclust.annotators.pair_sites import check_annotators, sample_answers, sample_rates
+from pyro_crowdclust.annotators.pair_sites import told_of_items
 from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
+    check_annotators,
+    sample_answers,
+    sample_rates,
     sites_of,
     summarize_workers,
-    told_of_items,
 )
 from pyro_crowdclust.annotators.sorted_pages import (
     PAGE_STATES,

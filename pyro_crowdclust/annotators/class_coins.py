@@ -13,7 +13,7 @@ from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Beta, PosteriorSummary
 from pyro_crowdclust.families.summaries import summarize_shares
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 @described
@@ -26,6 +26,24 @@ class OneCoin(nn.Module):
         M and K.
     accuracy
         Pseudo-counts (right answers, wrong answers) of the Beta prior.
+
+    Raises
+    ------
+    ValueError
+        If there are no workers, or fewer than two classes.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import CrowdData, fit
+    >>> from pyro_crowdclust.guides import ClassLabelGuide
+    >>> from pyro_crowdclust.models import DawidSkene
+    >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyzzz")}
+    >>> data = CrowdData(None, labels=said)
+    >>> model = DawidSkene(OneCoin(data.num_workers, data.num_classes))
+    >>> options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+    >>> result = fit(model, ClassLabelGuide(model), data, **options)
+    >>> result.confusion["mean"].loc["c", "x"].round(2).to_dict()
+    {'x': 0.63, 'y': 0.19, 'z': 0.19}
     """
 
     def __init__(
@@ -75,6 +93,31 @@ class TwoCoinClasses(nn.Module):
         M.
     sensitivity, specificity
         Pseudo-counts (right answers, wrong answers) of the Beta priors.
+
+    Raises
+    ------
+    ValueError
+        If there are no workers.
+
+    Examples
+    --------
+    Eve says yes to everything.
+
+    >>> from pyro_crowdclust import CrowdData, fit
+    >>> from pyro_crowdclust.guides import ClassLabelGuide
+    >>> from pyro_crowdclust.models import DawidSkene
+    >>> said = {
+    ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
+    ...     "worker": ["ann", "ben", "eve"] * 3,
+    ...     "label": ["no", "no", "yes", "no", "no", "yes", "yes", "yes", "yes"],
+    ... }
+    >>> data = CrowdData(None, labels=said)
+    >>> model = DawidSkene(TwoCoinClasses(data.num_workers))
+    >>> options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+    >>> result = fit(model, ClassLabelGuide(model), data, **options)
+    >>> of_eve = result.confusion["mean"].loc["eve"].round(2)
+    >>> float(of_eve["yes", "yes"]), float(of_eve["no", "no"])
+    (0.72, 0.51)
     """
 
     num_classes = 2

@@ -26,7 +26,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
 from pyro_crowdclust.families.summaries import beta_summary
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 def check_sizes(num_workers: int, num_classes: int) -> None:

@@ -22,7 +22,7 @@ from pyro_crowdclust.distributions.looks import GradedAnswer
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Dirichlet
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Pseudo-counts of the grade that a pair looks like, of every other, and of "can't tell".
 _OWN, _OTHER = 4.0, 0.5

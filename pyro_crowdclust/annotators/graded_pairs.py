@@ -23,7 +23,7 @@ from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions.looks import GradedAnswer
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Pseudo-count of "can't tell", as likely of pairs that are the same as of others.
 _UNSURE = 0.5

@@ -26,7 +26,7 @@ from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Times chance; a state in which workers did worse would be one of another class.
 _LEAST_ACCURACY = 1.2

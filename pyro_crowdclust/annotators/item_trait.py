@@ -40,7 +40,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.families.summaries import beta_summary
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # The grid of the trait: a step is small against the slope of a worker, the ends are certain.
 _END, _POINTS = 6.0, 25

@@ -37,7 +37,7 @@ from pyro_crowdclust.distributions.lapses import (
 from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Each some three times the one before: two items of a cluster share one of five groups with a
 # probability of .98, .93, .82, .6, .4, .27 and .2, which is chance.

@@ -13,7 +13,7 @@ from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import PairAnnotators
 
 # Right and wrong answers of workers who are trusted until there are clusters: under rates of which

@@ -31,7 +31,7 @@ from pyro_crowdclust.distributions.pages import (
 )
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta, Dirichlet
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.pages import BatchPages
 
 # What the homes on a page look like, in this order.

@@ -22,7 +22,7 @@ from pyro_crowdclust.annotators.confusion import summary_of_mixed_rows
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import ClassAnnotators
 
 # The logarithm of a label that a source never gives; finite, so that 0 times it is 0.

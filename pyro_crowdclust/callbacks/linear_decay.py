@@ -16,7 +16,7 @@ class LinearDecay:
         r_e = r min(1, (T + 1 - e) / (T + 1 - s))
 
     Steps of a constant length leave the networks at a random place around the optimum; short last
-    steps average over it. Natural steps have schedules of their own, such as ``robbins_monro``.
+    steps average over it. Natural steps have schedules of their own, such as ``RobbinsMonro``.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from pyro_crowdclust.data.column_kinds import KINDS, SAMPLE, check_numbers, recognized
-from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, show
+from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 
 # So few rows may be in the order of a feature.
@@ -237,9 +237,7 @@ def _names(frame: pd.DataFrame) -> pd.Index | None:
     if all(isinstance(name, int) and name == place for place, name in enumerate(given)):
         return None
     names = pd.Index([str(name) for name in given])
-    if names.has_duplicates:
-        name = show(names[int(names.duplicated().argmax())])
-        raise ValueError(f"features have two columns {name}: rename or drop one")
+    refuse_doubled("features have", names)
     return names
 
 

@@ -414,12 +414,25 @@ class CrowdData:
         index = pd.RangeIndex(answers.num_pairs)
         return self.with_parts(answers=answers, placements=None, _pairs_index=index)
 
+    def as_heard(self) -> CrowdData:
+        """The same data with sorted pages as pairs where they share no items.
+
+        By an item that is on one page nothing tells whether its sorter looked.
+        """
+        pages = self.placements
+        return self if pages is None or pages.share_items else self.as_pairs()
+
     def with_parts(self, **parts: Any) -> CrowdData:
         """The same data with other values of some fields, which are taken as they are."""
-        changed = object.__new__(CrowdData)
         kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
-        changed.__dict__.update(kept | parts)
-        return changed
+        return CrowdData.of_parts(**kept | parts)
+
+    @classmethod
+    def of_parts(cls, **parts: Any) -> CrowdData:
+        """Data with these values of all fields, which are taken as they are: no tables are read."""
+        data = object.__new__(cls)
+        data.__dict__.update(parts)
+        return data
 
     @property
     def annotated_items(self) -> Int[Tensor, " annotated"]:

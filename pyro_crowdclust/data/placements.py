@@ -64,11 +64,7 @@ class Placements:
 
     @property
     def share_items(self) -> bool:
-        """Whether these are two or more.
-
-        Fewer are better heard by their pairs: by an item on one page nothing tells whether its
-        sorter looked.
-        """
+        """Whether an item is on two pages or more, on average."""
         return self.pages_of_an_item >= _FEWEST_PAGES
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,20 @@ _ROW_PER_ANSWER = (
 def in_pandas(table: Any) -> Any:
     """A table of a library that knows the way to pandas (polars, pyarrow), all else as it is."""
     return table.to_pandas() if hasattr(table, "to_pandas") else table
+
+
+def refuse_doubled(owner: str, names: Iterable[Hashable]) -> None:
+    """Raise a ``ValueError`` where two columns have one name, of which readers would drop one.
+
+    Examples
+    --------
+    >>> refuse_doubled("the answers have", ["item", "label", "label"])
+    Traceback (most recent call last):
+    ValueError: the answers have two columns 'label': rename or drop one of them
+    """
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if doubled:
+        raise ValueError(f"{owner} two columns {show(doubled[0])}: rename or drop one of them")
 
 
 def read_table(

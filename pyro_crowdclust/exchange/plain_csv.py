@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,7 +14,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.pair_answers import in_one_order
-from pyro_crowdclust.data.tables import are_blank, as_frame, count, show
+from pyro_crowdclust.data.tables import are_blank, as_frame, count, refuse_doubled, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
@@ -105,7 +104,7 @@ class PlainCsv:
         """
         separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
         names, *rows = _filled_rows(text, separator)
-        _refuse_doubled(filter(None, names))
+        refuse_doubled("the table has", filter(None, names))
         for number, row in enumerate(rows, 1):
             if any(row[len(names) :]):
                 raise ValueError(
@@ -128,7 +127,7 @@ class PlainCsv:
         given = as_frame(export, "answers")
         columns, answer, table = _kind_of(given)
         used = {*columns, answer, "worker", "page", "seconds"}
-        _refuse_doubled(name for name in given.columns if name in used)
+        refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
         frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
         if table != "placements":  # where an item that is twice on a page is left to be refused
@@ -183,12 +182,6 @@ def _filled_rows(text: str, separator: str) -> list[list[str]]:
             "left,right,worker,label"
         )
     return filled
-
-
-def _refuse_doubled(names: Iterable[Hashable]) -> None:
-    doubled = [name for name, times in Counter(names).items() if times > 1]
-    if doubled:
-        raise ValueError(f"two columns are called {show(doubled[0])}: rename or drop one of them")
 
 
 def _are_empty(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:

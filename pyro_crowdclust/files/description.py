@@ -2,9 +2,7 @@
 
 ``describe`` turns a tree of plain values, tensors, tables' indexes and parts of this library into
 JSON, which names the tensors in a table beside it. ``build`` inverts it. Parts of the library are
-described by the arguments of their constructors; only classes that a face of this library offers
-and that say so (``described``, or a dataclass) are ever built, so that a file can name nothing
-else. They are named by the face, so that where in the library they stand may change.
+described by the arguments of their constructors (see ``parts.py``), and only they are ever built.
 
 In JSON a value that JSON does not know is an object with one key that starts with a dollar sign.
 """
@@ -13,14 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
-import inspect
 import math
-import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -28,8 +23,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-_PACKAGE = __name__.partition(".")[0]
-_Class = TypeVar("_Class", bound=type)
+from pyro_crowdclust.files.parts import PACKAGE, arguments_of, is_part, part_class, public_name
 
 
 class _Scalar(NamedTuple):
@@ -62,67 +56,6 @@ _SCALARS = {
 
 class NotDescribable(ValueError):
     """A value that is neither plain nor a part of this library."""
-
-
-def described(cls: _Class) -> _Class:
-    """Class decorator of a part of the library: objects remember how they were constructed.
-
-    Such a part can be saved with its arguments and built again by ``load``. It must be made of its
-    arguments and of tensors alone. Objects of subclasses do not count: those may be anybody's.
-    """
-    part: Any = cls  # whose class gets a constructor and a mark
-    construct = part.__init__
-    signature = inspect.signature(construct)
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-    @functools.wraps(construct)
-    def remember_and_construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        construct(self, *args, **kwargs)
-        if type(self) is cls:
-            bound = signature.bind(self, *args, **kwargs).arguments
-            _, *names = (p.name for p in signature.parameters.values() if p.kind not in variable)
-            remembered = {name: bound[name] for name in names if name in bound}
-            vars(self)["constructor_arguments"] = remembered
-
-    part.__init__ = remember_and_construct
-    part.is_described = cls.__qualname__
-    return cls
-
-
-def arguments_of(part: Any) -> dict[str, Any]:
-    """What a described part was constructed with, by name, as files have it; else nothing.
-
-    Examples
-    --------
-    >>> from pyro_crowdclust.annotators import TwoCoin
-    >>> arguments_of(TwoCoin(3))
-    {'num_workers': 3}
-    """
-    found: dict[str, Any] = vars(part).get("constructor_arguments", {})
-    return found
-
-
-def public_name(cls: type) -> str:
-    """What files call a class: the face that offers it, and its name there.
-
-    Examples
-    --------
-    >>> from pyro_crowdclust.mixture import GaussianComponents
-    >>> public_name(GaussianComponents)
-    'pyro_crowdclust.mixture:GaussianComponents'
-    """
-    return f"{'.'.join(cls.__module__.split('.')[:2])}:{cls.__qualname__}"
-
-
-def _is_part(cls: type) -> bool:
-    """Whether a file may name this class."""
-    if cls.__module__.partition(".")[0] != _PACKAGE:
-        return False
-    # A subclass inherits the mark, but not the name in it.
-    members = vars(cls)
-    marked = members.get("is_described") == cls.__qualname__
-    is_record = "__dataclass_params__" in members and members["__dataclass_params__"].init
-    return (marked or is_record) and _offered(public_name(cls)) is cls
 
 
 def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
@@ -242,9 +175,9 @@ class _Writer:
         if id(value) in self.seen:
             return {"$same": self.seen[id(value)]}
         cls = type(value)
-        if not _is_part(cls):
+        if not is_part(cls):
             raise NotDescribable(
-                f"{where or 'it'} is a {_name(value)}, no plain value and no part of {_PACKAGE}"
+                f"{where or 'it'} is a {_name(value)}, no plain value and no part of {PACKAGE}"
             )
         number = self.seen[id(value)] = len(self.parts)
         self.parts.append(value)
@@ -374,25 +307,3 @@ def _dtype(name: str) -> torch.dtype:
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"there is no dtype {name!r}")
     return dtype
-
-
-def part_class(name: str) -> type:
-    """The class of this library with this name; nothing else is imported, let alone called."""
-    if not re.fullmatch(rf"{_PACKAGE}\.[a-z_]+:\w+", name):
-        raise ValueError(f"{name!r} is no part of {_PACKAGE}")
-    cls = _offered(name)
-    if cls is None:
-        raise ValueError(f"this version of {_PACKAGE} has no {name!r}")
-    if not isinstance(cls, type) or not _is_part(cls):
-        raise ValueError(f"{name!r} is no part of a model or of a guide")
-    return cls
-
-
-def _offered(name: str) -> Any:
-    """What a face offers under this name, or None."""
-    face, _, name = name.partition(":")
-    try:
-        module = importlib.import_module(face)
-    except ImportError:
-        return None
-    return getattr(module, name) if name in getattr(module, "__all__", ()) else None

@@ -16,7 +16,6 @@ from pyro_crowdclust.inference.loss_terms import (
     LossTerms,
     RecognitionTerm,
     add_loss_term,
-    exponential_annealing,
 )
 from pyro_crowdclust.inference.messages import (
     AmortizedConditionals,
@@ -50,7 +49,6 @@ __all__ = [
     "ViewPool",
     "add_loss_term",
     "averaged",
-    "exponential_annealing",
     "latent_values",
     "trace_of",
     "trace_sites",

@@ -54,7 +54,10 @@ def trace_of(part: Callable, batch: Batch) -> Trace:
 
 
 def latent_values(trace: Trace) -> dict[str, Tensor]:
-    """Values of the latent sites of a run of a guide."""
+    """Values of the latent sites of a run of a guide, and which items its plates drew.
+
+    A model that is given these is about the same items, so that ``trace_sites`` would not do.
+    """
     nodes: dict[str, Any] = {**trace.nodes}  # whose types depend on what they are
     return {
         name: site["value"].detach()

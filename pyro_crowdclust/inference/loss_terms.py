@@ -244,7 +244,13 @@ class ConsistencyTerm:
 
 @dataclass(frozen=True)
 class ExponentialAnnealing:
-    """``c(epoch) = max(initial decay^epoch, floor)``; made by ``exponential_annealing``."""
+    """``c(epoch) = max(initial decay^epoch, floor)``.
+
+    Examples
+    --------
+    >>> ExponentialAnnealing(200.0, 0.5, 5.0)(2)
+    50.0
+    """
 
     initial: float
     decay: float
@@ -253,14 +259,3 @@ class ExponentialAnnealing:
     def __call__(self, epoch: float) -> float:
         """c at an epoch."""
         return max(self.initial * self.decay**epoch, self.floor)
-
-
-def exponential_annealing(initial: float, decay: float, floor: float) -> ExponentialAnnealing:
-    """``c(epoch) = max(initial decay^epoch, floor)``.
-
-    Examples
-    --------
-    >>> exponential_annealing(200.0, 0.5, 5.0)(2)
-    50.0
-    """
-    return ExponentialAnnealing(initial, decay, floor)

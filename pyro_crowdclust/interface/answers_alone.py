@@ -21,8 +21,8 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.options import check_values
 
-# Sweeps, and chains, of a fit that is only compared with another, at most.
-_TRIAL_EPOCHS, _TRIAL_CHAINS = 60, 2
+# Sweeps of a fit that is only compared with another, at most.
+_TRIAL_EPOCHS = 60
 _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
@@ -43,7 +43,7 @@ class _Trial(NamedTuple):
     """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
 
     prior: str
-    hard_items: bool
+    said: SaidAlone
     log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
@@ -53,7 +53,7 @@ class _Trial(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.prior}, hard items" if self.hard_items else self.prior
+        return f"{self.prior}, hard items" if self.said.hard_items else self.prior
 
     @property
     def held_out(self) -> float:
@@ -121,8 +121,7 @@ class AnswersAlone:
             chance, interrupted = None, True
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        said = said_alone(self.data)
-        found = said.recipe(said.priors[chosen.prior](), chosen.hard_items)
+        found = chosen.said.recipe(chosen.said.priors[chosen.prior]())
         return found, Chosen(table, reason, chance), interrupted
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
@@ -132,8 +131,8 @@ class AnswersAlone:
         parts = said.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
-        def attempt(prior: str, hard_items: bool) -> None:
-            trial = _trial(said, parts, prior, hard_items, options)
+        def attempt(prior: str, said: SaidAlone) -> None:
+            trial = _trial(said, parts, prior, options)
             # Of the first of all what there is until Ctrl-C, of others only what is whole.
             if trial.is_whole or not tried:
                 tried.append(trial)
@@ -141,7 +140,7 @@ class AnswersAlone:
                 raise KeyboardInterrupt
 
         for prior in said.priors:
-            attempt(prior, False)
+            attempt(prior, said)
         likeliest = max(tried, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
@@ -154,8 +153,8 @@ class AnswersAlone:
                 )
             # Whether items differ is asked under one prior only. Items that are alike are a case of
             # items that differ, so that these have nothing to prove.
-            if said.may_be_hard:
-                attempt(chosen.prior, True)
+            if (with_hard_items := said.with_hard_items()) is not None:
+                attempt(chosen.prior, with_hard_items)
                 if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                     chosen = tried[-1]
                     reason += "; they are likelier if some items are hard to recognize"
@@ -224,22 +223,20 @@ def _trial(
     said: SaidAlone,
     parts: list[Bool[Tensor, " unit"]],
     prior: str,
-    hard_items: bool,
     options: dict[str, Any],
 ) -> _Trial:
     """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
     started, log_probabilities, is_whole = time.perf_counter(), [], True
     for out in parts:
-        told = said_alone(said.without(out))
-        recipe = told.recipe(said.priors[prior](), hard_items, _TRIAL_CHAINS)
-        result = recipe.fit(**options)
+        told = said.without(out).for_trials()
+        result = told.recipe(said.priors[prior]()).fit(**options)
         log_probabilities.append(said.log_probability(result, out))
         if is_interrupted(result):
             is_whole = False
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     heard, said_of = torch.cat(log_probabilities), _agreement(result)
-    return _Trial(prior, hard_items, heard, sizes, seconds, is_whole, *said_of)
+    return _Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
 
 
 def _agreement(result: Fitted) -> tuple[float, int]:

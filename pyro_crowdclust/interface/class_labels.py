@@ -186,21 +186,22 @@ def average_annotator_models(
             f"{data.num_classes}: leave it out"
         )
 
+    models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes))]
+    has_trait = data.num_classes == 2
+
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
-        models: list[Any] = [
-            *map(DawidSkene, _annotator_models(part.num_workers, part.num_classes))
-        ]
-        if part.num_classes == 2:
-            models.append(_latent_trait(part, share))
-        return [_fit_and_draw(model, part, num_draws, options) for model in models]
+        trait = [_latent_trait(part, share)] if has_trait else []
+        return [_fit_and_draw(model, part, num_draws, options) for model in [*models, *trait]]
 
     # Where a trait predicts clearly better than workers who err independently, these are sure of
     # classes that are something else: which family answered, or whether an item is hard. States
     # of classes may become classes themselves, while a trait knows which side of it is which.
-    two = data.num_classes == 2
-    trait = len(_annotator_models(data.num_workers, data.num_classes))
+    trait, states = len(models), len(models) - 1
     average = average_classes(
-        data, fit_each, standard=trait if two else None, doubted=[trait - 1] if two else []
+        data,
+        fit_each,
+        standard=trait if has_trait else None,
+        doubted=[states] if has_trait else [],
     )
     return _with_copies_discounted(data, average)
 

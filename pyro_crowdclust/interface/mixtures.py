@@ -35,7 +35,7 @@ from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianCompon
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
-from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Stopping
 from pyro_crowdclust.training.checks import check_data
 
 
@@ -299,8 +299,7 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "every page has one item alone, so that nobody said which items belong together: pass "
             "pages of several items, or features"
         )
-    if data.placements is not None and not data.placements.share_items:
-        data = data.as_pairs()
+    data = data.as_heard()
     if data.placements is None and data.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "
@@ -314,7 +313,7 @@ def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str,
     common |= {"callbacks": [MergeMoves()] if data.has_answers else []}
     if takes_all(data, model):
         return common | {"batch_size": None, "step_size": 0.5}
-    return common | {"batch_size": 1024, "step_size": robbins_monro(0.5, delay=20.0)}
+    return common | {"batch_size": 1024, "step_size": RobbinsMonro(0.5, delay=20.0)}
 
 
 def _deep_options(data: CrowdData) -> dict[str, Any]:
@@ -323,7 +322,7 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
     return {
         "epochs": epochs,
         "batch_size": batch_size,
-        "step_size": robbins_monro(0.1, delay=200.0),
+        "step_size": RobbinsMonro(0.1, delay=200.0),
         "optim": partial(torch.optim.Adam, lr=3e-3),
         "dtype": torch.get_default_dtype(),  # in which the networks were made
         "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.has_answers else [],

@@ -62,10 +62,8 @@ class Recipe:
 
 def seeds_of(num_starts: int, seed: int) -> range:
     """The seeds of several starts; a ``ValueError`` if there is none."""
-    check_whole("num_starts", num_starts)
+    check_whole("num_starts", num_starts, least=1)
     check_whole("seed", seed)
-    if num_starts < 1:
-        raise ValueError(f"num_starts is {num_starts}, but must be at least 1")
     return range(seed, seed + num_starts)
 
 

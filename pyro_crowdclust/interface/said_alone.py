@@ -7,7 +7,7 @@ what is said can be held out of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -25,8 +25,9 @@ from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
 
 EPOCHS = 120
-# At most so many chains; of sorted pages as many as place so many items, and not fewer than two.
-MOST_CHAINS = 8
+# At most so many chains, and of fits that are only compared. Of sorted pages as many as place so
+# many items, and not fewer than two.
+_CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 
 
@@ -38,25 +39,30 @@ class SaidAlone(Protocol):
     priors
         By name, those of the sizes of clusters that are compared. The first is taken where too
         little is said to tell.
-    may_be_hard
-        Whether it is asked if some items are hard to recognize.
     """
 
     priors: ClassVar[dict[str, Any]]
-    may_be_hard: ClassVar[bool]
 
-    def recipe(
-        self, prior: Any, hard_items: bool = False, most_chains: int = MOST_CHAINS
-    ) -> Recipe:
+    @property
+    def hard_items(self) -> bool:
+        """Whether some items may be hard to recognize."""
+
+    def with_hard_items(self) -> SaidAlone | None:
+        """The same where some items may be hard to recognize; None where that is not asked."""
+
+    def for_trials(self) -> SaidAlone:
+        """The same, of which fits are only compared with each other."""
+
+    def recipe(self, prior: Any) -> Recipe:
         """Model, guide and options of a fit under a prior of the sizes."""
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
         """Shares of what is said, each held out of a fit; so many that they can tell."""
 
-    def without(self, out: Bool[Tensor, " unit"]) -> CrowdData:
-        """The data without a part; items, workers and pages keep their codes."""
+    def without(self, out: Bool[Tensor, " unit"]) -> SaidAlone:
+        """All but a part; items, workers and pages keep their codes."""
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """``log p`` of a part that a fit has not heard."""
@@ -73,26 +79,32 @@ class PairsAlone:
     ----------
     data
         Items and answers.
+    hard_items
+        Whether some items may be hard to recognize.
+    max_chains
+        Of a fit.
     """
 
     data: CrowdData
+    hard_items: bool = False
+    max_chains: int = _CHAINS
 
     priors: ClassVar[dict[str, Any]] = {
         "few clusters": FewClusters,
         "many small clusters": ManySmall,
         "clusters of all sizes": PitmanYor,
     }
-    may_be_hard: ClassVar[bool] = True
 
-    def recipe(
-        self,
-        prior: FewClusters | PitmanYor | ManySmall,
-        hard_items: bool = False,
-        most_chains: int = MOST_CHAINS,
-    ) -> Recipe:
-        model = AnsweredPartition(annotators_of_looks(self.data), prior, hard_items)
+    def with_hard_items(self) -> PairsAlone:
+        return replace(self, hard_items=True)
+
+    def for_trials(self) -> PairsAlone:
+        return replace(self, max_chains=_TRIAL_CHAINS)
+
+    def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
+        model = AnsweredPartition(annotators_of_looks(self.data), prior, self.hard_items)
         is_tempered = len(prior.powers) > 1
-        chains = affordable_chains(self.data.num_pairs, most_chains) if is_tempered else 1
+        chains = affordable_chains(self.data.num_pairs, self.max_chains) if is_tempered else 1
         guide = PartitionGuide(model, self.data.num_items, num_chains=chains)
         return _recipe(model, guide, self.data)
 
@@ -102,12 +114,13 @@ class PairsAlone:
         return self.data.answers
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self.data.num_pairs, 200, share, most_parts, generator)
+        return _parts(self.data.num_pairs, 200, share, max_parts, generator)
 
-    def without(self, out: Bool[Tensor, " unit"]) -> CrowdData:
-        return self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
+    def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
+        kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
+        return replace(self, data=kept)
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self._answers.at(out), result.guide
@@ -139,15 +152,15 @@ class PagesAlone:
         "few clusters": FewClusters,
         "clusters of all sizes": PitmanYor,
     }
-    may_be_hard: ClassVar[bool] = False
+    hard_items: ClassVar[bool] = False
 
-    def recipe(
-        self,
-        prior: FewClusters | PitmanYor,
-        hard_items: bool = False,
-        most_chains: int = _PAGE_CHAINS,
-    ) -> Recipe:
-        """With as many chains in every fit, and no item harder than another."""
+    def with_hard_items(self) -> None:
+        return None
+
+    def for_trials(self) -> PagesAlone:
+        return self
+
+    def recipe(self, prior: FewClusters | PitmanYor) -> Recipe:
         model = SortedPartition(PageUrns(self.data.num_workers), prior)
         chains = min(max(_PLACEMENTS // len(self._placements), 2), _PAGE_CHAINS)
         guide = SortedPartitionGuide(model, self.data.num_items, num_chains=chains)
@@ -159,12 +172,12 @@ class PagesAlone:
         return self.data.placements
 
     def parts(
-        self, share: float, most_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self._placements.num_pages, 10, share, most_parts, generator)
+        return _parts(self._placements.num_pages, 10, share, max_parts, generator)
 
-    def without(self, out: Bool[Tensor, " unit"]) -> CrowdData:
-        return self.data.with_parts(placements=self._placements.of_pages(~out))
+    def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
+        return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """Of pages, nats a placement."""
@@ -189,11 +202,11 @@ def _recipe(model: Any, guide: Any, data: CrowdData) -> Recipe:
 
 
 def _parts(
-    number: int, fewest: int, share: float, most_parts: int, generator: torch.Generator
+    number: int, fewest: int, share: float, max_parts: int, generator: torch.Generator
 ) -> list[Bool[Tensor, " unit"]]:
     """As many shares of so many units as hold the fewest that can tell priors apart."""
     order = torch.rand(number, generator=generator).argsort().argsort()
     most = min(round(1 / share), number)
     part = order * most // number
     needed = math.ceil(fewest / (share * number))
-    return [part == place for place in range(min(needed, most, most_parts))]
+    return [part == place for place in range(min(needed, most, max_parts))]

@@ -393,4 +393,4 @@ def constant_weights(count: int, value: float) -> Float[Tensor, " count"]:
 def check_size(name: str, size: int) -> None:
     """Raise a ``ValueError`` unless a size is at least 1."""
     if size < 1:
-        raise ValueError(f"{name} is {size}; it must be at least 1")
+        raise ValueError(f"{name} is {size}, but must be at least 1")

@@ -15,7 +15,7 @@ from pyro_crowdclust.families import (
     DirichletMultinomial,
     GammaPoisson,
 )
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.mixture.components import Components, per_feature
 
 

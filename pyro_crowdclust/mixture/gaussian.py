@@ -19,7 +19,7 @@ from pyro_crowdclust.families import (
     NormalGamma,
     NormalInverseWishart,
 )
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.mixture.components import Components, per_feature
 from pyro_crowdclust.mixture.memory import check_covariance_memory
 from pyro_crowdclust.mixture.tails import central_coordinates, check_tails

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyro_crowdclust.families import HurdleNormal
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.mixture.discrete import BernoulliComponents
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents
 from pyro_crowdclust.mixture.mixed import MixedComponents

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import ProductFamily
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.mixture.components import Components
 
 

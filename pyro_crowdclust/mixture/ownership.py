@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families.categorical import Categorical
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 @described

@@ -27,7 +27,7 @@ from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Gaussian
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Rounds of the fixed point of a; after any number of them the bound is a bound.
 _TILT_ROUNDS = 12

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families import Beta, Dirichlet
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 def check_num_clusters(num_clusters: int, smallest: int = 1) -> None:

@@ -12,10 +12,10 @@ from pyro_crowdclust.networks.convolutional import (
 from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.networks.patches import PatchClassifier
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
-from pyro_crowdclust.networks.perceptrons import (
+from pyro_crowdclust.networks.perceptrons import SkipMLP
+from pyro_crowdclust.networks.recognition_networks import (
     AmortizedRecognition,
     GaussianRecognition,
-    SkipMLP,
     learn_partition,
 )
 from pyro_crowdclust.networks.residual_classifier import ResidualClassifier

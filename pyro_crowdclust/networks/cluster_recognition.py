@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import IndependentMoments
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 
 # Halvings of the resolution in every network here: 28 to 7, 32 to 8.

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Added to the variances of patches before they are whitened, and rounds of k-means.
 _SMALLEST_VARIANCE = 0.1

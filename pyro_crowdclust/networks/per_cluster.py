@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 def _check_sizes(sizes: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 # Pixels across of the first filters, from one to the next, and beyond the border.
 _SIZE, _STRIDE, _BORDER = 4, 2, 1

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.protocols import Start, StartingWorkers

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.protocols import FittedModel, part_of
-from pyro_crowdclust.starts.principal_components import without_gaps
+from pyro_crowdclust.starts.imputation import median_imputed
 
 
 def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:
@@ -22,4 +22,4 @@ def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:
     emission = part_of(fitted.model, "emission", Emission)
     if emission is not None and emission.observes_latent:
         features = emission.latent(features)
-    return without_gaps(features).numpy(force=True)
+    return median_imputed(features).numpy(force=True)

@@ -261,6 +261,26 @@ class Fitted:
         updated = self.train_on(model, guide, data, **options)
         return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
 
+    def recall(
+        self,
+        elbo: float,
+        component_probabilities: Float[Tensor, "item component"] | None,
+        latent_means: Float[Tensor, "item dim"] | None,
+        cluster_order: Int[np.ndarray, " cluster"] | None,
+    ) -> None:
+        """Take these for what would be computed of the features, which a loaded fit has not.
+
+        Parameters
+        ----------
+        elbo, component_probabilities, latent_means, cluster_order
+            What the result says under these names; no probabilities where there is no q(z).
+        """
+        known: dict[str, Any] = {"elbo": elbo}
+        if component_probabilities is not None:
+            known["_training_items"] = component_probabilities, latent_means
+            known["cluster_order"] = cluster_order
+        self.__dict__.update(known)
+
     @cached_property
     def elbo(self) -> float:
         """The ELBO of all data, in nats, with one draw of every latent where one is needed."""

@@ -22,7 +22,8 @@ from pyro_crowdclust.files.checks import (
     check_shape,
     check_tensors,
 )
-from pyro_crowdclust.files.description import build, part_class
+from pyro_crowdclust.files.description import build
+from pyro_crowdclust.files.parts import part_class
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.results.chosen import Chosen
@@ -188,11 +189,12 @@ def _result(
             chosen=_chosen(content.get("chosen")),
             train_on=options,
         )
-    # What the result would compute from the features, it is told.
-    result.__dict__["elbo"] = content["elbo"]
-    if content["probabilities"] is not None:
-        result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
-        result.__dict__["cluster_order"] = content["cluster_order"]
+    result.recall(
+        content["elbo"],
+        content["probabilities"],
+        content["latent_means"],
+        content["cluster_order"],
+    )
     return result
 
 

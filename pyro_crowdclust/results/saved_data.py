@@ -73,10 +73,8 @@ def data_of(fields: Any) -> CrowdData:
         if given[part] is not None:
             rows = given[part].left if part == "answers" else given[part].item
             check_ids(name, given[name], len(rows))
-    data = object.__new__(CrowdData)
     names = {field.name for field in dataclasses.fields(CrowdData)} - {"features"}
-    data.__dict__.update(features=None, **{name: given[name] for name in names})
-    return data
+    return CrowdData.of_parts(features=None, **{name: given[name] for name in names})
 
 
 def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:

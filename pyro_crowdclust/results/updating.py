@@ -12,7 +12,7 @@ from torch import nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
-from pyro_crowdclust.files.description import arguments_of
+from pyro_crowdclust.files.parts import arguments_of
 from pyro_crowdclust.protocols import SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 

@@ -8,8 +8,10 @@ from pyro_crowdclust.starts.answers import (
     groups_by_answers,
 )
 from pyro_crowdclust.starts.classes import ClassesStart
+from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.distillation import Distillation
 from pyro_crowdclust.starts.k_means import k_means
+from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.other_fits import FittedStart
 from pyro_crowdclust.starts.partitions import (
@@ -18,11 +20,7 @@ from pyro_crowdclust.starts.partitions import (
     PartitionStart,
     within_class_covariance,
 )
-from pyro_crowdclust.starts.principal_components import (
-    MixtureStart,
-    PrincipalComponentStart,
-    default_start,
-)
+from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 from pyro_crowdclust.starts.ridge import RidgeTeaching
 from pyro_crowdclust.starts.taught import TaughtStart, Teaching
 

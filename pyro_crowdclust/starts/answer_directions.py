@@ -70,7 +70,7 @@ def answer_directions(
 
 
 def partition_along(
-    along: Float[Tensor, "item direction"], *, most_groups: int, generator: torch.Generator
+    along: Float[Tensor, "item direction"], *, max_groups: int, generator: torch.Generator
 ) -> Int[Tensor, " item"]:
     """k-means along some directions: a group more than there are directions, if that many.
 
@@ -78,10 +78,10 @@ def partition_along(
     ----------
     along
         Items along the directions, as of ``answer_directions``.
-    most_groups
+    max_groups
         At most so many groups.
     generator
         Of the starts of k-means.
     """
-    found = k_means(along, min(along.shape[1] + 1, most_groups), generator, num_starts=5)
+    found = k_means(along, min(along.shape[1] + 1, max_groups), generator, num_starts=5)
     return torch.as_tensor(found.labels_, dtype=torch.int64)

@@ -76,7 +76,7 @@ def groups_by_answers(
 
 
 def answered_groups(
-    data: CrowdData, num_groups: int, *, smallest: int = 3, most_items: int = 1000
+    data: CrowdData, num_groups: int, *, smallest: int = 3, max_items: int = 1000
 ) -> Int[Tensor, " item"]:
     """The group of every item that the answers put into one of the largest, and -1 of all others.
 
@@ -88,14 +88,14 @@ def answered_groups(
         At most so many groups are numbered, from the largest on.
     smallest
         Those of fewer items are none.
-    most_items
+    max_items
         Only the items with the most answers are grouped, as many as this: the time is cubic.
     """
     answers = data.answers
     none = torch.full((data.num_items,), -1)
     if answers is None:
         return none
-    asked = most_asked(answer_counts(data), most_items)
+    asked = most_asked(answer_counts(data), max_items)
     kept = asked[answers.left] & asked[answers.right]
     annotators = annotators_for(data, (3.0, 1.0))
     items, groups = groups_by_answers(answers.at(kept), annotators)
@@ -112,9 +112,9 @@ def answer_counts(data: CrowdData) -> Int[Tensor, " item"]:
     return torch.bincount(items, minlength=data.num_items)
 
 
-def most_asked(counts: Int[Tensor, " item"], most_items: int) -> Bool[Tensor, " item"]:
+def most_asked(counts: Int[Tensor, " item"], max_items: int) -> Bool[Tensor, " item"]:
     """Which items have the most answers, about as many as this; those that have none are not."""
-    return counts >= counts.sort(descending=True).values[:most_items][-1].clamp_min(1)
+    return counts >= counts.sort(descending=True).values[:max_items][-1].clamp_min(1)
 
 
 def largest_first(
@@ -179,12 +179,12 @@ class AnswersStart:
     ----------
     smallest
         Groups of fewer items start no cluster.
-    most_items
+    max_items
         Only the items with the most answers are grouped, as many as this: the time is cubic.
     """
 
     smallest: int = 3
-    most_items: int = 1000
+    max_items: int = 1000
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start the guide's posteriors, those of the workers trusted.
@@ -200,7 +200,7 @@ class AnswersStart:
         if data.answers is None:
             raise ValueError("the data have no answers to start from: use another start")
         known = answered_groups(
-            data, model.num_clusters, smallest=self.smallest, most_items=self.most_items
+            data, model.num_clusters, smallest=self.smallest, max_items=self.max_items
         )
         if not bool((known >= 0).any()):
             raise ValueError(

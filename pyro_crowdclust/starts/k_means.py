@@ -12,7 +12,7 @@ from torch import Tensor
 
 def k_means(
     points: Float[Tensor, "item coordinate"],
-    most_clusters: int,
+    max_clusters: int,
     generator: torch.Generator,
     *,
     num_starts: int = 1,
@@ -23,7 +23,7 @@ def k_means(
     ----------
     points
         The items.
-    most_clusters
+    max_clusters
         How many clusters, if so many points are distinct.
     generator
         Of the seed.
@@ -39,5 +39,5 @@ def k_means(
     from sklearn.cluster import KMeans  # late: loading it takes a while
 
     seed = int(torch.randint(2**31, (), generator=generator))
-    number = min(most_clusters, len(np.unique(points.numpy(), axis=0)))
+    number = min(max_clusters, len(np.unique(points.numpy(), axis=0)))
     return KMeans(number, n_init=num_starts, random_state=seed).fit(points.numpy())

@@ -11,8 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
-from pyro_crowdclust.starts.principal_components import MixtureStart, without_gaps
+from pyro_crowdclust.starts.mixture_start import MixtureStart
 
 
 def within_class_covariance(
@@ -253,4 +254,4 @@ def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:
             "PrincipalComponentStart for a model with networks"
         )
     features = model.emission.latent(data.rows(torch.arange(data.num_items)))
-    return features, model.components.coordinates(without_gaps(features))
+    return features, model.components.coordinates(median_imputed(features))

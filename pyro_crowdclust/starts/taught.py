@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import item_batches
-from pyro_crowdclust.networks.perceptrons import AmortizedRecognition, GaussianRecognition
+from pyro_crowdclust.networks.recognition_networks import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
-from pyro_crowdclust.starts.principal_components import MixtureStart, PrincipalComponentStart
+from pyro_crowdclust.starts.mixture_start import MixtureStart
+from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
 # Items that the guide sees at once after training.
 _ROWS = 1024

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.supervision.supervision import Supervision
 

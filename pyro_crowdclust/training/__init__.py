@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
-from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro, robbins_monro
+from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro
 from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, whole
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -16,6 +16,5 @@ __all__ = [
     "Trainer",
     "default_elbo",
     "is_interrupted",
-    "robbins_monro",
     "whole",
 ]

@@ -28,7 +28,7 @@ class RobbinsMonro:
 
     Examples
     --------
-    >>> robbins_monro(0.5, delay=10.0, forgetting=1.0)(10)
+    >>> RobbinsMonro(0.5, delay=10.0, forgetting=1.0)(10)
     0.25
     """
 
@@ -46,10 +46,6 @@ class RobbinsMonro:
     def __call__(self, step: int) -> float:
         """rho_t."""
         return self.initial * (1 + step / self.delay) ** -self.forgetting
-
-
-# Read like a function, which it is.
-robbins_monro = RobbinsMonro
 
 
 def check_step_size(step_size: float) -> None:

@@ -44,11 +44,8 @@ def check_values(
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
     for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
-        if value is None:
-            continue
-        check_whole(name, value)
-        if value < 1:
-            raise ValueError(f"{name} is {value}, but must be at least 1")
+        if value is not None:
+            check_whole(name, value, least=1)
     if not callable(step_size):
         check_step_size(step_size)
     check_device(device)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.transforms.numbers import numbers_in_feature_units
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.files.description import described
+from pyro_crowdclust.files.parts import described
 
 
 @described

@@ -201,7 +201,7 @@ def test_a_campaign_that_asks_nothing_has_tables_without_rows(kind, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": -1}, "rounds is -1, but must be 0 or more"),
+        ({"rounds": -1}, "rounds is -1, but must be at least 0"),
         ({"rounds": 1.5}, "rounds is 1.5, but must be a whole number"),
         ({"rounds": 1, "score": lambda result: 0.5}, "score returned 0.5, but must .*: {'accuracy"),
     ],

@@ -273,7 +273,7 @@ def test_what_an_expert_said_is_not_asked():
         ({"exploration": 1.5}, "exploration is 1.5"),
         ({"exploration": "a"}, "exploration is 'a', but is a share"),
         ({"exploration": None}, "exploration is None, but is a share"),
-        ({"seed": -1}, "seed is -1, but must be 0 or more"),
+        ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"seed": 1.5}, "seed is 1.5, but must be a whole number"),
         ({"prices": 5}, "prices is 5, but must have numbers by worker"),
         ({"loads": [1, 2]}, r"loads is \[1, 2\], but must have numbers by worker"),

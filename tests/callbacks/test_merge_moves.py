@@ -33,7 +33,7 @@ from pyro_crowdclust.training import Trainer
 
 from ..crowds import (
     amortized_pair,
-    assignment_network_pair,
+    classifier_pair,
     crowd,
     fit_plain,
     message_passing_pair,
@@ -316,7 +316,7 @@ def test_the_weight_of_the_recognition_term_speaks_for_the_answers():
 
 
 @pytest.mark.parametrize(
-    "make", [plain_pair, message_passing_pair, assignment_network_pair, amortized_pair]
+    "make", [plain_pair, message_passing_pair, classifier_pair, amortized_pair]
 )
 def test_every_guide_of_the_library_can_be_merged(make):
     result = quiet_fit(*make(), crowd(), callbacks=[MergeMoves()])

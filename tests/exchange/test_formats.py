@@ -333,7 +333,7 @@ def test_empty_rows_and_doubled_columns_in_memory():
     frame.loc[1:, "label"] = None
     assert PlainCsv().answers(frame).labels.to_numpy().tolist() == [["a", "x", "y"]]
     assert len(PlainCsv().answers(frame).unanswered) == 0
-    with pytest.raises(ValueError, match="two columns are called 'label'"):
+    with pytest.raises(ValueError, match="have two columns 'label'"):
         PlainCsv().answers(pd.concat([frame, frame[["label"]]], axis=1))
     notes = pd.DataFrame([["p", "q"]] * 3, columns=["note", "note"])
     assert len(PlainCsv(worker="z").answers(pd.concat([frame, notes], axis=1)).labels) == 1
@@ -592,7 +592,7 @@ WRONG = {
         ),
         ("", "there is nothing in it: a table begins with a line of names"),
         (",,\n", "there is nothing in it: a table begins with a line of names"),
-        ("item,worker,label,label\n1,ann,dog,cat\n", "two columns are called 'label'"),
+        ("item,worker,label,label\n1,ann,dog,cat\n", "the table has two columns 'label'"),
         (
             "item,worker,label\n1,ann,dog\n2,ann,dog,cat\n",
             "row 2 holds 4 values, but the first line has 3 names: name every column",

@@ -10,7 +10,8 @@ import pkgutil
 import pytest
 
 import pyro_crowdclust
-from pyro_crowdclust.files.description import build, describe, public_name
+from pyro_crowdclust.files.description import build, describe
+from pyro_crowdclust.files.parts import public_name
 from pyro_crowdclust.mixture import GaussianComponents
 
 

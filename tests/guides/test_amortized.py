@@ -23,7 +23,7 @@ from pyro_crowdclust.distributions.statistics import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters, Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
-from pyro_crowdclust.inference import RecognitionTerm, exponential_annealing
+from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler, SinglePairs, full_batch
 from pyro_crowdclust.minibatches.batch import answered_batch
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
@@ -457,7 +457,7 @@ def test_the_recognition_term_is_the_answers_under_message_free_assignments():
 
 
 def test_the_weight_of_the_recognition_term_follows_the_epoch():
-    guide, batch = problem(recognition_term=RecognitionTerm(exponential_annealing(8.0, 0.5, 1.0)))
+    guide, batch = problem(recognition_term=RecognitionTerm(ExponentialAnnealing(8.0, 0.5, 1.0)))
     losses = []
     for epoch in (0, 1, 2.0, 10):
         guide.set_epoch(epoch)

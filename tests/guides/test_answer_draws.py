@@ -39,7 +39,7 @@ def test_chains_that_agree_are_one_partition_and_others_are_all_there():
     left, right = rng.permutation(np.stack(np.triu_indices(40, 1)), axis=1)[:, :300]
     guesses = {"left": left, "right": right, "worker": ["a"] * 300}
     data = CrowdData(None, guesses | {"label": rng.integers(0, 2, 300)}, item_ids=range(40))
-    drawn = drawn_groups(data, 10, most_chains=4)
+    drawn = drawn_groups(data, 10, max_chains=4)
     assert 1 < len(drawn) <= 5
     assert len(drawn.unique(dim=0)) == len(drawn)
 
@@ -55,11 +55,11 @@ def test_the_largest_are_numbered_and_small_ones_are_none():
 def test_items_with_the_most_answers_come_first():
     data = crowd()
     counts = torch.bincount(torch.cat([data.answers.left, data.answers.right]), minlength=80)
-    groups = drawn_groups(data, 10, most_items=40)[0]
+    groups = drawn_groups(data, 10, max_items=40)[0]
     assert bool((groups[counts < counts.sort().values[-40]] == -1).all())
     assert int((groups >= 0).sum()) >= 35
     star = {"left": [0, 0], "right": [1, 2], "worker": list("aa"), "label": [1, 0]}
-    assert drawn_groups(CrowdData(None, star), 3, most_items=1).tolist() == [[-1, -1, -1]]
+    assert drawn_groups(CrowdData(None, star), 3, max_items=1).tolist() == [[-1, -1, -1]]
 
 
 def test_of_sorted_pages():

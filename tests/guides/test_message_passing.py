@@ -20,7 +20,7 @@ from pyro_crowdclust.training import NaturalGradient
 from ..crowds import (
     NUM_CLUSTERS,
     NUM_WORKERS,
-    assignment_network_pair,
+    classifier_pair,
     crowd,
     deep_mixture,
     message_passing_pair,
@@ -93,7 +93,7 @@ def test_weights_of_features_are_checked():
 
 def with_a_network_of_z() -> tuple[MessagePassingGuide, torch.nn.Module]:
     """A guide in the middle of things, and its network of z."""
-    guide = assignment_network_pair()[1]
+    guide = classifier_pair()[1]
     sizes = {"components": NUM_CLUSTERS, "sensitivity": NUM_WORKERS, "specificity": NUM_WORKERS}
     for name, size in sizes.items():
         posterior = guide.posteriors[name]
@@ -109,7 +109,7 @@ def test_a_network_of_z_is_q_where_nobody_was_asked():
     batch = full_batch(CrowdData(crowd().features)).to(None, torch.float64)
     found = guide.infer(batch)
     torch.testing.assert_close(found.logits, network(batch.features).log_softmax(-1))
-    guide.recognition.assignment_network = None
+    guide.recognition.classifier = None
     silent = guide.infer(batch)
     assert (found.assignments - silent.assignments).abs().max() > 0.1
     assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents hear z
@@ -130,7 +130,7 @@ def supervised(supervision: Supervision) -> MessagePassingGuide:
     parts = deep_mixture()
     mixture = parts.weights, parts.components, parts.emission
     model = SemiCrowdsourcedMixture(*mixture, supervision=supervision)
-    return MessagePassingGuide(model, assignment_network_pair()[1].recognition)
+    return MessagePassingGuide(model, classifier_pair()[1].recognition)
 
 
 def test_known_classes_are_heard_beside_a_network_of_z():
@@ -146,7 +146,7 @@ def test_known_classes_are_heard_beside_a_network_of_z():
 def test_a_field_and_a_network_of_z_are_refused():
     data = CrowdData(crowd().features, known=[0, 1, None] * 20)
     field = HiddenMarkovField.of(data, NUM_CLUSTERS)
-    with pytest.raises(ValueError, match="knows nothing of a field .* leave out assignment_n"):
+    with pytest.raises(ValueError, match="knows nothing of a field .* leave out classifier"):
         supervised(field)
 
 

@@ -23,6 +23,7 @@ from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from ..control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
+SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
@@ -81,9 +82,8 @@ def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 3000)
     pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
     prior = ManySmall() if number == 800 else FewClusters()
-    guides = [
-        PairsAlone(CrowdData(None, pairs)).recipe(prior, False, *most).guide for most in ((), (2,))
-    ]
+    said = PairsAlone(CrowdData(None, pairs))
+    guides = [some.recipe(prior).guide for some in (said, said.for_trials())]
     assert [len(guide.draws) for guide in guides] == [100 * chains, 100 * min(chains, 2)]
 
 
@@ -99,7 +99,7 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
 
     def trial(change: torch.Tensor, sizes: list[int]) -> _Trial:
-        return _Trial("a prior", False, heard + change, np.array(sizes), 0.0)
+        return _Trial("a prior", SAID, heard + change, np.array(sizes), 0.0)
 
     likeliest = trial(0 * noise, [5, 5, 5, 5])
     # By one and a half standard errors, and by more than three.
@@ -116,8 +116,8 @@ def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
     agreement, joined, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = _Trial("many", False, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
-    fewer = _Trial("few", False, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
+    of_records = _Trial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
+    fewer = _Trial("few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
     assert _simplest([fewer, of_records], of_records).prior == expected
 
 

@@ -23,7 +23,7 @@ from pyro_crowdclust.minibatches import AnswerSampling, MinibatchSampler, PageBl
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Stopping
 
 from ..crowds import (
     DIM,
@@ -138,7 +138,7 @@ def test_step_sizes_outside_their_range(step_size, as_function):
 )
 def test_schedules_outside_their_range(arguments):
     with refuses("need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1"):
-        robbins_monro(**arguments)
+        RobbinsMonro(**arguments)
 
 
 def two_sites(batch):
@@ -451,5 +451,5 @@ def test_missing_features_where_nothing_integrates_them_out():
 
 
 def test_a_sampler_needs_sizes():
-    with refuses("batch_size is 0; it must be at least 1"):
+    with refuses("batch_size is 0, but must be at least 1"):
         MinibatchSampler(crowd(), batch_size=0, generator=torch.Generator())

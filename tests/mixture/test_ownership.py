@@ -25,7 +25,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.plots import plot_calibration
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import default_elbo, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, default_elbo
 
 COMPONENTS, ITEMS = 3, 4
 LEFT, RIGHT = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 3, 3])
@@ -216,7 +216,7 @@ def test_clusters_of_many_components_are_found(rings):
 
 @pytest.mark.parametrize("of_pages", [False, True], ids=["pairs", "pages"])
 def test_clusters_of_many_components_are_found_in_minibatches(of_pages):
-    result, ring = fit_rings(of_pages, batch_size=100, step_size=robbins_monro(0.5, delay=20.0))
+    result, ring = fit_rings(of_pages, batch_size=100, step_size=RobbinsMonro(0.5, delay=20.0))
     assert clustering_accuracy(ring, result.assignments) > 0.97
 
 

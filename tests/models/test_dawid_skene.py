@@ -29,7 +29,7 @@ from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.training import NaturalGradient, robbins_monro
+from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
 from ..oracles import random_natural
 
@@ -271,7 +271,7 @@ def run(data: CrowdData, annotators: nn.Module | None = None, **options: object)
 def test_minibatches_reach_the_elbo_of_coordinate_ascent():
     data = CrowdData(None, labels=simulated(60, 6, 3, seed=0))
     whole = run(data)
-    parts = run(data, batch_size=15, epochs=60, step_size=robbins_monro(0.5, 20.0, 0.9))
+    parts = run(data, batch_size=15, epochs=60, step_size=RobbinsMonro(0.5, 20.0, 0.9))
     assert (np.diff(whole.history["elbo"]) > -1e-8).all()
     assert whole.elbo == pytest.approx(parts.elbo, abs=0.02)
     np.testing.assert_allclose(whole.probabilities, parts.probabilities, atol=0.02)

@@ -26,7 +26,7 @@ from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, KnownClusters
-from pyro_crowdclust.training import NaturalGradient, robbins_monro
+from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
 from ..crowds import added_to_loss
 from ..deep_problems import (
@@ -277,7 +277,7 @@ def test_minibatches_reach_the_elbo_of_full_data():
     per_item = []
     for options in (
         {"batch_size": None, "step_size": 1.0, "epochs": 500},
-        {"batch_size": 60, "step_size": robbins_monro(0.5, 40.0, 0.7), "epochs": 250},
+        {"batch_size": 60, "step_size": RobbinsMonro(0.5, 40.0, 0.7), "epochs": 250},
     ):
         optim = partial(torch.optim.Adam, lr=1e-2)
         result = fitted(make_guide(), data, optim=optim, **options)

@@ -22,7 +22,7 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, SoftmaxRegression
 from pyro_crowdclust.mixture.softmax_regression import expected_log_sum_exp
 from pyro_crowdclust.models import DawidSkene, LogResp
-from pyro_crowdclust.training import NaturalGradient, robbins_monro
+from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
 
 def gauss_expectation(mean: np.ndarray, variance: np.ndarray) -> float:
@@ -259,7 +259,7 @@ def test_minibatches_reach_the_elbo_of_the_full_batch():
         epochs=60,
         progress=False,
     )
-    schedule = robbins_monro(0.3, 30.0, 0.9)
+    schedule = RobbinsMonro(0.3, 30.0, 0.9)
     parts = fit(
         model,
         ClassLabelGuide(model),

@@ -16,7 +16,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import GaussianComponents, MultinomialComponents
 from pyro_crowdclust.models import DawidSkene, MomResp
-from pyro_crowdclust.training import NaturalGradient, robbins_monro
+from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
 
 def labels_of(truth: np.ndarray, items: range, seed: int) -> pd.DataFrame:
@@ -109,7 +109,7 @@ def test_ascent_and_minibatches():
     data = CrowdData(words, labels=labels_of(truth, range(30), 3))
     whole = train(data)
     assert (np.diff(whole.history["elbo"]) > -1e-8).all()
-    schedule = robbins_monro(0.5, 20.0, 0.9)
+    schedule = RobbinsMonro(0.5, 20.0, 0.9)
     parts = train(data, batch_size=20, epochs=60, step_size=schedule)
     assert whole.elbo == pytest.approx(parts.elbo, abs=0.05)
 

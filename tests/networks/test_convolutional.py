@@ -182,7 +182,7 @@ def amortized(model):
         DIM,
         NUM_CLUSTERS,
         trunk=ResidualEncoder((1, 12, 12), 6, width=2),
-        assignment_network=ConvolutionalClassifier((1, 12, 12), NUM_CLUSTERS, width=4),
+        classifier=ConvolutionalClassifier((1, 12, 12), NUM_CLUSTERS, width=4),
     )
     return AmortizedGuide(model, recognition)
 
@@ -212,7 +212,7 @@ def test_networks_of_the_users_are_checked_where_sizes_are_known():
         quiet_fit(model, guide, data)
 
 
-def test_an_assignment_network_learns_a_partition_without_the_trunk():
+def test_a_classifier_learns_a_partition_without_the_trunk():
     data, kinds = bars()
     features = torch.as_tensor(data.features)
     recognition = amortized(deep_mixture()).recognition

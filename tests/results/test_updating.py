@@ -25,7 +25,7 @@ from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
-from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Stopping
 
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
@@ -145,7 +145,7 @@ def test_what_the_interface_made_goes_on():
 @pytest.mark.parametrize("kind", ["own", "chosen", "networks", "minibatches", "limits"])
 def test_a_loaded_fit_goes_on_as_if_it_had_never_been_saved(kind, tmp_path):
     before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
-    schedule = {"batch_size": 30, "step_size": robbins_monro(0.5, delay=20.0), "epochs": 3}
+    schedule = {"batch_size": 30, "step_size": RobbinsMonro(0.5, delay=20.0), "epochs": 3}
     limits = {
         "stopping": Stopping(1e-6, max_time=timedelta(hours=1)),
         "optim": torch.optim.SGD,

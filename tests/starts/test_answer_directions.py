@@ -45,7 +45,7 @@ def test_few_answers_show_the_plane_of_the_means():
     centered = (points - points.mean(0)).numpy()
     coefficients = np.linalg.lstsq(centered, along.numpy(), rcond=None)[0]
     assert np.rad2deg(subspace_angles(coefficients, np.eye(5)[:, :2])).max() < 20
-    groups = partition_along(along, most_groups=8, generator=torch.Generator().manual_seed(0))
+    groups = partition_along(along, max_groups=8, generator=torch.Generator().manual_seed(0))
     assert adjusted_rand_index(groups.numpy(), kinds) > 0.7
 
 
@@ -68,5 +68,5 @@ def test_answers_that_are_all_the_same_leave_one_direction(same: float):
 def test_items_that_are_all_alike_are_one_group():
     _, _, pairs = crowd(50, 0.9, 0.9)
     along = answer_directions(torch.ones(100, 5).double(), *pairs)
-    groups = partition_along(along, most_groups=4, generator=torch.Generator())
+    groups = partition_along(along, max_groups=4, generator=torch.Generator())
     assert len(groups.unique()) == 1

@@ -113,7 +113,7 @@ def test_items_with_the_most_answers_are_grouped():
     data, _ = useless([0.9] * 4)
     model = model_of(data)
     guide = MessagePassingGuide(model)
-    AnswersStart(most_items=10)(model, guide, data, torch.Generator().manual_seed(0))
+    AnswersStart(max_items=10)(model, guide, data, torch.Generator().manual_seed(0))
     weights = guide.posteriors["weights"].standard().concentration - 0.5
     assert 5 < float(weights.sum()) < 40  # items without a group count little
 

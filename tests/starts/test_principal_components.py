@@ -13,22 +13,20 @@ from torch import nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import NormalEmission
-from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import features_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.starts import MixtureStart, PrincipalComponentStart, default_start
-from pyro_crowdclust.starts.principal_components import cast_networks
+from pyro_crowdclust.starts import PrincipalComponentStart
 
 from ..crowds import (
     NUM_CLUSTERS,
     NUM_FEATURES,
     amortized_pair,
-    assignment_network_pair,
     blobs,
+    classifier_pair,
     crowd,
     message_passing_pair,
     plain_pair,
@@ -88,23 +86,6 @@ def test_the_start_is_the_principal_components_of_sklearn():
     np.testing.assert_allclose(back, their_back, atol=1e-9)
 
 
-def test_principal_components_are_the_default():
-    (model, guide), (_, other) = deep_pair(2), deep_pair(2)
-    default_start(model, guide, crowd(), generator())
-    PrincipalComponentStart()(model, other, crowd(), generator())
-    for name, posterior in guide.posteriors.items():
-        expected = other.posteriors[name].natural_parameters
-        torch.testing.assert_close(posterior.natural_parameters, expected)
-    assert guide.posteriors["weights"].standard().concentration.sum() > len(crowd().features)
-
-
-def test_networks_have_the_precision_of_the_features():
-    model, guide = deep_pair(2)
-    cast_networks(model, guide, torch.float16)
-    assert {one.dtype for one in guide.recognition.parameters()} == {torch.float16}
-    assert {one.dtype for one in guide.posteriors.parameters()} == {torch.float64}
-
-
 def test_signs_are_fixed():
     """The largest loading of every component is positive, whatever the solver returns."""
     data = crowd()
@@ -156,7 +137,7 @@ def test_the_mixture_starts_at_the_clusters(make):
 def test_a_network_of_z_starts_at_the_clusters():
     features, labels = blobs()
     data = CrowdData(features)
-    model, guide = assignment_network_pair()
+    model, guide = classifier_pair()
     PrincipalComponentStart()(model, guide, data, generator())
     found = guide.infer(features_batch(data.rows(torch.arange(data.num_items)))).assignments
     assert clustering_accuracy(labels, found.argmax(1)) > 0.95
@@ -190,59 +171,6 @@ def test_items_that_are_all_the_same():
         model, guide = make()
         PrincipalComponentStart()(model, guide, data, generator())
         assert guide.infer(features_batch(data.features)).assignments.isfinite().all()
-
-
-def test_a_start_adds_the_statistics_of_its_partition():
-    model, guide = plain_pair()
-    x = torch.randn(9, NUM_FEATURES)
-    responsibilities = torch.randn(9, NUM_CLUSTERS).softmax(-1)
-    latent = model.components.observe(x)
-    guide.start_at(MixtureStart(latent, responsibilities, 2.5))
-    counts = 2.5 * responsibilities.sum(0)
-    alpha = guide.posteriors["weights"].standard().concentration
-    torch.testing.assert_close(alpha, 1.0 + counts)
-    location, kappa, _, degrees = guide.posteriors["components"].standard()
-    prior = model.components.family.standard(model.components.prior.natural_parameters)
-    torch.testing.assert_close(kappa, prior.concentration + counts)
-    torch.testing.assert_close(degrees, prior.degrees + counts)
-    sums = 2.5 * responsibilities.mT @ x
-    torch.testing.assert_close(location, sums / kappa.unsqueeze(-1))
-
-
-def test_rows_without_gaps_of_data_with_some_start_as_others_do():
-    """As where a sample of the items, or the columns that are not left out, have none."""
-    features, responsibilities = torch.randn(9, NUM_FEATURES), torch.eye(NUM_CLUSTERS)
-    responsibilities = responsibilities[torch.arange(9) % NUM_CLUSTERS]
-    found = []
-    for has_gaps in (False, True):
-        model, guide = plain_pair()
-        observed = model.components.observe(features, has_gaps)
-        guide.start_at(MixtureStart(observed, responsibilities, 2.0))
-        found.append(guide.posteriors["components"].natural_parameters)
-    torch.testing.assert_close(*found)
-
-
-def test_a_start_of_point_estimates_is_near_the_posterior_mode():
-    model, guide = amortized_pair()
-    latent = torch.randn(40, 2)
-    responsibilities = nn.functional.one_hot(torch.arange(40) % NUM_CLUSTERS).double()
-    observed = Moments.point(latent).flat()
-    guide.start_at(MixtureStart(observed, responsibilities, 1.0))
-    family, prior = model.components.family, model.components.prior.natural_parameters
-    statistics = responsibilities.mT @ family.observation_statistics(observed)
-
-    def log_posterior(unconstrained):
-        theta = family.sufficient_statistics(family.from_unconstrained(unconstrained))
-        return ((prior + statistics) * theta).sum()
-
-    at = guide.points["components"].unconstrained.detach().requires_grad_()
-    log_posterior(at).backward()
-    assert at.grad[:, :2].abs().max() < 1e-9
-    best = log_posterior(at).item()
-    for _ in range(50):
-        assert log_posterior(at + 0.05 * torch.randn_like(at)).item() < best
-    weights = guide.points["weights"].value()
-    torch.testing.assert_close(weights, (1 + responsibilities.sum(0)) / (40 + NUM_CLUSTERS))
 
 
 def test_nothing_to_start():

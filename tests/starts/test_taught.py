@@ -180,7 +180,7 @@ def test_what_a_message_passing_guide_says_of_z_is_taught():
     data, human = striped()
     model = model_of(DirichletWeights(3, 1.0))
     network = SkipMLP((3, 16, 4))
-    recognition = GaussianRecognition(network, 2, assignment_network=SkipMLP((3, 16, 3)))
+    recognition = GaussianRecognition(network, 2, classifier=SkipMLP((3, 16, 3)))
     guide = MessagePassingGuide(model, recognition)
     TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator().manual_seed(2))
     assert float((found_by(guide, data).argmax(1) == human)[60:].float().mean()) > 0.97

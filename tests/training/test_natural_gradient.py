@@ -30,7 +30,7 @@ from pyro_crowdclust.families import (
     Moments,
     NormalInverseWishart,
 )
-from pyro_crowdclust.training import NaturalGradient, robbins_monro
+from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
 from ..oracles import is_conjugate_prior, log_marginal, random_natural
 
@@ -333,13 +333,13 @@ def test_posteriors_and_priors_refuse_parameters_outside_the_domain():
 
 
 def test_robbins_monro():
-    steps = [robbins_monro(0.5, delay=4.0, forgetting=0.6)(step) for step in range(2000)]
+    steps = [RobbinsMonro(0.5, delay=4.0, forgetting=0.6)(step) for step in range(2000)]
     assert steps[0] == 0.5
     assert steps[4] == pytest.approx(0.5 * 2**-0.6)
     assert all(later < earlier for earlier, later in itertools.pairwise(steps))
     # Only the product of log-rate and exponent decides how the tail falls: t^(-0.6).
     assert math.log(steps[1999] / steps[999]) / math.log(2003 / 1003) == pytest.approx(-0.6)
-    assert robbins_monro(0.1, forgetting=0.0)(10**6) == 0.1
+    assert RobbinsMonro(0.1, forgetting=0.0)(10**6) == 0.1
 
 
 @pytest.mark.parametrize(
@@ -354,4 +354,4 @@ def test_robbins_monro():
 )
 def test_robbins_monro_refuses_what_cannot_converge(arguments):
     with pytest.raises(ValueError, match="need 0 < initial"):
-        robbins_monro(**arguments)
+        RobbinsMonro(**arguments)

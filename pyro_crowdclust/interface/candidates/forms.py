@@ -54,7 +54,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import Stopping, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, Stopping
 from pyro_crowdclust.transforms import NoCoordinates, WithAtoms
 
 # Candidates run on at most so many items.
@@ -76,7 +76,7 @@ MINIBATCHES: dict[str, Any] = {
     "epochs": 20,
     "batch_size": 1024,
     "stopping": Stopping(tolerance=1e-3),
-    "step_size": robbins_monro(0.5, delay=20.0),
+    "step_size": RobbinsMonro(0.5, delay=20.0),
 }
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"

@@ -20,7 +20,7 @@ _WITHIN_GAP = 0.05
 
 
 def near_alike(
-    points: Float[np.ndarray, "row column"], most_clusters: int = MOST_CLUSTERS
+    points: Float[np.ndarray, "row column"], max_clusters: int = MOST_CLUSTERS
 ) -> Int[np.ndarray, " row"]:
     """The group of near-copies that each row is of, by a number of its own; most are alone.
 
@@ -30,7 +30,7 @@ def near_alike(
         #{e : h < e <= 3 h} <= (n - 1) / 20
 
     and the groups of n_g >= 2 rows that are left at 3 h hold half of the rows and are more than
-    ``most_clusters``, counted as ``(sum_g n_g)^2 / sum_g n_g^2`` (Simpson 1949), which is their
+    ``max_clusters``, counted as ``(sum_g n_g)^2 / sum_g n_g^2`` (Simpson 1949), which is their
     number where they are of one size, and ten rows each or less, ``sum_g n_g^2 / sum_g n_g <= 10``.
     Clusters are fewer, or larger. And rows of a smooth density have no such gap: in D dimensions
     the nearest neighbour of a row, at a distance r, has ``r^D`` exponential, so that with half of
@@ -40,7 +40,7 @@ def near_alike(
     ----------
     points
         Different rows, in units that make columns alike.
-    most_clusters
+    max_clusters
         So many groups may be clusters.
 
     Examples
@@ -54,7 +54,7 @@ def near_alike(
     """
     number = len(points)
     alone = np.arange(number)
-    if number <= 2 * most_clusters:  # too few for so many groups
+    if number <= 2 * max_clusters:  # too few for so many groups
         return alone
     tree = linkage(pdist(points), "single")
     # Who is alone is no group.
@@ -65,7 +65,7 @@ def near_alike(
     squares = np.cumsum(made**2 - (size**2)[parts].sum(1))
     below, end = (np.searchsorted(length, h, "right") for h in (length, _GAP * length))
     rows, squares = rows[end - 1], squares[end - 1]
-    are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > most_clusters * squares)
+    are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > max_clusters * squares)
     are_groups &= squares <= _MOST_COPIES * rows
     is_gap = (length > 0) & (end - below <= _WITHIN_GAP * len(length))
     are_copies = are_groups & is_gap

@@ -42,14 +42,14 @@ from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
-from pyro_crowdclust.training import is_interrupted, robbins_monro
+from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
-AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": robbins_monro(0.05, delay=50.0)}
+AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Choice(Plan):
         One of ``sizes``.
     share
         Share of the answered items whose answers are held out; where most items have answers, as
-        many answers, of which a part is about pairs of other items (``held_out.split``).
+        many answers, of which a part is about pairs of other items (``pair_split``).
     num_splits
         So many different shares are held out, the second and later ones for candidates that the
         first could not tell from the best.
@@ -77,7 +77,7 @@ class Choice(Plan):
         Candidates run on so many items, those with answers first.
     best_forms
         Of so many forms other numbers of components are tried.
-    most_groups
+    max_groups
         Of rows that are nearly the same one counts, unless their groups are no more than this and
         may be clusters, or that leaves one cluster. None: all count.
     alone
@@ -186,7 +186,7 @@ class Choice(Plan):
     def _with_near_copies(self) -> Choice:
         """The choice for which every row counts."""
         alone = None if self.alone is None else self.alone._with_near_copies()
-        return replace(self, most_groups=None, alone=alone)
+        return replace(self, max_groups=None, alone=alone)
 
     def _source(self, best: Trial) -> Choice:
         """The choice that the candidate is of: this one, or that without the answers."""
@@ -266,7 +266,7 @@ def _start_from_answers(*arguments: Any) -> None:
         TrustingStart()(*arguments)
 
 
-def _as_heard(data: CrowdData) -> CrowdData:
+def _with_shared_pages(data: CrowdData) -> CrowdData:
     """The data with a table of sorted pages as placements, if items are on enough of them."""
     answered = as_answered(data)
     pages = answered.placements
@@ -302,7 +302,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 19 candidates; nothing held out'
     """
     check_data(data)
-    data = _as_heard(data)
+    data = _with_shared_pages(data)
     forms, least = forms_for(data), data.num_known_classes
     if num_clusters is None:
         # Two items are one cluster unless somebody says how they are related.
@@ -314,8 +314,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     else:
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    most_groups = max(MOST_CLUSTERS, num_clusters or 0)
-    choice = Choice(data, forms, sizes, first_size, most_groups=most_groups)
+    max_groups = max(MOST_CLUSTERS, num_clusters or 0)
+    choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if data.answers is None or is_supervised(data):
         return choice
     silent = data.with_parts(answers=None, _pairs_index=None)

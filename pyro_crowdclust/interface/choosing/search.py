@@ -23,7 +23,8 @@ from pyro_crowdclust.interface.candidates.forms import (
     ToCompare,
 )
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, Split, split
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -68,7 +69,7 @@ class Plan:
     num_splits: int = 3
     max_items: int = MOST_ITEMS
     best_forms: int = 2
-    most_groups: int | None = MOST_CLUSTERS
+    max_groups: int | None = MOST_CLUSTERS
     alone: Plan | None = None
 
 
@@ -83,8 +84,8 @@ class Search:
         if data.num_items > choice.max_items:
             data = some_items(data, connected_items(data, choice.max_items, generator))
         num_items = data.num_items
-        if choice.most_groups is not None:
-            data = unlike_items(data, choice.most_groups)
+        if choice.max_groups is not None:
+            data = unlike_items(data, choice.max_groups)
         self.num_near_copies = num_items - data.num_items
         made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
         splits = [one for one in made if one is not None]

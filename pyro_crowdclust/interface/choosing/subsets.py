@@ -51,7 +51,7 @@ def _num_asked(data: CrowdData) -> int:
     return AskedPairs.of(ends, data.num_items).num_pairs
 
 
-def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdData:
+def unlike_items(data: CrowdData, max_clusters: int = MOST_CLUSTERS) -> CrowdData:
     """One row of every group of near-copies, with all that is said of them.
 
     These are as little independent of each other as copies are, and components would sit on them.
@@ -64,7 +64,7 @@ def unlike_items(data: CrowdData, most_clusters: int = MOST_CLUSTERS) -> CrowdDa
     if not fine.any():
         return data
     points = rows[:, fine]
-    group = near_alike((points - points.mean(0)) / deviations(points), most_clusters)
+    group = near_alike((points - points.mean(0)) / deviations(points), max_clusters)
     return _one_of_each(data, first_alike(np.column_stack([group, rows[:, ~fine]])))
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
-from pyro_crowdclust.interface.choosing.held_out import Split, splits_of_pairs
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
 
 # Of guesses most parts need not be seen: so many have to show something.
@@ -23,14 +23,14 @@ class Draws:
 
     Parameters
     ----------
-    most_clusters
+    max_clusters
         How many clusters there may be.
     seed
         Of the draws.
     """
 
-    def __init__(self, most_clusters: int, seed: int) -> None:
-        self.most_clusters, self.seed = most_clusters, seed
+    def __init__(self, max_clusters: int, seed: int) -> None:
+        self.max_clusters, self.seed = max_clusters, seed
         self._found: list[tuple[CrowdData, DrawnStart]] = []
 
     def start_of(self, data: CrowdData) -> DrawnStart:
@@ -38,7 +38,7 @@ class Draws:
         for known, start in self._found:
             if known is data:
                 return start
-        start = DrawnStart(drawn_groups(data, self.most_clusters, seed=self.seed))
+        start = DrawnStart(drawn_groups(data, self.max_clusters, seed=self.seed))
         self._found.append((data, start))
         return start
 

@@ -17,6 +17,7 @@ from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
     LabelStudio,
+    PlainCsv,
     Prodigy,
     picture_frame,
     write_tasks,
@@ -38,13 +39,13 @@ def ask(options: Namespace) -> int:
         found = _suggestions(options, result)
         questions = _with_names(found.frame)
         name = options.format or ("html" if "page" in questions else "csv")
-        if len(result.data.grade_ids) and name != "csv":
+        form = FORMATS[name]
+        if len(result.data.grade_ids) and not isinstance(form, PlainCsv):
             raise ValueError(
                 f"the answers are grades, which --format {name} does not ask for: leave it out, "
                 "and let people fill in the column 'label'"
             )
         shown = _shown(options.items, settings)
-        form = FORMATS[name]
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
             if not len(result.data.class_ids):
                 raise ValueError(

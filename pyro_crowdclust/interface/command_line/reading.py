@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, count, show
+from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 
@@ -208,7 +208,7 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
         table = _opened(path, lambda: _read_parquet(path, rows))
-        _refuse_doubled(path, table.columns)
+        refuse_doubled(f"{path} has", table.columns)
         return table
     options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
@@ -235,7 +235,8 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     except csv.Error:  # a cell that is too long for this reader
         return {}
     names = [name.strip() for name in names]
-    _refuse_doubled(path, pd.Index(filter(None, names)))
+    # Of which pandas would write ``a.1``.
+    refuse_doubled(f"{path} has", filter(None, names))
     number = len(names)
     if not rows or len(rows[0]) <= number:
         return {}
@@ -259,15 +260,6 @@ def _refuse_further(path: Path, separator: str, number: int) -> None:
                     f"{path} names {count(number, 'column')} in its first line, but a row holds "
                     f"{show(more)} beyond them: name that column, or empty it"
                 )
-
-
-def _refuse_doubled(path: Path, names: pd.Index) -> None:
-    """Raise a ``ValueError`` about a name that is there twice; pandas would write ``a.1``."""
-    doubled = names[names.duplicated()]
-    if len(doubled):
-        raise ValueError(
-            f"{path} names two columns '{doubled[0]}' in its first line: rename or drop one of them"
-        )
 
 
 def _refuse_empty(path: Path, rows: Any) -> None:

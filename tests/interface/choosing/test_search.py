@@ -10,7 +10,8 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choosing.held_out import Split, split
+from pyro_crowdclust.interface.choosing.held_out import split
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trials import (

@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing import told_by_answers
-from pyro_crowdclust.interface.choosing.held_out import splits_of_pairs
+from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
 from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
 from pyro_crowdclust.metrics import clustering_accuracy
 

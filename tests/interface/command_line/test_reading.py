@@ -197,7 +197,7 @@ def test_rows_with_many_more_values_than_names(tmp_path):
 @pytest.mark.parametrize("read", [read_features, lambda path: read_answers(path, PAIRS)])
 def test_two_columns_of_one_name(tmp_path, header, read):
     path = write(tmp_path / "x.csv", f"{header}\nu,1,2\nv,3,4\n")
-    with pytest.raises(ValueError, match="names two columns '[a5]' in its first line: rename or"):
+    with pytest.raises(ValueError, match="has two columns '[a5]': rename or"):
         read(path)
 
 

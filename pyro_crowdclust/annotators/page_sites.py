@@ -1,0 +1,121 @@
+"""The sites of sorted pages."""
+
+from __future__ import annotations
+
+import pyro
+import torch
+from torch import Tensor
+
+from pyro_crowdclust.annotators.answer_sites import Rates, WorkerSites
+from pyro_crowdclust.annotators.page_owners import PageOwners
+from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.pages import (
+    AtHome,
+    GroupPlacement,
+    HomesAtMean,
+    PageHomes,
+    mean_homes,
+)
+from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import Categorical, PosteriorSummary
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+
+def _pages(batch: Batch) -> BatchPages:
+    """The pages of a batch that has some."""
+    if batch.pages is None:
+        raise ValueError(f"{batch} has no sorted pages")
+    return batch.pages
+
+
+class PageSites:
+    """The verbs of ``SortedPages``."""
+
+    def __init__(self, annotators: SortedPages, owners: Tensor | None = None) -> None:
+        self._annotators = annotators
+        self._owners = owners
+
+    def _clusters(self, z: Tensor) -> Tensor:
+        """Assignments to clusters, from those to components."""
+        return z if self._owners is None else z @ self._owners.to(z.dtype)
+
+    def check(self, data: CrowdData) -> None:
+        if data.placements is None:
+            raise ValueError(
+                "SortedPages are of pages sorted into groups, but the data are answers about "
+                "pairs: pass data.as_placements() where these are sorted pages, else build the "
+                "model with TwoCoin(data.num_workers)"
+            )
+
+    def in_batch(self, batch: Batch) -> bool:
+        return batch.pages is not None
+
+    def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        z, pages, annotators = self._clusters(z), _pages(batch), self._annotators
+        habits = rates["habits"].index_select(0, pages.worker)
+        with FullPlate("pages", pages.num_pages, pages.weight):
+            state = pyro.sample("page_state", Assignment(habits))
+            like = state, pages.num_groups, z.shape[-1], annotators.log_overlap
+            homes = pyro.sample("home", PageHomes(*like, lambda: pages.counts(z).sum(-1) > 0))
+        with FullPlate("placements", pages.num_placements, pages.placement_weight):
+            where = pages.row, pages.page, pages.group
+            at_home = pyro.sample("at_home", AtHome(z, state, homes, *where))
+            accuracy = rates["accuracy"].index_select(0, pages.worker.index_select(0, pages.page))
+            attentive = state[:, : homes.shape[1]].index_select(0, pages.page)
+            num_groups = pages.num_groups.index_select(0, pages.page)
+
+            def home_of_item() -> Tensor:
+                own = z[pages.row].to(homes.dtype).unsqueeze(1)
+                return (own @ mean_homes(state, homes)[pages.page]).squeeze(1)
+
+            placement = GroupPlacement(at_home, accuracy, attentive, num_groups, home_of_item)
+            pyro.sample("group", placement, obs=pages.group)
+
+    def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
+        z, pages = self._clusters(z), _pages(batch)
+        posterior = self._annotators.posterior(dict(rates), z, pages)
+        with FullPlate("pages", pages.num_pages, pages.weight):
+            q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
+            state = pyro.sample("page_state", q_state)
+            homes = pyro.sample("home", HomesAtMean(posterior.homes, state))
+        with FullPlate("placements", pages.num_placements, pages.placement_weight):
+            where = pages.row, pages.page, pages.group
+            pyro.sample("at_home", AtHome(z, state, homes, *where))
+
+    def coupling(
+        self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
+    ) -> PageCoupling:
+        of_pages = dict(rates), _pages(batch), batch.num_paired
+        return PageCoupling(self._annotators, *of_pages, weighted, self._owners)
+
+    def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
+        return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)
+
+    def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PageOwners:
+        return PageOwners(self._annotators, dict(rates), _pages(batch), assignments)
+
+    def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
+        accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)
+        # Of a Dirichlet every share alone is a Beta.
+        shares = {
+            name: PosteriorSummary(*(part[:, state] for part in pages))
+            for state, name in enumerate(PAGE_STATES)
+            if name != "sorted"
+        }
+        right, wrong = accuracy.mean().unbind(-1)
+        direction = right.new_tensor([1.0, -1.0]).expand(len(right), 2)
+        variance = accuracy.variance(direction)
+        weight, deviation = (part.numpy(force=True) for part in (right - wrong, variance.sqrt()))
+        return WorkerSummary({"accuracy": accuracy.summary(interval)} | shares, weight, deviation)
+
+    def first_points(self, rate: float) -> dict[str, Tensor]:
+        priors = self._annotators.priors()
+        pages = priors["habits"].family.standard(priors["habits"].natural_parameters).concentration
+        return {
+            "accuracy": torch.full_like(pages[:, 0], rate),
+            "habits": pages / pages.sum(-1, keepdim=True),
+        }

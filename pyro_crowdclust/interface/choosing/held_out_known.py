@@ -1,0 +1,68 @@
+"""Known classes kept out of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.results import known_class_probabilities
+
+# Nothing that happened was less probable.
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class KnownSplit:
+    """Data without the known classes of some items, and those classes.
+
+    Attributes
+    ----------
+    data
+        All items; the classes that are not held out.
+    block
+        Positions of the others.
+    classes
+        Codes of their classes.
+    """
+
+    data: CrowdData
+    block: Int[Tensor, " held"]
+    classes: Int[Tensor, " held"]
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"classes of held-out items are predicted at {score:.3f} nats an item"
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows the shares of the classes in the fit."""
+        known = self.data.known
+        assert known is not None  # some are kept in
+        counts = torch.bincount(known[known >= 0], minlength=self.data.num_known_classes) + 1.0
+        return float((counts / counts.sum())[self.classes].log().mean())
+
+    def log_probability(
+        self, result: Fitted, workers: WorkerSummary | None = None
+    ) -> Float[np.ndarray, " held"]:
+        """``log p(y)`` of every held-out class, by q(z) and the class table."""
+        probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
+        return np.log(probabilities.clip(_LEAST))
+
+
+def known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
+    """Hold out a share of the known classes; None if a part has fewer than 10."""
+    if data.known is None:
+        return None
+    is_known = data.known >= 0
+    out = is_known & (torch.rand(data.num_items, generator=generator) < share)
+    if int(out.sum()) < 10 or int((is_known & ~out).sum()) < 10:
+        return None
+    kept = data.with_parts(known=data.known.masked_fill(out, -1))
+    items = out.nonzero().squeeze(1)
+    return KnownSplit(kept, items, data.known[items])

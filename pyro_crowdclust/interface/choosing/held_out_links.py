@@ -1,0 +1,78 @@
+"""Links kept out of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.known_labels import Links
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_pairs import together
+
+# Nothing that happened was less probable.
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class LinkSplit:
+    """Data without some of the links, and those links.
+
+    Attributes
+    ----------
+    data
+        All items; the links that are not held out.
+    held_out
+        The others.
+    """
+
+    data: CrowdData
+    held_out: Links
+
+    @property
+    def block(self) -> Int[Tensor, " link"]:
+        """One of the two items of every link."""
+        return self.held_out.left
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"held-out links are predicted at {score:.3f} nats a link"
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows the share of must-links in the fit."""
+        links = self.data.links
+        assert links is not None  # some are kept in
+        return _by_share(links.must, self.held_out.must)
+
+    def log_probability(
+        self, result: Fitted, workers: WorkerSummary | None = None
+    ) -> Float[np.ndarray, " link"]:
+        """``log s`` of every held-out must-link and ``log (1 - s)`` of every cannot-link.
+
+        s is the probability that both items share a cluster.
+        """
+        same = np.clip(together(result, self.held_out), _LEAST, 1 - _LEAST)
+        return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
+
+
+def _by_share(kept: Bool[Tensor, " kept"], held_out: Bool[Tensor, " held"]) -> float:
+    """Mean log-probability of yes and no by the share of yes among those that are kept."""
+    share = float((kept.sum() + 1) / (len(kept) + 2))
+    return float(torch.where(held_out, share, 1 - share).log().mean())
+
+
+def link_split(data: CrowdData, share: float, generator: torch.Generator) -> LinkSplit | None:
+    """Hold out a share of the links; None if a part has fewer than 10."""
+    links = data.links
+    if links is None:
+        return None
+    out = torch.rand(links.num_links, generator=generator) < share
+    if int(out.sum()) < 10 or int((~out).sum()) < 10:
+        return None
+    held, kept = (Links(links.left[one], links.right[one], links.must[one]) for one in (out, ~out))
+    return LinkSplit(data.with_parts(links=kept), held)

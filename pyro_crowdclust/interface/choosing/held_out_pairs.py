@@ -1,0 +1,188 @@
+"""Answers about pairs kept out of a fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators.channels import attentive_channels
+from pyro_crowdclust.data.known_labels import Links
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
+from pyro_crowdclust.partitions import AskedPairs
+
+# From this share of items with answers on, some of what is held out is about these.
+_MOST = 0.5
+# A tenth of fewer answers than this is held out at a time, of more a quarter.
+_FEW = 1000
+# The shares of the labels in all answers count as much as so many answers of a worker's own.
+_OF_ALL = 4.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Data without the answers about some items, or about some pairs, and those answers.
+
+    Attributes
+    ----------
+    data
+        All items, and the answers that are not held out.
+    held_out
+        The other answers.
+    block
+        One of the two items of each of them, a held-out one if either is, for errors by item.
+    """
+
+    data: CrowdData
+    held_out: Answers
+    block: Int[Tensor, " pair"]
+
+    def sentence(self, score: float) -> str:
+        """What a score says."""
+        return f"held-out answers are predicted at {score:.3f} nats an answer"
+
+    @property
+    def ends(self) -> Int[Tensor, "2 pair"]:
+        """The two items of every held-out answer."""
+        return torch.stack([self.held_out.left, self.held_out.right])
+
+    @property
+    def chance(self) -> float:
+        """Mean log-probability of who knows what every worker says how often, and no item."""
+        return float(self.by_chance.mean())
+
+    @property
+    def by_chance(self) -> Float[np.ndarray, " pair"]:
+        """``log p_m(L)`` of every held-out answer, by the shares of the labels in the fit's.
+
+        With n_mL answers L of worker m, n_m in all, and p(L) the share of L in those of everybody,
+        ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
+        """
+        answers = self.data.answers
+        assert answers is not None  # some are kept in
+        outcomes = self.data.outcomes
+        kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
+        size = self.data.num_workers, outcomes.num_outcomes
+        code = answers.worker * outcomes.num_outcomes + kept
+        counts = torch.bincount(code, minlength=math.prod(size)).reshape(size).double()
+        of_all = counts.sum(0) + 1
+        own = counts + _OF_ALL * of_all / of_all.sum()
+        shares = own / own.sum(1, keepdim=True)
+        return shares[self.held_out.worker, held_out].log().numpy()
+
+    def log_probability(
+        self, result: Fitted, workers: WorkerSummary | None = None
+    ) -> Float[np.ndarray, " pair"]:
+        """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
+
+        With s the probability that both items share a cluster, ``p(L) = s E[p_m(L | same)] + (1 -
+        s) E[p_m(L | different)]``; of workers who lapse see ``heard_on_pages``. ``workers`` is what
+        the guide says of them, where it is known.
+        """
+        summary = result.guide.workers() if workers is None else workers
+        held_out = self._by_rates(result, self.held_out, summary)
+        attention, kept = summary.rates.get("attention"), self.data.answers
+        if attention is None or kept is None:
+            return np.log(held_out)
+        return np.log(
+            heard_on_pages(
+                kept,
+                self.held_out,
+                self.data.outcomes,
+                (self._by_rates(result, kept, summary), held_out),
+                attention.mean,
+            )
+        )
+
+    def _by_rates(
+        self, result: Fitted, answers: Answers, workers: WorkerSummary
+    ) -> Float[np.ndarray, " pair"]:
+        same = np.clip(together(result, answers), 0, 1)
+        channels = attentive_channels(workers)
+        assert channels is not None  # answers are of pairs
+        place = self.data.outcomes.places(answers.label).numpy()
+        said = channels.mean[answers.worker.numpy(), :, place]
+        return (1 - same) * said[:, 0] + same * said[:, 1]
+
+
+def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair"]:
+    """Probability that the two items of every pair share a cluster."""
+    ids = result.data.item_ids
+    left, right = (ids[end.numpy()].tolist() for end in (pairs.left, pairs.right))
+    return np.asarray(result.same_cluster_probability(left, right))
+
+
+def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:
+    """Hold out answers about a share of the items; None if a part has fewer than 20.
+
+    An answer is held out if at least one of its items is: a share ``1 - (1 - s)^2`` of all. Where
+    a share r of the items has answers, and that is at least half, so large a share of what is held
+    out is about pairs of such items, of which other answers are heard.
+    """
+    answers = data.answers
+    assert answers is not None  # as the caller has seen
+    return _without(data, answers, *_pairs_out(data, answers, share, generator))
+
+
+def splits_of_pairs(data: CrowdData, generator: torch.Generator) -> list[Split]:
+    """Hold out every part of the pairs, or of the pages, with all answers about them, in turn.
+
+    Of their items other answers are heard. Those on one page tell each other, whatever the items
+    are. A part is a tenth of few answers, of which each counts, or a quarter of many; there is none
+    where it would have fewer than 20 answers.
+    """
+    answers = data.answers
+    if answers is None:
+        return []
+    if answers.page is None:
+        of_answer = AskedPairs.of(
+            torch.stack([answers.left, answers.right], 1), data.num_items
+        ).pair
+    else:
+        of_answer = answers.page.unique(return_inverse=True)[1]
+    parts = 10 if answers.num_pairs < _FEW else 4
+    part = torch.randperm(int(of_answer.max()) + 1, generator=generator)[of_answer] % parts
+    found = [_without(data, answers, part == one) for one in range(parts)]
+    return [one for one in found if one is not None]
+
+
+def _without(
+    data: CrowdData,
+    answers: Answers,
+    out: Bool[Tensor, " pair"],
+    block: Int[Tensor, " pair"] | None = None,
+) -> Split | None:
+    """The split by what is out; None if there are too few answers of either part."""
+    if int(out.sum()) < 20 or int((~out).sum()) < 20:
+        return None
+    kept = some_items(data, torch.arange(data.num_items), ~out)
+    return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
+
+
+def _pairs_out(
+    data: CrowdData, answers: Answers, share: float, generator: torch.Generator
+) -> tuple[Bool[Tensor, " pair"], Int[Tensor, " pair"]]:
+    """Which answers are held out, and the item for which each of them is."""
+    asked = torch.zeros(data.num_items, dtype=torch.bool)
+    asked[answers.left] = asked[answers.right] = True
+    share_asked, of_pairs = float(asked.double().mean()), 0.0
+    if share_asked >= _MOST:
+        total = 1 - (1 - share) ** 2
+        others = 1 - total * (1 - share_asked)
+        share, of_pairs = 1 - math.sqrt(others), total * share_asked / others
+    chosen = asked & (torch.rand(data.num_items, generator=generator) < share)
+    of_left, of_right = chosen[answers.left], chosen[answers.right]
+    out = of_left | of_right
+    if of_pairs:
+        # All answers about a pair are held out together: one would tell the other.
+        pairs = AskedPairs.of(torch.stack([answers.left, answers.right], 1), data.num_items)
+        out |= (torch.rand(pairs.num_pairs, generator=generator) < of_pairs)[pairs.pair]
+    return out, torch.where(of_right & ~of_left, answers.right, answers.left)

@@ -1,0 +1,166 @@
+"""The words after ``--model``: which files each takes, what columns hold, and how it is fitted."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.interface.candidates.columns import components_for
+from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.classification import classify
+from pyro_crowdclust.interface.command_line.fit_folder import (
+    FILES,
+    exported_tables,
+    read_data,
+    read_exported,
+)
+from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_answers
+from pyro_crowdclust.interface.mixtures import recipe_for
+from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
+from pyro_crowdclust.mixture import (
+    Components,
+    DiagonalGaussianComponents,
+    GaussianComponents,
+    MultinomialComponents,
+)
+
+_LABEL_IDS = ("item", "worker", "label")
+
+Kinds = Mapping[Hashable, str]
+Parts = Callable[[CrowdData, Namespace], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Takes:
+    """Which files a model takes beside those of ``--answers``, one of ``needs`` at least."""
+
+    files: tuple[str, ...]
+    needs: tuple[str, ...]
+    remedy: str = "leave out --model"
+
+    def check(self, options: Namespace) -> None:
+        """Refuse files that the model does not take, before they are read."""
+        for name in (*FILES, "labels"):
+            if getattr(options, name) is not None and name not in self.files:
+                word = name.replace("_", "-")
+                raise ValueError(f"--model {options.model} does not use --{word}: {self.remedy}")
+        if all(getattr(options, name) is None for name in self.needs):
+            needs = " or ".join(f"--{name}" for name in self.needs)
+            raise ValueError(f"there is nothing to fit: --model {options.model} needs {needs}")
+
+
+class CommandModel(Protocol):
+    """What a word after ``--model`` means."""
+
+    @property
+    def takes(self) -> Takes:
+        """The files."""
+
+    @property
+    def kind(self) -> str | None:
+        """What columns hold of which no option says it; None where that is recognized."""
+
+    def of_files(self, options: Namespace) -> CommandModel:
+        """The model of what is in these files, which they may decide."""
+
+    def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
+        """Read the answers, and fit."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters of items.
+
+    Attributes
+    ----------
+    parts
+        What ``recipe_for`` is given of data and options.
+    kind, takes
+        As of every ``CommandModel``.
+    """
+
+    parts: Parts
+    kind: str | None = None
+    takes: Takes = Takes(FILES, ("features",))
+
+    def of_files(self, options: Namespace) -> CommandModel:
+        return self
+
+    def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
+        data = read_data(vars(options), table, kinds, options.grades)
+        recipe = recipe_for(data, num_clusters=options.clusters, **self.parts(data, options))
+        return recipe.fit(num_starts=options.starts, **_training(options))
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Classes of items that workers named, with features or without."""
+
+    takes: Takes
+    kind: str | None = None
+
+    def of_files(self, options: Namespace) -> CommandModel:
+        return self
+
+    def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
+        if options.answers is None:
+            labels = read_answers(options.labels, _LABEL_IDS)
+        else:
+            ids = () if table is None else table.ids
+            labels = read_exported(vars(options), ids, ("labels",))["labels"]
+        if table is None:
+            return infer_classes(CrowdData(None, labels=labels), **_training(options))
+        return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **_training(options))
+
+
+@dataclass(frozen=True)
+class Choice(Clusters):
+    """Classes where workers named some, else clusters of the kind that suits the data best."""
+
+    def of_files(self, options: Namespace) -> CommandModel:
+        if options.labels is not None or options.answers is None:
+            names_classes = options.labels is not None
+        else:
+            names_classes = {*exported_tables(vars(options), None)} == {"labels"}
+        return _CHOICE_OF_CLASSES if names_classes else self
+
+
+def _training(options: Namespace) -> dict[str, Any]:
+    changes = {} if options.epochs is None else {"epochs": options.epochs}
+    return {"seed": options.seed, "progress": not options.quiet, **changes}
+
+
+def _of_columns(real: Callable[[int, int], Components]) -> Parts:
+    """Components that suit what the columns hold."""
+    return lambda data, options: {"components": components_for(data, real)}
+
+
+def _behind(networks: type[DeepNormal] | type[DeepBernoulli]) -> Parts:
+    """Networks of the sizes that the options say."""
+    return lambda data, options: {"networks": networks(options.dim, tuple(options.hidden))}
+
+
+_CHOICE_OF_CLASSES = Classes(
+    Takes(
+        files=("labels", "features"),
+        needs=("labels", "answers"),
+        remedy="beside labels there are --features at most",
+    )
+)
+MODELS: dict[str, CommandModel] = {
+    "choose": Choice(
+        parts=lambda data, options: {},
+        takes=Takes(FILES, ("features", "answers", "pairs", "placements", "labels")),
+    ),
+    "gaussian": Clusters(_of_columns(GaussianComponents)),
+    "diagonal-gaussian": Clusters(_of_columns(DiagonalGaussianComponents)),
+    "binary": Clusters(_of_columns(GaussianComponents), kind="binary"),
+    "counts": Clusters(_of_columns(GaussianComponents), kind="count"),
+    "words": Clusters(lambda data, options: {"components": MultinomialComponents}, kind="real"),
+    "deep-normal": Clusters(_behind(DeepNormal), kind="real"),
+    "deep-bernoulli": Clusters(_behind(DeepBernoulli), kind="real"),
+    "dawid-skene": Classes(Takes(("labels",), ("labels", "answers"), "choose another --model")),
+}

@@ -1,0 +1,294 @@
+"""Recognition networks: from features to potentials, or to q(z | o) and q(x | z, o)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.families import IndependentMoments, Moments
+from pyro_crowdclust.families.potential import GaussianPotential
+from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.networks.perceptrons import SkipNetwork
+from pyro_crowdclust.protocols import SupportsDrawParameters
+
+
+def learn_partition(
+    logits: Callable[[Tensor], Tensor],
+    parameters: Iterable[nn.Parameter],
+    features: Float[Tensor, "item feature"],
+    responsibilities: Float[Tensor, "item cluster"],
+    generator: torch.Generator,
+    steps: int,
+) -> None:
+    """``min - mean_i sum_k r_ik log q(z_i = k | o_i)``, by so many steps of Adam on 256 items."""
+    optimizer = torch.optim.Adam(parameters, lr=3e-3)
+    for _ in range(steps):
+        rows = torch.randint(len(features), (256,), generator=generator)
+        found = logits(features[rows])
+        loss = nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def _check_features(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network takes {found} features per item, but the data have {needed}: "
+            f"build it with input size {needed}"
+        )
+
+
+def _check_latent(found: int, needed: int) -> None:
+    if found != needed:
+        raise ValueError(
+            f"the recognition network is for latents of dimension {found}, but the model's "
+            f"components have dimension {needed}: give both the same"
+        )
+
+
+@described
+class GaussianRecognition(nn.Module):
+    """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
+
+    The network returns a mean m(o) and a raw precision; ``lambda = softplus(raw + offset)``. The
+    offset makes the initial precision confident, so that features speak before the prior does.
+
+    Parameters
+    ----------
+    network
+        Maps features to ``2 dim`` numbers; a ``SkipNetwork`` takes part in the PCA start.
+    dim
+        Dimension d of the latent.
+    initial_precision
+        lambda at a raw output of zero.
+    location, scale
+        Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
+    classifier
+        Maps features, as they are, to a number for every cluster: q(z given o), which is then not
+        read from where the latent is. Answers are heard beside it.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        dim: int,
+        initial_precision: float = 20.0,
+        location: Float[Tensor, " feature"] | None = None,
+        scale: Float[Tensor, " feature"] | None = None,
+        classifier: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.location: Tensor | None
+        self.scale: Tensor | None
+        self.register_buffer("location", None if location is None else location.clone())
+        self.register_buffer("scale", None if scale is None else scale.clone())
+        self.network = network
+        self.classifier = classifier
+        self.dim = dim
+        self.initial_precision = initial_precision
+        offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
+        self.register_buffer("offset", offset.float())
+
+    def check(self, num_features: int, dim: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
+
+        Of a network that is not a ``SkipNetwork`` the sizes are not known.
+        """
+        _check_latent(self.dim, dim)
+        if isinstance(self.network, SkipNetwork):
+            _check_features(self.network.skip.in_features, num_features)
+            returned = self.network.skip.out_features
+            if returned != 2 * dim:
+                raise ValueError(
+                    f"the recognition network returns {returned} numbers, but a mean and a "
+                    f"precision in {dim} dimensions are {2 * dim}: make that its output size"
+                )
+
+    def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
+        """The potential of every item."""
+        seen = self.standardized(features.flatten(1))
+        raw_mean, raw_precision = self.network(seen).chunk(2, -1)
+        precision = nn.functional.softplus(raw_precision + self.offset)
+        return GaussianPotential(precision * raw_mean, precision)
+
+    def log_assignments(
+        self, features: Float[Tensor, "item ..."]
+    ) -> Float[Tensor, "item cluster"] | None:
+        """``log q(z | o)`` of the network of z; None without one."""
+        if self.classifier is None:
+            return None
+        return self.classifier(features.flatten(1)).log_softmax(-1)
+
+    def set_classifier(self, network: nn.Module) -> None:
+        """Let another network be q(z given o) in place of the one that there is.
+
+        Raises
+        ------
+        ValueError
+            If there is none: the guide then does not listen.
+        """
+        if self.classifier is None:
+            raise ValueError(
+                "the recognition network has no q(z | o) to be replaced: build it, and the guide, "
+                "with a classifier"
+            )
+        self.classifier = network
+
+    def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
+        """What the network sees of the features."""
+        if self.location is None or self.scale is None:
+            return features
+        return (features - self.location.to(features)) / self.scale.to(features)
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision.
+
+        Here o are the features as the network sees them.
+        """
+        if not isinstance(self.network, SkipNetwork):
+            return
+        skip = self.network.skip
+        with torch.no_grad():
+            skip.weight.zero_()
+            skip.bias.zero_()
+        self.network.set_linear(weight, bias)
+
+
+@described
+class AmortizedRecognition(nn.Module):
+    """``q(z | o) = Cat(net(o))`` and ``q(x | z, o) = N(net(z, o), diag)``; Luo et al., section 2.3.
+
+    Both share a trunk; the assignment enters the second branch through one more hidden layer, so
+    that the trunk runs once per item for all K values of z.
+
+    Parameters
+    ----------
+    sizes
+        Input size and hidden sizes, e.g. ``(784, 500, 500)``; the last is also the size of the
+        layer that sees z.
+    dim
+        Dimension d of the latent.
+    num_clusters
+        K.
+    initial_scale
+        Standard deviation of q(x | z, o) before training.
+    trunk
+        Network from ``sizes[0]`` to ``sizes[-1]`` numbers, in place of the perceptron.
+    classifier
+        Network from features to K logits of q(z | o), which then does not share the trunk.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        dim: int,
+        num_clusters: int,
+        initial_scale: float = 0.2,
+        trunk: nn.Module | None = None,
+        classifier: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if trunk is None:
+            layers: list[nn.Module] = []
+            for size_in, size_out in pairwise(sizes):
+                layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+            trunk = nn.Sequential(*layers)
+        self.trunk = trunk
+        self.shares_trunk = classifier is None
+        self.num_clusters = num_clusters
+        self.logits = classifier or nn.Linear(sizes[-1], num_clusters)
+        self.hidden = nn.Linear(sizes[-1], sizes[-1])
+        self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
+        self.moments = nn.Linear(sizes[-1], 2 * dim)
+        self.skip = nn.Linear(sizes[0], dim)
+        self.initial_scale = initial_scale
+        self.draw_parameters()
+
+    def draw_parameters(self) -> None:
+        of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
+        own = self.logits, self.hidden, self.assignment, self.moments, self.skip
+        for layer in [*of_trunk, *own]:
+            if isinstance(layer, SupportsDrawParameters):
+                layer.draw_parameters()
+            elif isinstance(layer, nn.Linear):
+                layer.reset_parameters()
+        nn.init.zeros_(self.moments.weight)
+        nn.init.zeros_(self.moments.bias)
+
+    def check(self, num_features: int, dim: int, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless the sizes fit the features and the model."""
+        _check_features(self.skip.in_features, num_features)
+        _check_latent(self.skip.out_features, dim)
+        if self.num_clusters != num_clusters:
+            raise ValueError(
+                f"the recognition network knows {self.num_clusters} clusters, the model "
+                f"{num_clusters}: give both the same number"
+            )
+
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+        """Start with mean ``A o + b`` for every z."""
+        with torch.no_grad():
+            self.skip.weight.copy_(weight)
+            self.skip.bias.copy_(bias)
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train q(z | o) on a given partition, so that no cluster is lost before training."""
+        features, classifier = features.to(self.skip.weight.dtype), self.classifier
+        parameters = classifier.parameters()
+        learn_partition(classifier, parameters, features, responsibilities, generator, steps)
+
+    @property
+    def classifier(self) -> nn.Module:
+        """The network from features to the logits of q(z | o)."""
+        return nn.Sequential(self.trunk, self.logits) if self.shares_trunk else self.logits
+
+    def set_classifier(self, network: nn.Module) -> None:
+        """Let another network from features to logits, with a trunk of its own, be q(z | o)."""
+        self.logits, self.shares_trunk = network, False
+
+    def assignment_logits(
+        self, features: Float[Tensor, "item ..."]
+    ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
+        """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
+        trunk = self.trunk(features.flatten(1))
+        seen = trunk if self.shares_trunk else features.flatten(1)
+        return self.logits(seen), trunk
+
+    def latent(
+        self,
+        features: Float[Tensor, "item ..."],
+        trunk: Float[Tensor, "item hidden"],
+        assignments: Float[Tensor, "*value item_or_1 cluster"],
+    ) -> Moments:
+        """q(x | z, o) for one-hot z (all of its values at once where z is enumerated)."""
+        hidden = self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype))
+        return self._latent(hidden, self.skip(features.flatten(1)))
+
+    def latent_of_rows(
+        self,
+        features: Float[Tensor, "item ..."],
+        trunk: Float[Tensor, "item hidden"],
+        rows: Rows,
+    ) -> Moments:
+        """q(x | z, o) of every row."""
+        of_items = self.hidden(trunk), self.skip(features.flatten(1))
+        hidden, linear = (part.index_select(0, rows.item) for part in of_items)
+        of_clusters = self.assignment.weight.mT
+        return self._latent(hidden + of_clusters.index_select(0, rows.cluster), linear)
+
+    def _latent(self, hidden: Tensor, linear: Tensor) -> Moments:
+        shift, raw_scale = self.moments(torch.relu(hidden)).double().chunk(2, -1)
+        scale = self.initial_scale * raw_scale.exp()
+        return IndependentMoments(linear.double() + shift, scale).full()

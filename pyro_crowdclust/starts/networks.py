@@ -1,0 +1,30 @@
+"""Networks that begin anew with every fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from pyro_crowdclust.protocols import SupportsDrawParameters
+
+
+def _drawn_networks(*roots: Any) -> list[Any]:
+    """Networks in these modules that start anew with every fit, parts before the whole."""
+    modules = [m for root in roots if isinstance(root, nn.Module) for m in root.modules()]
+    parts_first = dict.fromkeys(reversed(modules))
+    return [module for module in parts_first if isinstance(module, SupportsDrawParameters)]
+
+
+def cast_networks(model: Any, guide: Any, dtype: torch.dtype) -> None:
+    """Give networks that a fit draws the precision of the features that they will see."""
+    for network in _drawn_networks(model, guide):
+        network.to(dtype)
+
+
+def reset_networks(model: Any, guide: Any) -> None:
+    """Draw the weights of these networks anew."""
+    # A whole has the last word about the weights of its parts.
+    for network in _drawn_networks(model, guide):
+        network.draw_parameters()

@@ -1,0 +1,90 @@
+"""The epochs of a run, one after another, until there is a reason to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from tqdm.auto import tqdm
+
+from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.checkpoint import CheckpointKeeper
+from pyro_crowdclust.training.stopping import Ending, Stopping
+from pyro_crowdclust.training.trainer import NotFinite, Trainer
+
+
+def train(
+    trainer: Trainer,
+    budget: float,
+    stopping: Stopping,
+    *,
+    started: float,
+    progress: bool,
+    callbacks: Sequence[Callback],
+    keeper: CheckpointKeeper | None,
+    interrupted: bool,
+) -> str:
+    """Train for so many steps, or to an earlier end; returns why training stopped."""
+    total = budget if stopping.steps is None else min(budget, stopping.steps)
+    with (
+        tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
+        warnings.catch_warnings(),
+        nullcontext() if keeper is None else keeper.listening(),
+    ):
+        # Pyro's warning of a loss that is not a number names no site; the one below does.
+        warnings.filterwarnings("ignore", "Encountered NaN")
+
+        def on_step(elbo_per_item: float) -> None:
+            bar.update()
+            bar.set_postfix_str(_status(elbo_per_item, trainer.history), refresh=False)
+            if keeper is not None:
+                keeper.after_step()
+
+        try:
+            if interrupted:
+                raise KeyboardInterrupt
+            while (end := _end(trainer, total, stopping, started)) is None:
+                trainer.epoch(on_step, max_steps=total)
+                for callback in callbacks:
+                    callback(trainer)
+                trainer.meet()  # callbacks may draw random numbers
+                if keeper is not None:
+                    keeper.after_epoch()
+            return end
+        except KeyboardInterrupt:
+            return f"{Ending.INTERRUPTED} by the user after {trainer.steps_done} steps"
+        except NotFinite as error:
+            reason = f"{Ending.NOT_FINITE} after {trainer.steps_done} steps: {error}"
+            warnings.warn(
+                f"{reason}; the parameters of the last whole epoch are kept. Lower the learning "
+                "rate or step_size, or look at the features of that site",
+                stacklevel=3,
+            )
+            return reason
+
+
+def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
+    """Why there is to be no further epoch; None if there is to be one."""
+    if stopping.has_converged(trainer.elbos_per_item):
+        return (
+            f"{Ending.CONVERGED}: less than {stopping.tolerance:g} nats per item in "
+            f"{stopping.patience} epochs"
+        )
+    # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
+    if trainer.steps_done >= total and trainer.position is None:
+        return f"{Ending.BUDGET}: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+    last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
+    late = float(time.perf_counter() + last > started + stopping.seconds)
+    if trainer.ranks.average([], late) > 0:
+        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs"
+    return None
+
+
+def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:
+    status = f"ELBO/item {elbo_per_item:.3f}"
+    if history and "clusters_in_use" in history[-1]:
+        status += f", {history[-1]['clusters_in_use']} clusters in use"
+    return status
