@@ -278,3 +278,23 @@ def test_a_label_of_an_item_that_may_be_hard_is_left_out_with_all_that_it_says_o
             others = own & (np.arange(len(own)) != row)
             whole, without = (logsumexp(of_states + said[part].sum(0)) for part in (own, others))
             assert found.of_labels[draw, row] == pytest.approx(whole - without)
+
+
+def test_features_that_count_less_do_so_where_labels_are_left_out():
+    components, weight = MultinomialComponents(2, WORDS), 0.1
+    model = MomResp(components, ConfusionMatrices(3, 2), feature_weight=weight)
+    result = trained(model, labelled(2))
+    labels, words = result.data.class_labels, result.data.features
+    with result.inside():
+        draws = global_draws(result, 1)
+        found = label_draws(result, draws, labels.labelled_items, torch.arange(len(labels)))
+    values = draws.at(0)
+    shares = values["components"].exp().numpy()
+    joint = scipy.stats.multinomial(6, shares).logpmf(words[:, None]) * weight
+    joint = joint + values["weights"].numpy()
+    said = model.annotators.log_answers(values).numpy()[labels.worker, labels.label]
+    without = -said
+    np.add.at(joint, labels.item, said)
+    expected = logsumexp(joint, 1)[labels.item] - logsumexp(joint[labels.item] + without, 1)
+    np.testing.assert_allclose(found.of_labels[0], expected)
+    np.testing.assert_allclose(found.of_items[0], logsumexp(joint, 1)[labels.labelled_items])
