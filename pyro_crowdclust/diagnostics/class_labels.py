@@ -33,6 +33,7 @@ from pyro_crowdclust.diagnostics.likelihood import (
     enumerated_log_density,
     enumeration_dim,
     item_log_likelihood,
+    log_volume,
 )
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
 from pyro_crowdclust.protocols import FittedModel
@@ -106,13 +107,15 @@ def label_draws(
     ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)
+    has_density = any(site["is_observed"] for site in unlabelled.values())
+    volume = log_volume(result, items) if has_density else 0.0
     of_items, of_labels, replicated = [], [], []
     for draw in range(draws.num_draws):
         theta = draws.at(draw)
         joint = enumerated_log_density(result, batch, theta, discrete, local, first_dim)
         without = enumerated_log_density(result, others_each, theta, discrete, local, first_dim)
         total = joint.logsumexp(0)
-        of_items.append(total[at_items].cpu())
+        of_items.append(total[at_items].cpu() + volume)
         of_labels.append((total[at_labels] - without.logsumexp(0)).cpu())
         chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
         values = theta | {name: support[chosen[at_labels]]}

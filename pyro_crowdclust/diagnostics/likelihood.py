@@ -46,9 +46,10 @@ from pyro_crowdclust.diagnostics.draws import (
     sites_with_density,
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.inference.enumeration import item_log_density
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood
+from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
 
 def item_log_likelihood(
@@ -59,6 +60,9 @@ def item_log_likelihood(
     class_labels: bool = False,
 ) -> Float[Tensor, "draw item"] | None:
     """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
+
+    Where components are on coordinates of the features it is a density of the features all the same
+    (``log_volume`` of the emission).
 
     Parameters
     ----------
@@ -105,7 +109,19 @@ def item_log_likelihood(
         )
         weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
-    return torch.stack(rows).cpu()
+    return torch.stack(rows).cpu() + log_volume(result, items)
+
+
+def log_volume(result: FittedModel, items: Int[Tensor, " item"]) -> Float[Tensor, " item"] | float:
+    """What a log-density of the coordinates of items lacks of one of their features.
+
+    Features that count less (``feature_weight``) do so in any units.
+    """
+    emission = part_of(result.model, "emission", Identity)
+    if emission is None or result.data.features is None:
+        return 0.0
+    volume = emission.log_volume(result.data.rows(items)).cpu()
+    return float(getattr(result.model, "feature_weight", 1.0)) * volume
 
 
 def _by_guide(
