@@ -142,8 +142,9 @@ class MomResp(nn.Module):
         observed = observed_latent(self.components, self.emission, batch)
         if observed is None:
             observed = batch.needed_features  # which says that there are none
-        family, statistics = self.components.of_rows(values["components"], batch.has_gaps)
-        of_features = self.feature_weight * family.log_likelihoods(statistics, observed)
+        of_values = values["components"], batch.has_gaps, self.feature_weight
+        family, statistics = self.components.of_rows(*of_values)
+        of_features = family.log_likelihoods(statistics, observed)
         return self.weights.log_weights(values["weights"]) + of_features
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
@@ -154,8 +155,7 @@ class MomResp(nn.Module):
             observed = observed_latent(self.components, self.emission, batch)
             # What a simulation draws is whole.
             has_gaps = batch.has_gaps and observed is not None
-            given = self.components.given(values["components"], y, has_gaps)
-            with pyro.poutine.scale(scale=self.feature_weight):
-                pyro.sample("x", given, obs=observed)
+            of_values = values["components"], y, has_gaps, self.feature_weight
+            pyro.sample("x", self.components.given(*of_values), obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y

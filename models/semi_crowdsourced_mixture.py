@@ -72,8 +72,9 @@ class SemiCrowdsourcedMixture(nn.Module):
         component is a cluster.
     feature_weight
         tau in (0, 1]: observed features enter by ``p(x | z)^tau``, a power likelihood (Miller and
-        Dunson 2019), linear in ``t(theta)`` as before. Below 1 features that are not what the
-        components say, as is the rule, are trusted less. ELBOs of different tau cannot be compared.
+        Dunson 2019), linear in ``t(theta)`` as before, of whose evidence the ELBO is a bound. Below
+        1 features that are not what the components say, as is the rule, are trusted less. ELBOs of
+        different tau cannot be compared.
     prior_weight
         The power of ``pi_z``, in (0, 1]. Where it is tau, an item that nothing else is said of
         stays in its cluster, ``q(z) propto (pi_z p(x | z))^tau``, and is less sure of it.
@@ -199,7 +200,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             weight, log_weights = self.feature_weight, self.prior_weight * log_weights
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
-                sample_summed_out(self, log_weights, weight * theta, labels, batch)
+                sample_summed_out(self, log_weights, theta, labels, batch, weight)
                 return None
             z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
             if self.emission.observes_latent:

@@ -289,8 +289,9 @@ def expected_calibration_error(
     _require("probabilities", predicted, (predicted >= 0) & (predicted <= 1), "in [0, 1]")
     _require("outcomes", observed, (observed == 0) | (observed == 1), "0 or 1")
 
-    bins = np.minimum((predicted * num_bins).astype(np.int64), int(num_bins) - 1)
-    gaps = np.bincount(bins, weights=observed - predicted)
+    # Products would round some edges down: 0.29 * 100 is 28.999...
+    edges = np.arange(1, int(num_bins)) / num_bins
+    gaps = np.bincount(np.searchsorted(edges, predicted, "right"), weights=observed - predicted)
     return float(np.abs(gaps).sum() / predicted.size)
 
 

@@ -231,6 +231,14 @@ def test_the_last_bin_ends_at_one():
     assert expected_calibration_error(tensor, [0, 1]) == pytest.approx(1.15 / 2)
 
 
+@pytest.mark.parametrize("edge", [7, 14, 28, 29, 57, 58])
+def test_a_probability_on_an_edge_is_in_the_upper_bin(edge):
+    """Also where its product with the number of bins is rounded down."""
+    edge, above = edge / 100, edge / 100 + 0.005
+    found = expected_calibration_error([edge, above], [1, 0], 100)
+    assert found == pytest.approx(abs(1 - edge - above) / 2)
+
+
 def test_calibration_error_includes_both_ends():
     assert expected_calibration_error([0.0, 1.0], [0, 1]) == 0.0
     assert expected_calibration_error(torch.tensor([0.0, 1.0]), [True, False]) == 1.0

@@ -28,7 +28,10 @@ class Channels(NamedTuple):
 def channels_of(summary: WorkerSummary) -> Channels | None:
     """The channels of annotators of pairs; None of others, whose rates are none of pairs.
 
-    Of workers who lapse, those of an answer on a page of which nothing is known.
+    Of workers who lapse, those of an answer on a page of which nothing is known: with attention a
+    and shares gamma of C outcomes ``p = a gamma + (1 - a) / C``, of which
+
+        Var[p] = E[a^2] Var[gamma] + Var[a] (E[gamma] - 1 / C)^2
 
     Examples
     --------
@@ -43,8 +46,10 @@ def channels_of(summary: WorkerSummary) -> Channels | None:
     found, attention = attentive_channels(summary), summary.rates.get("attention")
     if found is None or attention is None:
         return found
-    looks = attention.mean[:, None, None]
-    return Channels(looks * found.mean + (1 - looks) / found.mean.shape[-1], looks * found.sd)
+    looks, spread = (part[:, None, None] for part in (attention.mean, attention.sd**2))
+    chance = 1 / found.mean.shape[-1]
+    variance = (looks**2 + spread) * found.sd**2 + spread * (found.mean - chance) ** 2
+    return Channels(looks * found.mean + (1 - looks) * chance, np.sqrt(variance))
 
 
 def attentive_channels(summary: WorkerSummary) -> Channels | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg import eigh_tridiagonal
 from scipy.special import xlogy
 
 # Points of the quadrature over a worker's rate.
@@ -117,13 +118,30 @@ def rate_information(
     >>> rate_information(np.array([1.0, 0.5]), 2.0, 1.0).round(3)
     array([0.137, 0.   ])
     """
-    nodes, weights = np.polynomial.legendre.leggauss(_RATE_POINTS)
-    rate = (nodes + 1) / 2
-    density = weights * rate ** (right - 1) * (1 - rate) ** (wrong - 1)
-    density = density / density.sum()
+    rate, weight = _beta_quadrature(right, wrong)
     agrees = certainty[:, None] * rate + (1 - certainty[:, None]) * (1 - rate)
-    mean = agrees @ density
-    return np.maximum(_binary_entropy(mean) - _binary_entropy(agrees) @ density, 0.0)
+    mean = agrees @ weight
+    return np.maximum(_binary_entropy(mean) - _binary_entropy(agrees) @ weight, 0.0)
+
+
+def _beta_quadrature(
+    right: float, wrong: float
+) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
+    """Points and weights of Gauss and Jacobi, exact for polynomials of a rate ``Beta(a, b)``.
+
+    They are the eigenvalues of the matrix of the polynomials' recurrence, and the squares of the
+    first entries of its eigenvectors (Golub and Welsch 1969): so the points are where the density
+    is, however narrow, and no power of a rate is computed that would be zero to a computer.
+    """
+    a, b = wrong - 1, right - 1
+    n = np.arange(1, _RATE_POINTS)
+    both = 2 * n + a + b
+    middle = np.append((b - a) / (a + b + 2), (b**2 - a**2) / (both * (both + 2)))
+    # Of the first polynomial a common factor is left out, which may be zero.
+    common = np.append(1.0, (both - n)[1:] / (both[1:] - 1))
+    square = 4 * n * (n + a) * (n + b) * common / (both**2 * (both + 1))
+    nodes, vectors = eigh_tridiagonal(middle, np.sqrt(square))
+    return (nodes + 1) / 2, vectors[0] ** 2
 
 
 def _binary_entropy(probability: np.ndarray) -> np.ndarray:

@@ -7,18 +7,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
 from pyro_crowdclust.diagnostics.class_labels import label_draws
 from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
 from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
-from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
+from pyro_crowdclust.diagnostics.likelihood import (
+    item_log_likelihood,
+    left_out_answers,
+    left_out_on_pages,
+)
 from pyro_crowdclust.diagnostics.predictive import (
     outcome_log_likelihoods,
     replicated_answers,
     replicated_features,
     same_cluster_draws,
 )
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.protocols import FittedModel, part_of
 
 
 def chain_of(
@@ -130,9 +135,13 @@ def _of_answers(
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     ids = result.data.item_ids
-    left, right = (ids[part[answers].numpy()].tolist() for part in (data.left, data.right))
+    left, right = (ids[part.numpy()].tolist() for part in (data.left, data.right))
     together = np.asarray(result.same_cluster_probability(left, right))
-    of_answers = left_out_answers(if_same, if_different, together)
+    lapsing = part_of(result.model, "annotators", LapsingWorkers)
+    if lapsing is None or data.page is None:
+        of_answers = left_out_answers(if_same, if_different, together[answers.numpy()])
+    else:
+        of_answers = left_out_on_pages(lapsing, draws, data, answers, together)
     same = same_cluster_draws(result, answers, draws.num_draws)
     replicated = replicated_answers(same, *of_outcomes)
     return of_answers, replicated.to(torch.int8)

@@ -3,8 +3,11 @@
 Given theta the items are independent, so that nothing here is approximate: of an item with the
 labels a_i, and of one label a of it,
 
-    log p(x_i, a_i | Theta) = log sum_k p(k, x_i | Theta) prod_j p(a_ij | k, Theta)
+    log p(x_i, a_i | Theta) = log sum_k p(k, x_i | Theta) p(a_i | k, Theta)
     log p(a | Theta, all other data) = log p(x_i, a_i | Theta) - log p(x_i, a_i without a | Theta)
+
+Labels of an item need not be independent given its class: items of a class may differ
+(``ClassStates``, ``ItemTrait``).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pyro_crowdclust.diagnostics.likelihood import (
     enumerated_log_density,
     enumeration_dim,
     item_log_likelihood,
+    log_volume,
 )
 from pyro_crowdclust.minibatches.batch import Batch, item_batches
 from pyro_crowdclust.protocols import FittedModel
@@ -87,7 +91,7 @@ def label_draws(
     every = torch.cat([items, labels.item[rows]]).unique()
     (batch,) = item_batches(result.data, len(every), every, class_labels=True)
     batch = batch.to(result.device, result.dtype)
-    one_each = _one_label_each(result, rows)
+    one_each, others_each = _one_label_each(result, rows), _other_labels_of_each(result, rows)
     discrete = discrete_sites(result, batch, local)
     unlabelled = sites_with_density(run(result.model, batch_of_items(result, every[:1]), {}))
     observed = {
@@ -103,17 +107,16 @@ def label_draws(
     ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)
+    has_density = any(site["is_observed"] for site in unlabelled.values())
+    volume = log_volume(result, items) if has_density else 0.0
     of_items, of_labels, replicated = [], [], []
     for draw in range(draws.num_draws):
         theta = draws.at(draw)
         joint = enumerated_log_density(result, batch, theta, discrete, local, first_dim)
-        alone = enumerated_log_density(
-            result, one_each, theta, discrete, local, first_dim, observed
-        )
+        without = enumerated_log_density(result, others_each, theta, discrete, local, first_dim)
         total = joint.logsumexp(0)
-        of_items.append(total[at_items].cpu())
-        without = (joint[:, at_labels] - alone).logsumexp(0)
-        of_labels.append((total[at_labels] - without).cpu())
+        of_items.append(total[at_items].cpu() + volume)
+        of_labels.append((total[at_labels] - without.logsumexp(0)).cpu())
         chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
         values = theta | {name: support[chosen[at_labels]]}
         site = sites_with_density(run(result.model, one_each, values))[label_site]
@@ -123,15 +126,35 @@ def label_draws(
 
 def _one_label_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
     """A batch with a row for every label: its item, and nobody else's label."""
+    return _with_labels_of_each(result, rows, torch.arange(len(rows)), rows)
+
+
+def _other_labels_of_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
+    """A batch with a row for every label: its item, and all other labels of that."""
     given = result.data.class_labels
     assert given is not None  # there are rows of them
-    labels = ClassLabels(
-        torch.arange(len(rows)),
-        given.worker[rows],
-        given.label[rows],
-        given.num_workers,
-        given.num_classes,
-    )
+    order = given.item.argsort(stable=True)
+    sizes = torch.bincount(given.item)
+    starts, ends = sizes.cumsum(0) - sizes, sizes[given.item[rows]].cumsum(0)
+    copies = sizes[given.item[rows]]
+    row = torch.arange(len(rows)).repeat_interleave(copies)
+    shift = starts[given.item[rows]] - (ends - copies)
+    label = order[torch.arange(len(row)) + shift[row]]
+    other = label != rows[row]
+    return _with_labels_of_each(result, rows, row[other], label[other])
+
+
+def _with_labels_of_each(
+    result: FittedModel,
+    rows: Int[Tensor, " label"],
+    row: Int[Tensor, " kept"],
+    label: Int[Tensor, " kept"],
+) -> Batch:
+    """A batch with a row for the item of each of some labels, and labels of these rows."""
+    given = result.data.class_labels
+    assert given is not None  # there are rows of them
+    sizes = given.num_workers, given.num_classes
+    labels = ClassLabels(row, given.worker[label], given.label[label], *sizes)
     batch = batch_of_items(result, given.item[rows])
     matrix = labels.of_items(torch.arange(len(rows))).to(result.device)
     return dataclasses.replace(batch, class_labels=matrix)

@@ -12,9 +12,13 @@ s = P_q(z_i = z_j),
     log p(L_a | Theta, all other data) = -log E_q(z)[1 / p(L_a | z, Theta)]
                                        = -log (s / p(L_a | same) + (1 - s) / p(L_a | different))
 
-because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. Both are what
-leave-one-out by importance sampling over Theta needs: ``1 / p(y_a | Theta, the others)`` is the
-ratio of the posteriors without and with y_a.
+because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. On a page that its
+worker may not have looked at, u = 0, with n_L answers L of C possible ones among all n, likewise
+
+    -log (q(u = 1) (s / p(L_a | same) + (1 - s) / p(L_a | different)) + q(u = 0) (C + n - 1) / n_L).
+
+All are what leave-one-out by importance sampling over Theta needs: ``1 / p(y_a | Theta, the
+others)`` is the ratio of the posteriors without and with y_a.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from pyro import poutine
 from pyro.poutine import Trace
 from torch import Tensor
 
+from pyro_crowdclust.annotators import LapsingWorkers
+from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -40,9 +46,10 @@ from pyro_crowdclust.diagnostics.draws import (
     sites_with_density,
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.inference.enumeration import item_log_density
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood
+from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
 
 def item_log_likelihood(
@@ -53,6 +60,9 @@ def item_log_likelihood(
     class_labels: bool = False,
 ) -> Float[Tensor, "draw item"] | None:
     """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
+
+    Where components are on coordinates of the features it is a density of the features all the same
+    (``log_volume`` of the emission).
 
     Parameters
     ----------
@@ -99,7 +109,19 @@ def item_log_likelihood(
         )
         weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
-    return torch.stack(rows).cpu()
+    return torch.stack(rows).cpu() + log_volume(result, items)
+
+
+def log_volume(result: FittedModel, items: Int[Tensor, " item"]) -> Float[Tensor, " item"] | float:
+    """What a log-density of the coordinates of items lacks of one of their features.
+
+    Features that count less (``feature_weight``) do so in any units.
+    """
+    emission = part_of(result.model, "emission", Identity)
+    if emission is None or result.data.features is None:
+        return 0.0
+    volume = emission.log_volume(result.data.rows(items)).cpu()
+    return float(getattr(result.model, "feature_weight", 1.0)) * volume
 
 
 def _by_guide(
@@ -308,3 +330,51 @@ def left_out_answers(
     """``-log (s / p(L | same) + (1 - s) / p(L | different))``."""
     share = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
     return -torch.logaddexp(share.log() - if_same, torch.log1p(-share) - if_different)
+
+
+def left_out_on_pages(
+    workers: LapsingWorkers,
+    draws: GlobalDraws,
+    answers: Answers,
+    chosen: Int[Tensor, " answer"],
+    same: Float[np.ndarray, " pair"],
+) -> Float[Tensor, "draw answer"]:
+    """The same of workers who lapse: others on the page tell whether its worker looked.
+
+    Parameters
+    ----------
+    workers
+        Their model.
+    draws
+        Theta.
+    answers
+        All answers; their pages are known.
+    chosen
+        Rows of the answers that are left out in turn.
+    same
+        Of all answers, the probability that both ends share a cluster.
+    """
+    assert answers.page is not None  # as the caller has seen
+    sessions = Sessions.of(answers.page, answers.worker)
+    place, own = workers.outcomes.places(answers.label), sessions.of_answer[chosen]
+    counts = torch.zeros(len(sessions.worker), workers.outcomes.num_outcomes, dtype=torch.float64)
+    counts.index_put_((sessions.of_answer, place), counts.new_ones(()), accumulate=True)
+    others = counts.shape[1] + counts[own].sum(1) - 1
+    not_looked = counts[own, place[chosen]].log() - others.log()
+    agree = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    rows = []
+    for draw in range(draws.num_draws):
+        drawn = draws.at(draw)
+        rates = {name: drawn[name].cpu() for name in workers.priors()}
+        if_same, if_different = (
+            workers.attentive.answer(s, rates, answers.worker).log_prob(answers.label)
+            for s in (torch.ones_like(agree), torch.zeros_like(agree))
+        )
+        said = torch.lerp(if_different, if_same, agree)
+        odds = workers.log_odds_before_looking(sessions, answers.label, rates)
+        odds = odds.index_add(0, sessions.of_answer, said)[own]
+        if_same, if_different = if_same[None, chosen], if_different[None, chosen]
+        looked = left_out_answers(if_same, if_different, same[chosen.numpy()])[0]
+        logsigmoid = torch.nn.functional.logsigmoid
+        rows.append(-torch.logaddexp(logsigmoid(odds) - looked, logsigmoid(-odds) - not_looked))
+    return torch.stack(rows)

@@ -43,9 +43,10 @@ from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary, beta_summary
+from pyro_crowdclust.families.tempered import Tempered, tempered
 
-# What has the density of rows of features: whole, with gaps, with heavy tails.
-RowDensity = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers
+# What has the density of rows of features: whole, with gaps, with heavy tails, or a power of it.
+RowDensity = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers | Tempered
 
 REGISTRY: dict[str, ExponentialFamily] = {
     "dirichlet": Dirichlet(4),
@@ -98,7 +99,9 @@ __all__ = [
     "ProductFamily",
     "RegressionParameters",
     "RowDensity",
+    "Tempered",
     "beta_summary",
     "natural_at_mean",
     "softmax_without_denormals",
+    "tempered",
 ]

@@ -54,10 +54,14 @@ class DirichletMultinomial(Dirichlet):
         ``n_o = sum_o x_o``; n itself is not modelled.
         """
         filled, seen = without_gaps(features)
-        unseen = (~seen).to(statistics) @ statistics.exp().mT
-        # Rounding may take the whole mass, of which something is left for what was seen.
-        left = torch.log1p(-unseen.clamp(max=1 - torch.finfo(unseen.dtype).eps))
-        return filled @ statistics.mT - filled.sum(-1, keepdim=True) * left
+        share = statistics.exp().mT
+        unseen = (~seen).to(statistics) @ share
+        # What is left is no less than what was seen, of which rounding may leave nothing.
+        of_seen = seen.to(statistics) @ share.detach()
+        left = torch.maximum(1 - unseen.detach(), of_seen).clamp_min(torch.finfo(share.dtype).tiny)
+        # Its slope is that of the first of the two.
+        log_left = left.log() - (unseen - unseen.detach()) / left
+        return filled @ statistics.mT - filled.sum(-1, keepdim=True) * log_left
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
         return torch.lgamma(observation.sum(-1) + 1) - log_factorials(observation)

@@ -72,8 +72,6 @@ class HeavyTailedRows:
     has_gaps
         Whether observations are rows with NaN in their gaps, which are integrated out, or those of
         the family.
-    weight
-        What a log-likelihood counts.
 
     Examples
     --------
@@ -93,7 +91,6 @@ class HeavyTailedRows:
     family: NormalInverseWishart
     degrees: float
     has_gaps: bool = False
-    weight: float = 1.0
 
     @property
     def _rows(self) -> NormalInverseWishart | PartlyObserved:
@@ -112,7 +109,7 @@ class HeavyTailedRows:
     def log_likelihoods(
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``w log t_nu(x_o | theta_k)`` of every cluster, but for the base measure."""
+        """``log t_nu(x_o | theta_k)`` of every cluster, but for the base measure."""
         # Log-densities of a Gaussian less those of its mean are -Delta / 2.
         highest = statistics[:, -1]
         num_seen: Tensor | float = float(self.family.dim)
@@ -120,7 +117,7 @@ class HeavyTailedRows:
             highest = self._rows.log_likelihoods(self._around_zero(statistics), 0 * observation)
             num_seen = (~observation.isnan()).sum(-1, keepdim=True).to(highest)
         distance = 2 * (highest - self._rows.log_likelihoods(statistics, observation))
-        return self.weight * log_student(distance, highest, num_seen, self.degrees)
+        return log_student(distance, highest, num_seen, self.degrees)
 
     def _around_zero(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
         """Those of a Gaussian whose mean is zero and known."""
@@ -151,13 +148,10 @@ class HeavyTailedNumbers:
         Of means and precisions.
     degrees
         nu.
-    weight
-        What a log-likelihood counts.
     """
 
     family: NormalGamma
     degrees: float
-    weight: float = 1.0
 
     @property
     def observation_size(self) -> int:
@@ -171,10 +165,10 @@ class HeavyTailedNumbers:
     def log_likelihoods(
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``w sum_j log t_nu(x_j | theta_kj)`` over the numbers seen, but for the base measure."""
+        """``sum_j log t_nu(x_j | theta_kj)`` over the numbers seen, but for the base measure."""
         rows = observation.reshape(-1, self.family.dim)
         parts = [_SumOfNumbers.apply(statistics, part, self.degrees) for part in rows.split(_ROWS)]
-        return self.weight * torch.cat(parts).reshape(*observation.shape[:-1], len(statistics))
+        return torch.cat(parts).reshape(*observation.shape[:-1], len(statistics))
 
     def log_base_measure(self, observation: Float[Tensor, "*batch obs"]) -> Tensor:
         """``log h(x_o)``."""

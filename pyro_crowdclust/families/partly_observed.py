@@ -21,9 +21,6 @@ class PartlyObserved:
     ----------
     family
         Of whole rows; one that ``takes_gaps``.
-    weight
-        What a log-likelihood counts. Of whole rows it is a factor of the statistics, of which the
-        density of some features is no linear function.
 
     Examples
     --------
@@ -36,7 +33,6 @@ class PartlyObserved:
     """
 
     family: ExponentialFamily
-    weight: float = 1.0
 
     @property
     def observation_size(self) -> int:
@@ -52,8 +48,8 @@ class PartlyObserved:
         statistics: Float[Tensor, "cluster size"],
         observation: Float[Tensor, "*batch feature"],
     ) -> Float[Tensor, "*batch cluster"]:
-        """``w log p(x_o | theta_k)`` of every cluster, but for the base measure."""
-        return self.weight * self.family.log_marginals(statistics, observation)
+        """``log p(x_o | theta_k)`` of every cluster, but for the base measure."""
+        return self.family.log_marginals(statistics, observation)
 
     def log_base_measure(self, observation: Float[Tensor, "*batch feature"]) -> Any:
         """``log h(x_o)``."""

@@ -29,10 +29,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
+from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Ending, Stopping
 
@@ -260,7 +262,8 @@ class CrowdClusterer(
         """Mean over items of ``E_q[log p(o, x, z) - log q(x, z)] <= log p(o)``, in nats.
 
         A lower bound on the log-density of the items' features, at the posterior of weights and
-        components; larger is better.
+        components; larger is better. Features count in full, as they do in the fit, whatever they
+        count beside answers (``feature_weight``).
 
         Parameters
         ----------
@@ -268,18 +271,29 @@ class CrowdClusterer(
             Items, those of the fit or new ones.
         y
             Ignored.
+
+        Raises
+        ------
+        ValueError
+            If clusters are regressed on the features, of which there is then no density.
         """
         new = self._new_items(X)
-        data = self.result_.data
+        result = at_full_weight(self.result_)
+        if isinstance(result.model, PairRegression):
+            raise ValueError(
+                "clusters are regressed on the features here, which has no density of these to "
+                "score: give components, or compare fits by answers that they did not hear"
+            )
+        data = result.data
         unknown = None if data.known is None else torch.full((new.num_items,), -1)
         batch = dataclasses.replace(full_batch(new), num_workers=data.num_workers, known=unknown)
         once, twice = (
-            self.result_.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
+            result.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
             for weight in (1.0, 2.0)
         )
         # The bound is linear in the items' weight, and what does not depend on it is global.
         per_item = (twice - once) / new.num_items
-        emission = self.result_.model.emission
+        emission = result.model.emission
         if emission.observes_latent and batch.features is not None:
             per_item += float(emission.log_volume(batch.features).mean())
         return per_item

@@ -131,6 +131,8 @@ class MixtureObservation(StatisticValued):
         log pi (or its expectation) with all else that log q(z) holds, a row for every group.
     design
         The items.
+    weight
+        w of ``p(x | theta_k)^w``.
     """
 
     def __init__(
@@ -139,13 +141,14 @@ class MixtureObservation(StatisticValued):
         statistics: Float[Tensor, "cluster size"],
         log_weights: Float[Tensor, "group cluster"],
         design: Design,
+        weight: float = 1.0,
     ) -> None:
-        folded = components.family.fold(statistics)
+        folded = weight * components.family.fold(statistics)
         # The last column of the design is ones: what is added there is added to every score.
         constants = (folded[:, -1] + log_weights).unsqueeze(-1)
         slopes = folded[:, :-1].expand(len(log_weights), -1, -1)
         self.parameters = torch.cat([slopes, constants], -1).to(design.rows.dtype)
-        self.design = design
+        self.design, self.weight = design, weight
         super().__init__(design.rows.shape[:1], design.rows.shape[1:])
 
     def log_prob(self, value: Float[Tensor, "item column"]) -> Float[Tensor, " item"]:
@@ -155,7 +158,7 @@ class MixtureObservation(StatisticValued):
                 parts.append((group, slice(first, min(first + _ROWS, start + size))))
             start += size
         result = _LogSumExpOfProduct.apply(value, self.parameters, parts)
-        result = result + self.design.log_base_measure
+        result = result + self.weight * self.design.log_base_measure
         return result if self.design.place is None else result[self.design.place]
 
 
@@ -165,6 +168,7 @@ def sample_summed_out(
     statistics: Float[Tensor, "cluster size"],
     labels: dict[str, Tensor],
     batch: Batch,
+    weight: float = 1.0,
 ) -> None:
     """Run the site ``x`` of items without a site for z, inside their plate.
 
@@ -176,6 +180,8 @@ def sample_summed_out(
         What ``sample_mixture`` returns.
     batch
         The items.
+    weight
+        As of ``MixtureObservation``.
     """
     precision, supervision = model.sum_out_assignments, model.supervision
     offsets = supervision.grouped_log_weights(log_weights, labels)
@@ -189,5 +195,5 @@ def sample_summed_out(
 
     # The batch keeps its design, which the full data are prepared for once.
     design = batch.once((model.components.family, precision), design_of_batch)
-    observation = MixtureObservation(model.components, statistics, offsets, design)
+    observation = MixtureObservation(model.components, statistics, offsets, design, weight)
     pyro.sample("x", observation, obs=design.rows)

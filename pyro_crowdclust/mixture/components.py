@@ -23,6 +23,7 @@ from pyro_crowdclust.families import (
     NormalInverseWishart,
     PartlyObserved,
     RowDensity,
+    tempered,
 )
 from pyro_crowdclust.mixture.weights import check_num_clusters
 
@@ -116,10 +117,9 @@ class Components(nn.Module, ABC):
     def of_rows(
         self, statistics: Float[Tensor, "cluster size"], has_gaps: bool, weight: float = 1.0
     ) -> tuple[RowDensity, Float[Tensor, "cluster size"]]:
-        """Family and statistics of ``w log p(x | theta)``, x with or without missing features."""
-        if has_gaps:
-            return PartlyObserved(self.family, weight), statistics
-        return self.family, statistics if weight == 1 else weight * statistics
+        """Family and statistics of ``p(x | theta)^w``, x with or without missing features."""
+        rows = PartlyObserved(self.family) if has_gaps else self.family
+        return tempered(rows, weight), statistics
 
     def given(
         self,

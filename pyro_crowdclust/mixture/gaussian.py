@@ -18,6 +18,7 @@ from pyro_crowdclust.families import (
     IndependentNormals,
     NormalGamma,
     NormalInverseWishart,
+    tempered,
 )
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.mixture.components import Components, per_feature
@@ -127,7 +128,7 @@ class GaussianComponents(Components):
     def of_rows(self, statistics: Tensor, has_gaps: bool, weight: float = 1.0) -> Any:
         if self.tails is None:
             return super().of_rows(statistics, has_gaps, weight)
-        return HeavyTailedRows(self.family, self.tails, has_gaps, weight), statistics
+        return tempered(HeavyTailedRows(self.family, self.tails, has_gaps), weight), statistics
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
         return features if self.tails is None else central_coordinates(features)
@@ -246,7 +247,7 @@ class DiagonalGaussianComponents(Components):
     def of_rows(self, statistics: Tensor, has_gaps: bool, weight: float = 1.0) -> Any:
         if self.tails is None:
             return super().of_rows(statistics, has_gaps, weight)
-        return HeavyTailedNumbers(self.family, self.tails, weight), statistics
+        return tempered(HeavyTailedNumbers(self.family, self.tails), weight), statistics
 
     def in_units(self, value: IndependentNormals, location: Tensor, scale: Tensor) -> Any:
         return IndependentNormals(location + scale * value.mean, value.precision / scale.square())

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from torch import nn
 
+from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.minibatches.batch import full_batch
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
@@ -47,7 +47,7 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     Parameters
     ----------
     result
-        A fit whose annotators have a site ``confusion``.
+        A fit whose annotators are ``ConfusionMatrices``.
     temperature
         T.
     """
@@ -89,8 +89,10 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
         For any other result.
     """
     check_fit(result)
-    posteriors = part_of(result.guide, "posteriors", nn.ModuleDict)
-    if result.data.class_labels is None or posteriors is None or "confusion" not in posteriors:
+    # Other annotators may have a site of this name that is a part of what they say: of one source,
+    # or of one state of an item.
+    has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
+    if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "
             f"{type(result.model).__name__}: take its own probabilities, or, of class labels, "

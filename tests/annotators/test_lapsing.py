@@ -17,7 +17,9 @@ from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, TwoCoin, sit
 from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.annotators.suited import annotators_on_pages
 from pyro_crowdclust.diagnostics.predictive import possible_labels
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
+from pyro_crowdclust.families import beta_summary
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.command_line.advice import advice
@@ -191,8 +193,7 @@ def test_channels_are_of_an_answer_on_an_unknown_page():
     attention = result.workers["attention"].to_numpy()
     expected = attention * result.workers["sensitivity"] + (1 - attention) / 2
     np.testing.assert_allclose(channels.mean[:, 1, 1], expected)
-    expected = attention * result.workers["sensitivity_sd"]
-    np.testing.assert_allclose(channels.sd[:, 1, 1], expected)
+    assert (channels.sd[:, 1, 1] > attention * result.workers["sensitivity_sd"]).all()
 
 
 def test_a_class_of_ones_own_is_given_trust():
@@ -222,3 +223,19 @@ def test_what_does_not_go_with_it_is_refused():
     deep = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 2), emission, workers)
     with pytest.raises(ValueError, match="points do not know on which pages"):
         AmortizedGuide(deep, AmortizedRecognition((5, 4, 4), 2, 3))
+
+
+def test_a_channel_is_as_doubtful_as_rates_and_attention_leave_it():
+    """Moments of draws of both: who may not look is not known as well as one who does."""
+    counts = {"attention": (8.0, 2.0), "sensitivity": (20.0, 5.0), "specificity": (30.0, 3.0)}
+    rates = {
+        name: beta_summary(*(np.array([count]) for count in pair), 0.9)
+        for name, pair in counts.items()
+    }
+    found = channels_of(WorkerSummary(rates, np.zeros(1), np.zeros(1)))
+    rng = np.random.default_rng(0)
+    looks, right, rejected = (rng.beta(*pair, 200_000) for pair in counts.values())
+    for truth, share in enumerate((rejected, right)):
+        drawn = looks * share + (1 - looks) / 2
+        assert found.mean[0, truth, truth] == pytest.approx(drawn.mean(), abs=1e-3)
+        assert found.sd[0, truth] == pytest.approx([drawn.std()] * 2, rel=0.01)

@@ -12,11 +12,13 @@ import torch
 from scipy.special import log_softmax, logsumexp
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import ClassStates, ConfusionMatrices, ItemTrait
 from pyro_crowdclust.diagnostics import arviz, pareto_k, to_arviz
+from pyro_crowdclust.diagnostics.class_labels import label_draws
+from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import MultinomialComponents, SoftmaxRegression
-from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
+from pyro_crowdclust.models import DawidSkene, LatentTrait, LogResp, MomResp
 
 from ..crowds import crowd, plain_pair, quiet_fit
 from ..models.test_dawid_skene import ANNOTATORS, NUM_WORKERS
@@ -252,3 +254,47 @@ def test_labels_that_the_model_does_not_use():
     both = CrowdData(data.features, data.pairs, labels=labels)
     tree = to_arviz(quiet_fit(*plain_pair(), both, epochs=1), 5)
     assert sorted(tree["log_likelihood"].data_vars) == ["answers", "features"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: DawidSkene(ClassStates(3, 2)), lambda: LatentTrait(ItemTrait(3))]
+)
+def test_a_label_of_an_item_that_may_be_hard_is_left_out_with_all_that_it_says_of_it(make):
+    """Of easy and hard items, or a trait, the sum over these and not over classes alone."""
+    model = make()
+    result = trained(model, labelled(2, features=False), step_size=0.5)
+    labels = result.data.class_labels
+    with result.inside():
+        draws = global_draws(result, 2)
+        found = label_draws(result, draws, labels.labelled_items, torch.arange(len(labels)))
+    for draw in range(2):
+        values = {name: value.numpy() for name, value in draws.at(draw).items()}
+        said = model.annotators.log_answers(draws.at(draw)).numpy()[labels.worker, labels.label]
+        of_states = values["trait"] if "trait" in values else values["states"].ravel()
+        if "states" in values:
+            of_states = of_states + values["weights"].repeat(values["states"].shape[1])
+        for row, item in enumerate(labels.item.tolist()):
+            own = (labels.item == item).numpy()
+            others = own & (np.arange(len(own)) != row)
+            whole, without = (logsumexp(of_states + said[part].sum(0)) for part in (own, others))
+            assert found.of_labels[draw, row] == pytest.approx(whole - without)
+
+
+def test_features_that_count_less_do_so_where_labels_are_left_out():
+    components, weight = MultinomialComponents(2, WORDS), 0.1
+    model = MomResp(components, ConfusionMatrices(3, 2), feature_weight=weight)
+    result = trained(model, labelled(2))
+    labels, words = result.data.class_labels, result.data.features
+    with result.inside():
+        draws = global_draws(result, 1)
+        found = label_draws(result, draws, labels.labelled_items, torch.arange(len(labels)))
+    values = draws.at(0)
+    shares = values["components"].exp().numpy()
+    joint = scipy.stats.multinomial(6, shares).logpmf(words[:, None]) * weight
+    joint = joint + values["weights"].numpy()
+    said = model.annotators.log_answers(values).numpy()[labels.worker, labels.label]
+    without = -said
+    np.add.at(joint, labels.item, said)
+    expected = logsumexp(joint, 1)[labels.item] - logsumexp(joint[labels.item] + without, 1)
+    np.testing.assert_allclose(found.of_labels[0], expected)
+    np.testing.assert_allclose(found.of_items[0], logsumexp(joint, 1)[labels.labelled_items])

@@ -790,3 +790,30 @@ def test_exporting_uses_no_generator_of_the_caller(plain):
     pareto_k(plain, 30)
     assert torch.equal(before, torch.get_rng_state())
     assert full_batch(plain.data).num_items == NUM_ITEMS
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_likelihoods_are_of_features_whatever_the_components_are_on(has_gaps):
+    """By the mixture of the drawn Gaussians, which are in the units of the features."""
+    features = np.random.default_rng(0).normal(size=(30, 2)) * [50.0, 0.1] + [7.0, 2.0]
+    if has_gaps:
+        features[::3, 1] = np.nan
+    units = torch.tensor([7.0, 2.0]), torch.tensor([50.0, 0.1])
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(2), GaussianComponents(2, 2), Standardized(*units)
+    )
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 3, "dtype": torch.float64}
+    result = quiet_fit(model, guide_of(model), CrowdData(features), **options)
+    tree = to_arviz(result, 2)
+    weights, means, covariances = (
+        one_chain(tree, "posterior", name)[1]
+        for name in ("weights", "component_mean", "component_covariance")
+    )
+    for row, found in zip(features, one_chain(tree, "log_likelihood", "features")[1], strict=True):
+        seen = ~np.isnan(row)
+        density = sum(
+            weight
+            * scipy.stats.multivariate_normal.pdf(row[seen], mean[seen], cov[np.ix_(seen, seen)])
+            for weight, mean, cov in zip(weights, means, covariances, strict=True)
+        )
+        assert found == pytest.approx(np.log(density))

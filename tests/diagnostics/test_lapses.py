@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 import scipy.integrate
 from pyro import poutine
+from scipy.special import betaln
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import annotators_on_pages
+from pyro_crowdclust.annotators import LapsingWorkers, TwoCoin, annotators_on_pages
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.diagnostics import check_workers, find_lapses
 from pyro_crowdclust.emissions import Identity
@@ -204,3 +205,35 @@ def test_answers_without_pages_are_an_error():
     pairs = answers(7, {}).drop(columns="page")
     with pytest.raises(ValueError, match="give the pairs a column 'page'"):
         find_lapses(fit_that_knows(pairs))
+
+
+def test_an_answer_is_left_out_with_what_the_others_say_of_its_page():
+    """By Bayes' rule over whether the worker looked; clusters are certain."""
+    kinds = np.arange(30) % 3
+    features = 20.0 * np.eye(3)[kinds] + np.random.default_rng(0).normal(size=(30, 3))
+    rng, columns = np.random.default_rng(1), ("left", "right", "worker", "label", "page")
+    ends = rng.permutation(np.stack(np.triu_indices(30, 1), 1))[:60]
+    worker, page = np.arange(60) % 2, np.arange(60) // 10
+    same = kinds[ends[:, 0]] == kinds[ends[:, 1]]
+    label = np.where(page == 3, 1, same ^ (rng.random(60) < 0.1)).astype(int)
+    data = CrowdData(features, dict(zip(columns, (*ends.T, worker, label, page), strict=True)))
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3), GaussianComponents(3, 3), Identity(), LapsingWorkers(TwoCoin(2))
+    )
+    result = fit_plain(model, MessagePassingGuide(model), data, epochs=8)
+    np.testing.assert_allclose(result.same_cluster_probability(*ends.T), same, atol=1e-9)
+    tree = result.to_arviz(2)
+    found = tree["log_likelihood"]["answers"].values[0]
+    names = "sensitivity", "specificity", "attention"
+    drawn = [tree["posterior"][name].values[0][:, worker] for name in names]
+    for draw, (right, rejected, looks) in enumerate(zip(*drawn, strict=True)):
+        yes = np.where(same, right, 1 - rejected)
+        said = np.log(np.where(label == 1, yes, 1 - yes))
+        for row in range(60):
+            on_page = (page == page[row]) & (worker == worker[row])
+            log_joint = []
+            for rows in (on_page, on_page & (np.arange(60) != row)):
+                told = label[rows].sum()
+                not_looked = np.log1p(-looks[row]) + betaln(1 + told, 1 + rows.sum() - told)
+                log_joint.append(np.logaddexp(np.log(looks[row]) + said[rows].sum(), not_looked))
+            assert found[draw, row] == pytest.approx(log_joint[0] - log_joint[1], abs=1e-6)

@@ -203,6 +203,19 @@ def test_words_that_were_not_counted():
     np.testing.assert_allclose(found[0], expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("rarest", [1e-3, 1e-12, 1e-40])
+def test_seen_counts_are_shared_out_however_rare_they_are(rarest):
+    """One seen category has all seen counts; and the slope is what is expected to be missing."""
+    family = DirichletMultinomial(3)
+    shares = torch.tensor([[rarest, 0.5 - rarest, 0.5]])
+    statistics = family.sufficient_statistics(shares).requires_grad_()
+    found = family.log_marginals(statistics, torch.tensor([[4.0, NAN, NAN]]))
+    assert found.item() == pytest.approx(0.0, abs=1e-9)
+    both = family.log_marginals(statistics, torch.tensor([[4.0, 4.0, NAN]]))
+    (slope,) = torch.autograd.grad(both, statistics)
+    torch.testing.assert_close(slope, torch.tensor([[4.0, 4.0, 8.0]]))
+
+
 def test_words_whose_like_never_occur_where_others_were_not_counted():
     """The words that were not counted have all the mass, but for rounding."""
     family = DirichletMultinomial(3)

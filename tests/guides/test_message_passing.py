@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from pyro.infer import Trace_ELBO
+from scipy.special import gammaln
 
 import pyro_crowdclust.guides.message_passing as module
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import answered_batch, full_batch
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, PoissonComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import SkipMLP
 from pyro_crowdclust.supervision import HiddenMarkovField, KnownClusters, Supervision
@@ -78,6 +80,26 @@ def test_features_of_a_smaller_weight_count_as_fewer_items():
     counts = q.mT @ model.components.family.observation_statistics(observed)
     expected = model.components.prior.natural_parameters + 0.3 * counts
     torch.testing.assert_close(posterior.natural_parameters.detach(), expected)
+
+
+@pytest.mark.parametrize("sums_out", [None, torch.float64])
+def test_of_one_cluster_the_elbo_is_the_evidence_of_the_power_likelihood(sums_out):
+    """``log int p(rate) prod_i p(x_i | rate)^w``, factorials included."""
+    counts, weight = np.array([[3.0], [5.0], [0.0]]), 0.4
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(1),
+        PoissonComponents(1, 1, shape=0.5, rate=0.1),
+        Identity(),
+        sum_out_assignments=sums_out,
+        feature_weight=weight,
+    )
+    guide, data = MessagePassingGuide(model), CrowdData(counts)
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 2, "dtype": torch.float64}
+    result = fit(model, guide, data, initialize=None, progress=False, **options)
+    shape, rate = 0.5 + weight * counts.sum(), 0.1 + weight * len(counts)
+    expected = 0.5 * np.log(0.1) - gammaln(0.5) + gammaln(shape) - shape * np.log(rate)
+    expected -= weight * gammaln(counts + 1).sum()
+    assert result.elbo == pytest.approx(expected)
 
 
 def test_weights_of_features_are_checked():

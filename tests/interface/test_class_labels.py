@@ -4,12 +4,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust.annotators import (
+    AnswerSources,
+    ClassStates,
+    CommunityConfusion,
+    ConfusionMatrices,
+    Habit,
+    Truth,
+)
 from pyro_crowdclust.asking import suggest
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models, infer_classes
 from pyro_crowdclust.interface.class_labels import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import AveragedClasses, draw_classes
 from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
@@ -161,6 +170,18 @@ def test_what_has_no_confusion_matrices_cannot_be_calibrated(correlated):
     trait = infer_classes(data, dependent=True, epochs=2)
     with pytest.raises(ValueError, match="only confusion matrices can be .* fit is of LatentTrait"):
         calibrated_class_probabilities(trait)
+
+
+@pytest.mark.parametrize(
+    "annotators",
+    [ClassStates(9, 2), AnswerSources([Truth(9, 2), Habit(9, 2), ConfusionMatrices(9, 2)])],
+)
+def test_confusion_matrices_that_are_a_part_of_others_cannot_be_calibrated(correlated, annotators):
+    """An answer is no count of theirs: it may be from another source, or of another state."""
+    model = DawidSkene(annotators)
+    result = fit(model, ClassLabelGuide(model), correlated[1].data, epochs=2, progress=False)
+    with pytest.raises(ValueError, match="only confusion matrices can be calibrated"):
+        calibrated_class_probabilities(result)
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "a"])

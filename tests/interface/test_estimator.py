@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
-from pyro_crowdclust.mixture import GaussianComponents, PoissonComponents
+from pyro_crowdclust.interface.choosing.rereading import weighted
+from pyro_crowdclust.mixture import GaussianComponents, PoissonComponents, SoftmaxRegression
+from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.supervision import ClassTable
 
@@ -114,6 +119,23 @@ def test_score_is_the_bound_of_the_mixture_in_the_units_of_the_features():
     expected -= np.log(features.std(ddof=0)).sum()
     assert fitted.score(features) == pytest.approx(expected, abs=1e-9)
     assert fitted.score(features) > fitted.score(features + 3 * features.std())
+
+
+def test_score_is_of_features_in_full_however_little_they_count():
+    features, pairs, _ = flowers()
+    fitted = clusterer().fit(features, pairs=pairs)
+    expected = fitted.score(features)
+    fitted.result_ = weighted(fitted.result_, 0.2, prior_weight=0.2)
+    assert fitted.score(features) == pytest.approx(expected)
+
+
+def test_a_regression_has_no_score():
+    features, pairs, _ = flowers()
+    fitted = clusterer().fit(features, pairs=pairs)
+    model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(2))
+    fitted.result_ = dataclasses.replace(fitted.result_, model=model)
+    with pytest.raises(ValueError, match="no density of these to score"):
+        fitted.score(features)
 
 
 def test_pipeline_with_pairs_by_row_and_by_name():

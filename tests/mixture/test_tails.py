@@ -36,7 +36,7 @@ def log_densities(components, statistics, features, weight: float = 1.0) -> torc
     family, statistics = components.of_rows(statistics, has_gaps, weight)
     observed = components.observe(features, has_gaps)
     base = torch.as_tensor(family.log_base_measure(observed)).expand(len(features))
-    return family.log_likelihoods(statistics, observed) + weight * base[:, None]
+    return family.log_likelihoods(statistics, observed) + base[:, None]
 
 
 def test_central_units_are_of_the_middle_two_thirds():

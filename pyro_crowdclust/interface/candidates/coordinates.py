@@ -149,9 +149,10 @@ def projected(
     num_directions = max(min(num_directions, num_varying), 1)
     left = points.shape[1] - num_directions
     residual = float(variances[num_directions:].sum()) / max(left, 1)
-    first = float(variances[0].sqrt()) or 1.0
+    varies = float(variances[0]) > 0
+    first = float(variances[0].sqrt()) if varies else 1.0
     smallest = _SMALLEST_RESIDUAL * first**2
-    units = variances[:num_directions].sqrt() if whiten and first != 1.0 else first
+    units = variances[:num_directions].sqrt() if whiten and varies else first
     return Projected(inner, mean, directions[:num_directions], units, max(residual, smallest))
 
 

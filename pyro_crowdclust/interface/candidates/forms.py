@@ -137,7 +137,7 @@ class Form:
         others. What has none is told apart by answers alone.
     to_compare
         What to add to the ELBO of the coordinates, in nats an item, so that it can be compared:
-        from the coordinates and the features.
+        from the coordinates and the features of the fit, ``spread_over_steps``.
     heavier_than
         The kind that this one is with heavy tails. It is tried if that does best: whether columns
         depend on each other inside a cluster is no matter of tails. None of those without.
@@ -198,8 +198,16 @@ def mixture_recipe(
     options["callbacks"] = [LearnedPrior()]
     options["callbacks"] += OWNERS_LEARNED if owns else ()
     options["initialize"] = TrustingStart()
-    atoms = emission.atoms if isinstance(emission, WithAtoms) else None
-    return Recipe(model, MessagePassingGuide(model), unrounded(data, atoms), options)
+    return Recipe(model, MessagePassingGuide(model), spread_over_steps(data, emission), options)
+
+
+def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
+    """What mixtures on these coordinates are fitted to: rounded numbers spread over their step.
+
+    Atoms stay where they are. An ELBO is one of these numbers, and so must be all that it is
+    compared by.
+    """
+    return unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:

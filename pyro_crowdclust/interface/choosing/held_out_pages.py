@@ -58,7 +58,8 @@ class PlacementSplit:
     ) -> Float[np.ndarray, " placement"]:
         """``log p(g_i)`` of every held-out placement, by q(z_i) and the homes on its page.
 
-        With q(s) and q(h | s) of a page as the placements that it keeps tell (``SortedPages``),
+        With q(s) and q(h | s) of a page as the placements that it keeps tell (``SortedPages``), and
+        the mean of the worker's accuracy,
 
             p(g_i = g) = sum_s q(s) sum_k q(z_i = k) p(g | h_k, s) + q(careless) / (G + 1)
         """
@@ -68,10 +69,10 @@ class PlacementSplit:
         rates, annotators = result.guide.rate_statistics(), result.model.annotators
         pages = BatchPages.of(kept, *every)
         posterior = annotators.posterior(rates, assignments, pages)
-        right, wrong = (
-            score.exp()
-            for score in placement_scores(rates["accuracy"][pages.worker], pages.num_groups)
-        )
+        summary = result.guide.workers() if workers is None else workers
+        mean = torch.as_tensor(summary.rates["accuracy"].mean)[pages.worker]
+        accuracy = torch.stack([mean, 1 - mean], -1).log()
+        right, wrong = (score.exp() for score in placement_scores(accuracy, pages.num_groups))
         # [placement, homed, cluster]: how surely its cluster is at home in this group.
         homes = posterior.offered.movedim(3, 1)[held.page, held.group + 1]
         at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)

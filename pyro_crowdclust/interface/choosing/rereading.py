@@ -68,6 +68,15 @@ def weighted(result: Fitted, feature_weight: float, prior_weight: float = 1.0) -
     return replace(read, train_on=_reweighted(train_on, feature_weight))
 
 
+def at_full_weight(result: Fitted) -> Fitted:
+    """The result of a mixture as it was fitted, with features that count in full."""
+    model = result.model
+    is_mixture = isinstance(model, SemiCrowdsourcedMixture)
+    if not is_mixture or model.feature_weight == model.prior_weight == 1:
+        return result
+    return _read_by(result, model.ownership, feature_weight=1.0)
+
+
 def _reweighted(
     train_on: Callable[..., Fitted] | None, feature_weight: float
 ) -> Callable[..., Fitted] | None:

@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.candidates.forms import (
     Form,
     Place,
     ToCompare,
+    spread_over_steps,
 )
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
@@ -310,7 +311,8 @@ class Search:
         place = form.emission, form.to_compare
         if place not in self.coordinates:
             made = form.emission(self.data)
-            features = self.data.rows(torch.arange(self.data.num_items))
+            fitted = spread_over_steps(self.data, made)
+            features = fitted.rows(torch.arange(fitted.num_items))
             self.coordinates[place] = made, form.to_compare(made, features)
         return self.coordinates[place]
 

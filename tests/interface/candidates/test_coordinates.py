@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.coordinates import (
     beyond_one_gaussian,
     in_common_units,
@@ -130,3 +131,14 @@ def test_units_of_any_size_are_taken_out(factor):
     standardized = (torch.from_numpy(rows) - location) / scale
     np.testing.assert_allclose(standardized.std(0, correction=0), 1.0)
     np.testing.assert_allclose(standardized.mean(0), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 3.0])
+def test_directions_are_whitened_in_whatever_units_they_are(unit):
+    """Also where the first one deviates by 1, and where nothing varies."""
+    points = unit * np.array([[-1.0, 0.1], [0.0, -0.2], [1.0, 0.1]])
+    emission = projected(CrowdData(points), Identity(), 2, whiten=True)
+    deviations = emission.latent(torch.from_numpy(points)).std(0)
+    torch.testing.assert_close(deviations, torch.ones_like(deviations))
+    same = projected(CrowdData(np.ones((3, 2))), Identity(), 2, whiten=True)
+    assert same.scale.tolist() == [1.0]

@@ -66,13 +66,13 @@ def test_too_few_placements_are_not_split():
 
 
 def test_probabilities_of_the_groups_of_a_page_add_up():
-    """With the group that stayed empty, which is another of the same probability at most."""
+    """With the group that stayed empty, -1."""
     one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
     result = mixture(one.data)
     total = torch.zeros(len(one.held_out), dtype=torch.float64)
     most = int(one.held_out.num_groups.max())
     num_groups = one.held_out.num_groups[one.held_out.page]
-    for group in range(most):
+    for group in range(-1, most):
         there = one.held_out.group.clone().fill_(group).minimum(num_groups - 1)
         moved = type(one)(
             one.data,
@@ -86,9 +86,7 @@ def test_probabilities_of_the_groups_of_a_page_add_up():
         )
         found = torch.from_numpy(moved.log_probability(result)).exp()
         total += torch.where(group < num_groups, found, 0.0)
-    assert (total <= 1 + 1e-9).all()
-    assert float(total.min()) > 0.6
-    assert float(total.mean()) > 0.9
+    torch.testing.assert_close(total, torch.ones_like(total))
 
 
 def test_who_knows_the_clusters_predicts_placements():

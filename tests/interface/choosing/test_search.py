@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.stats
 import torch
 
 from pyro_crowdclust import CrowdData
@@ -20,6 +22,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     error_of,
     worth_another_split,
 )
+from pyro_crowdclust.transforms import Projected
 
 from ...control_c import press_control_c, press_in_start
 from ..small_choices import (
@@ -173,6 +176,28 @@ def test_directions_are_compared_by_what_clusters_say_beyond_one_gaussian():
         for x in (noise, parted)
     )
     assert of_noise < 0 < 0.5 < of_clusters
+
+
+@pytest.mark.parametrize("dim", [2, 14])
+def test_rounded_numbers_are_compared_where_they_were_fitted(dim):
+    """By the slopes of the coordinates there, and by what directions leave out of a normal one."""
+    rng = np.random.default_rng(0)
+    rounded = (2 * rng.normal(size=(60, 3)) @ rng.normal(size=(3, dim)) + 8).round()
+    search = Search(choice_for(CrowdData(rounded)), 0, False)
+    for form in search.choice.forms:
+        emission, found = search.place_of(form)
+        fitted = form.recipe(search.data, 2, emission).data
+        rows = fitted.rows(torch.arange(fitted.num_items)).requires_grad_()
+        projected = isinstance(emission, Projected)
+        inner = emission.inner.latent(rows) if projected else emission.latent(rows)
+        (slopes,) = torch.autograd.grad(inner.sum(), rows)
+        expected = slopes.log().sum(1)
+        if projected:
+            others = scipy.linalg.null_space(emission.directions.numpy())
+            rest = (inner.detach() - emission.mean).numpy() @ others
+            normal = scipy.stats.norm.logpdf(rest, scale=emission.residual**0.5)
+            expected = expected + torch.from_numpy(normal.sum(1)) - emission.scale.log().sum()
+        assert found == pytest.approx(float(expected.mean()))
 
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
