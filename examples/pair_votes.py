@@ -19,7 +19,9 @@ algorithm on pairs, with a class for every label.
 workers who are right of 85 % of random pairs; its score is the adjusted Rand index. So one sees how
 few answers are enough. ``--sets records_60_6_3`` is a crowd of records of 60 things, one or two of
 each, three of five workers a pair, right of 95 %, who are asked about all pairs that are the same
-and six times as many others; its score is the pairwise F1.
+and six times as many others; its score is the pairwise F1. So is that of ``--sets alike_70_3``: 70
+things of which there are one to 80 records, and three of thirty workers are asked about each of
+the pairs that look most alike.
 
 DIR holds ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
 environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object.
@@ -56,7 +58,7 @@ from pyro_crowdclust.simulation import simulate_pairs
 
 SETS = ("dogs3", "allsports", "product", "teachers_abt_buy", "teachers_dblp_acm", "dwug")
 RECORDS = SETS[2:5]
-SIMULATED, SIMULATED_RECORDS = "simulated", "records"
+SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE = "simulated", "records", "alike"
 GRADES = (1, 2, 3, 4)
 # Spectral clustering is told the number of clusters where there are at most so many.
 MOST_SPECTRAL = 100
@@ -68,6 +70,8 @@ def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
         return simulated(*map(int, name.split("_")[1:]))
     if name.startswith(SIMULATED_RECORDS):
         return simulated_records(*map(int, name.split("_")[1:]))
+    if name.startswith(SIMULATED_ALIKE):
+        return simulated_alike(*map(int, name.split("_")[1:]))
     if name == "dwug":
         arrays = np.load(folder / "judgements_dwug_en.npz")
         worker, left, right, label = arrays["judgements"][:, :4].T
@@ -109,6 +113,26 @@ def simulated_records(
     pair = np.repeat(asked, votes)
     worker = np.concatenate([rng.choice(5, votes, replace=False) for _ in asked])
     label = same[pair] ^ (rng.random(len(pair)) < 0.05)
+    frame = pd.DataFrame({"left": left[pair], "right": right[pair], "worker": worker})
+    return frame.assign(label=label.astype(int)), pd.Series(truth)
+
+
+def simulated_alike(num_things: int, votes: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    """Few things of many records and many of few; who guesses a tenth of the alike pairs."""
+    rng = np.random.default_rng(seed)
+    sizes = np.minimum(3 * rng.pareto(1.0, num_things) + 1, 80).astype(int)
+    truth = np.repeat(np.arange(num_things), sizes)
+    place = rng.normal(size=(num_things, 8))[truth] + 0.35 * rng.normal(size=(len(truth), 8))
+    left, right = np.triu_indices(len(truth), 1)
+    same = truth[left] == truth[right]
+    apart = np.square(place[left] - place[right]).sum(1)
+    asked = apart.argsort()[: int(1.1 * same.sum()) + 5 * len(truth)]
+    asked = rng.choice(asked, min(len(asked), 15_000), replace=False)
+    is_hard = rng.random(len(asked)) < 0.1
+    pair = np.repeat(asked, votes)
+    worker = np.concatenate([rng.choice(30, votes, replace=False) for _ in asked])
+    is_right = np.where(np.repeat(is_hard, votes), 0.5, rng.uniform(0.8, 0.98, 30)[worker])
+    label = same[pair] ^ (rng.random(len(pair)) >= is_right)
     frame = pd.DataFrame({"left": left[pair], "right": right[pair], "worker": worker})
     return frame.assign(label=label.astype(int)), pd.Series(truth)
 
@@ -215,17 +239,19 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
 
 def score_of(name: str) -> str:
     """Which score stands for a set."""
-    if name in RECORDS or name.startswith(SIMULATED_RECORDS):
+    if name in RECORDS or name.startswith((SIMULATED_RECORDS, SIMULATED_ALIKE)):
         return "f1"
     return "ari" if name == "dwug" or name.startswith(SIMULATED) else "nmi"
 
 
 def set_name(name: str) -> str:
     """The name of a set that there is."""
-    if name in SETS or name.startswith((f"{SIMULATED}_", f"{SIMULATED_RECORDS}_")):
+    made_up = (SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE)
+    if name in SETS or name.startswith(tuple(f"{kind}_" for kind in made_up)):
         return name
     raise argparse.ArgumentTypeError(
-        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8 or {SIMULATED_RECORDS}_60_6_3"
+        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8, {SIMULATED_RECORDS}_60_6_3 or "
+        f"{SIMULATED_ALIKE}_70_3"
     )
 
 

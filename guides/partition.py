@@ -196,7 +196,7 @@ class PartitionGuide(nn.Module):
         self.draws[place], self.hard_draws[place] = replicas.labels[last], replicas.hard[last]
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(heard.pairs.sizes(self.labels), choices)
+            self.model.prior.learn(self.labels, heard.pairs, choices)
             self._learn_workers()
 
     def _learn_workers(self) -> None:

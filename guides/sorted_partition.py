@@ -177,7 +177,7 @@ class SortedPartitionGuide(nn.Module):
         self.rates[place] = self._rates(paged)
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(paged.connections.sizes(self.labels), Choices())
+            self.model.prior.learn(self.labels, paged.connections, Choices())
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does; a step of training draws a partition first."""

@@ -147,9 +147,14 @@ class AnswersAlone:
             chosen = _simplest(tried, likeliest)
             reason = f"answers held out are likeliest under {chosen.prior}"
             if chosen is not likeliest:
+                simpler = (
+                    "with no more clusters"
+                    if chosen.effective <= likeliest.effective
+                    else "where far fewer pairs are one cluster that nobody was asked about"
+                )
                 reason = (
                     f"answers held out are about as likely under {chosen.prior} as under "
-                    f"{likeliest.prior}, with no more clusters"
+                    f"{likeliest.prior}, {simpler}"
                 )
             # Whether items differ is asked under one prior only. Items that are alike are a case of
             # items that differ, so that these have nothing to prove.

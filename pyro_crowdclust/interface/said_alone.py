@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -92,6 +93,7 @@ class PairsAlone:
     priors: ClassVar[dict[str, Any]] = {
         "few clusters": FewClusters,
         "many small clusters": ManySmall,
+        "many clusters of all sizes": partial(ManySmall, closure=None),
         "clusters of all sizes": PitmanYor,
     }
 

@@ -23,9 +23,11 @@ from pyro_crowdclust.partitions.settling import annealed, settled
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
+# As if so many more pairs of a cluster had been asked about, and not asked about.
+_ASKED, _NOT_ASKED = 1.9, 0.1
 # So many more clusters than items are thought of.
 _MORE = 1000
-# Replicas among few clusters: where answers count half, chains go from mode to mode.
+# Replicas among large clusters: where answers count half, chains go from mode to mode.
 _POWERS = (1 / 2, 2 / 3, 5 / 6, 1.0)
 
 
@@ -54,7 +56,7 @@ class PitmanYor(nn.Module):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    closure, joins_strangers = 0.0, True
+    closure, asked, joins_strangers = 0.0, 0.0, True
     powers: tuple[float, ...] = (1.0,)
     discount: Tensor
     concentration: Tensor
@@ -79,8 +81,9 @@ class PitmanYor(nn.Module):
         return math.log(float(self.concentration) + float(self.discount) * num_clusters)
 
     @torch.no_grad()
-    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+    def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
+        sizes = pairs.sizes(labels)
         start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
 
         def loss(point: Tensor) -> Tensor:
@@ -157,7 +160,7 @@ class FewClusters(nn.Module):
     tensor(0.7100, dtype=torch.float64)
     """
 
-    closure, joins_strangers = 0.0, True
+    closure, asked, joins_strangers = 0.0, 0.0, True
     powers: tuple[float, ...] = _POWERS
 
     def __init__(self, concentration: float = 1.0) -> None:
@@ -185,7 +188,7 @@ class FewClusters(nn.Module):
         )
         return math.log(self.concentration) + one_more - as_many
 
-    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+    def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """Nothing: there is no number to learn."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
@@ -199,33 +202,59 @@ class FewClusters(nn.Module):
 class ManySmall(nn.Module):
     """Many clusters of few items, such as records of the same thing: a Markov random field.
 
-        p(z) propto prod_k exp( sum_{s=1}^{n_k - 1} rho_s + closure u_k )
+        p(z) propto prod_k exp( sum_{s=1}^{n_k - 1} rho_s + closure u_k + asked a_k )
 
     rho_s are the log odds with which an item joins a cluster of s others rather than being alone;
-    u_k counts the pairs of cluster k that nobody was asked about. Where pairs were chosen to be
+    of the pairs of cluster k a_k were asked about and u_k were not. Where pairs were chosen to be
     asked because the items look alike, two items of one cluster are rarely among the others. The
     odds are learned by Besag's (1975) pseudo-likelihood, ``sum_i log p(z_i | rest)``, which also
     stands for the constant of ``log_prob``. rho is one number for all sizes of a range, which grow
     like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
+
+    With a fixed closure ``asked`` is 0. A closure of None is learned, so that clusters may be
+    large: with s the share of pairs in one cluster that were asked about, and d that of others,
+
+        closure = min(0, log (1 - s) / (1 - d)) ,      asked = -closure (1 - s) / s ,
+        s = (A - (N - K) + 1.9) / (P - (N - K) + 2)
+
+    where A of the P pairs in one of the K clusters of N items were asked about; the N - K that hold
+    clusters together had to be. A closure alone would tell against every cluster of which some pair
+    was not asked about; so nothing is said by one in which as many were as in others.
 
     Parameters
     ----------
     log_odds
         rho at the start, of all sizes.
     closure
-        What a pair that nobody was asked about adds.
+        What a pair that nobody was asked about adds; None learns it, from 0 on.
     """
 
     joins_strangers = False
-    powers: tuple[float, ...] = (1.0,)
+    powers: tuple[float, ...]
     log_odds: Tensor
+    of_unasked: Tensor
+    of_asked: Tensor
     _RANGES = 24
 
-    def __init__(self, log_odds: float = -2.0, closure: float = -3.0) -> None:
+    def __init__(self, log_odds: float = -2.0, closure: float | None = -3.0) -> None:
         super().__init__()
-        self.closure, self._mean = closure, log_odds
+        self._learns_closure, self._mean = closure is None, log_odds
+        # A large cluster that is in two parts is not joined by moves of single items.
+        self.powers = _POWERS if closure is None else (1.0,)
+        self.register_buffer("of_unasked", torch.tensor(closure or 0.0, dtype=torch.float64))
+        self.register_buffer("of_asked", torch.tensor(0.0, dtype=torch.float64))
         start = torch.full((self._RANGES,), log_odds, dtype=torch.float64)
         self.register_buffer("log_odds", start)
+
+    @property
+    def closure(self) -> float:
+        """What a pair that nobody was asked about adds."""
+        return float(self.of_unasked)
+
+    @property
+    def asked(self) -> float:
+        """What a pair adds that somebody was asked about."""
+        return float(self.of_asked)
 
     def _range(self, sizes: Tensor) -> Int[Tensor, " size"]:
         """Which number of ``log_odds`` holds for clusters of so many."""
@@ -241,8 +270,9 @@ class ManySmall(nn.Module):
         return 0.0
 
     @torch.no_grad()
-    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+    def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """The odds under which the choices are likeliest, near to those of the ranges beside."""
+        self._learn_closure(labels, pairs)
         if not choices.chosen:
             return
         counts, chosen = self._counts(choices)
@@ -259,6 +289,20 @@ class ManySmall(nn.Module):
             if float(step.abs().max()) < 1e-6:
                 break
         self.log_odds.copy_(log_odds)
+
+    def _learn_closure(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> None:
+        if not self._learns_closure:
+            return
+        sizes = pairs.sizes(labels)
+        num_items, within = float(sizes.sum()), float((sizes * (sizes - 1)).sum() / 2)
+        asked = float(pairs.together(labels).sum())
+        held_together = num_items - len(sizes)
+        unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)
+        between = num_items * (num_items - 1) / 2 - within
+        # Those of different clusters that were not asked about, of at least one.
+        others = (between - (pairs.num_pairs - asked) + 1) / (between + 1)
+        self.of_unasked.fill_(min(math.log(unasked / others), 0.0))
+        self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))
 
     def _counts(self, choices: Choices) -> tuple[Tensor, Tensor]:
         """How many clusters of every range each item could join; how often each was joined."""
@@ -294,5 +338,6 @@ class ManySmall(nn.Module):
         is_own = labels[item] == cluster
         others = torch.bincount(labels)[cluster] - is_own.long()
         score = self.log_odds[self._range(others)] + self.closure * (others - asked)
+        score = score + self.asked * asked
         odds = score.new_zeros(len(labels)).index_add(0, item, score.exp())
         return score[is_own].sum() - torch.log1p(odds).sum()

@@ -64,8 +64,8 @@ class PartitionPrior(Protocol):
 
     Attributes
     ----------
-    closure
-        What a pair in a cluster adds that nobody was asked about.
+    closure, asked
+        What a pair in a cluster adds that nobody, or somebody, was asked about.
     joins_strangers
         Whether an item may join a cluster in which it was compared with nobody.
     powers
@@ -73,7 +73,12 @@ class PartitionPrior(Protocol):
         the last.
     """
 
-    closure: float
+    @property
+    def closure(self) -> float: ...
+
+    @property
+    def asked(self) -> float: ...
+
     joins_strangers: bool
     powers: tuple[float, ...]
 
@@ -88,7 +93,7 @@ class PartitionPrior(Protocol):
     def log_alone(self, num_clusters: int, num_items: int) -> float:
         """Log weight of being alone beside so many clusters, of so many items in all."""
 
-    def learn(self, sizes: Float[Tensor, " cluster"], choices: Choices) -> None:
+    def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """A step towards the prior that suits clusters and the choices that led to them."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:

@@ -1,9 +1,9 @@
 """One Gibbs sweep over the items, at a cost of the answered pairs and not of items times clusters.
 
     p(z_i = k | rest) propto exp( sum_{j asked with i, z_j = k} w_ij + log_join(n_k)
-                                  + closure (n_k - asked_ik) )
+                                  + asked a_ik + closure (n_k - a_ik) )
 
-w is what the answers about a pair say for "same", n_k the size of cluster k without i, asked_ik how
+w is what the answers about a pair say for "same", n_k the size of cluster k without i, a_ik how
 many of it i was compared with. Clusters in which an item was compared with nobody have the weight
 of their sizes alone, so that their sum is known without going through them, ``sum_k exp
 log_join(n_k)`` less that of the others; which of them it is is drawn where one is chosen. Items
@@ -55,7 +55,11 @@ def sweep(
     """
     z: list[int] = pairs.split(labels).tolist()
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
-    neighbors, evidence, part = pairs.neighbors, pairs.by_item(weights - closure), pairs.part
+    neighbors, evidence, part = (
+        pairs.neighbors,
+        pairs.by_item(weights + prior.asked - closure),
+        pairs.part,
+    )
     asked = pairs.asked.tolist()
     join = [0.0, *map(math.exp, log_join[1:])]
     parts: dict[int, _Clusters] = defaultdict(lambda: _Clusters(log_join, join))

@@ -147,6 +147,23 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
+def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch):
+    """Nobody compares clusters that do not look alike, so no answer says that they differ."""
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 20)
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(16), [30, 25, 20, 15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1])
+    left, right = np.triu_indices(len(truth), 1)
+    same = truth[left] == truth[right]
+    is_next = truth[right] == truth[left] + 1
+    asked = np.flatnonzero((same & (rng.random(len(same)) < 0.7)) | (is_next & (left % 4 == 0)))
+    pair = np.repeat(asked, 2)
+    label = same[pair] ^ (rng.random(len(pair)) < 0.08)
+    said = {"left": left[pair], "right": right[pair], "label": label.astype(int)}
+    result = cluster(None, said | {"worker": np.arange(len(pair)) % 3}, epochs=40, progress=False)
+    assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.95
+    assert result.chosen.winner.startswith("many clusters of all sizes")
+
+
 def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.EPOCHS", 7)
     result = cluster(None, answers(), epochs=None, progress=False)
@@ -216,7 +233,11 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     table = result.chosen.table
-    assert table["prior"].tolist() == ["few clusters", "many small clusters"]
+    assert table["prior"].tolist() == [
+        "few clusters",
+        "many small clusters",
+        "many clusters of all sizes",
+    ]
     assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
 
 
@@ -236,7 +257,7 @@ def test_ctrl_c_in_the_first_fit_keeps_the_first_prior(monkeypatch):
 
 
 def test_ctrl_c_in_the_start_of_the_last_fit(monkeypatch):
-    press_in_start(monkeypatch, 5)
+    press_in_start(monkeypatch, 6)
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason == "interrupted by the user after 0 steps"
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.5

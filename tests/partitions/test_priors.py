@@ -36,14 +36,21 @@ def test_pitman_yor_sums_to_one(discount, concentration):
 
 
 @pytest.mark.parametrize(
-    "prior", [FewClusters(2.0), PitmanYor(0.3, 2.0), ManySmall(-1.0), ManySmall(2.0, -0.5)]
+    "prior",
+    [
+        FewClusters(2.0),
+        PitmanYor(0.3, 2.0),
+        ManySmall(-1.0),
+        ManySmall(2.0, -0.5),
+        ManySmall(0.5, None),
+    ],
 )
 def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     """Joining a cluster against being alone, all else the same."""
-    prior.learn(torch.tensor([3.0, 1.0, 1.0]).double(), Choices([[2, 1]], [2]))
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4]]), 5)
+    prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, Choices([[2, 1]], [2]))
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
-    log_odds = prior.log_join(5)[3] + 2 * prior.closure - prior.log_alone(2, 5)
+    log_odds = prior.log_join(5)[3] + 2 * prior.closure + prior.asked - prior.log_alone(2, 5)
     if not isinstance(prior, ManySmall):
         whole = prior.log_prob(together, pairs) - prior.log_prob(alone, pairs)
     else:
@@ -59,12 +66,14 @@ def field_score(prior, labels, pairs):
         size = int((labels == k).sum())
         inside = int((asked & (labels[pairs.left] == k)).sum())
         score += sum(joins[1:size]) + prior.closure * (size * (size - 1) / 2 - inside)
+        score += prior.asked * inside
     return score
 
 
 def test_pseudo_likelihood_is_that_of_every_item_by_hand():
     prior = ManySmall(0.5, -1.5)
     prior.log_odds.copy_(torch.randn(24))
+    prior.of_asked.fill_(0.4)
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3], [0, 3], [0, 2]]), 5)
     labels = torch.tensor([0, 0, 1, 1, 2])
     joins, total = prior.log_join(5), 0.0
@@ -75,6 +84,7 @@ def test_pseudo_likelihood_is_that_of_every_item_by_hand():
             others = [j for j in range(5) if j != i and labels[j] == k]
             unasked = sum(j not in near for j in others)
             scores[k] = joins[len(others)] + prior.closure * unasked
+            scores[k] += prior.asked * (len(others) - unasked)
         total += scores[own] - math.log(sum(math.exp(s) for s in scores.values()))
     assert float(prior.log_prob(labels, pairs)) == pytest.approx(total, abs=1e-9)
 
@@ -89,7 +99,7 @@ def test_learning_raises_what_it_maximizes():
         for _ in range(10):
             again, choices = sweep(labels, pairs, sure, prior)
             assert torch.equal(pairs.together(again), pairs.together(labels))
-            prior.learn(pairs.sizes(again), choices)
+            prior.learn(again, pairs, choices)
         assert float(prior.log_prob(labels, pairs)) > before + 1
 
 
@@ -98,7 +108,7 @@ def test_discount_and_concentration_are_learned_under_their_priors():
     labels = torch.tensor([0] * 9 + [1] * 5 + [2, 2, 3, 3, 4, 5, 6])
     pairs, prior = complete_pairs(len(labels)), PitmanYor(0.3, 2.0)
     for _ in range(10):
-        prior.learn(pairs.sizes(labels), Choices())
+        prior.learn(labels, pairs, Choices())
 
     def loss(point: np.ndarray) -> float:
         discount, concentration = scipy.special.expit(point[0]), np.exp(point[1])
@@ -143,7 +153,7 @@ def test_odds_are_learned_under_their_smoothness():
     ]
     chosen = [sizes[0][0], sizes[1][1], 0, sizes[3][2], 0, sizes[5][0], sizes[6][1]]
     prior = ManySmall(-1.5)
-    prior.learn(torch.ones(3), Choices(sizes, chosen))
+    prior.learn(torch.arange(3), complete_pairs(3), Choices(sizes, chosen))
     odds = prior.log_odds.clone().requires_grad_()
 
     def of_size(size: int) -> torch.Tensor:
@@ -176,3 +186,34 @@ def test_bad_parameters_are_named(discount, concentration):
 def test_few_clusters_need_a_concentration():
     with pytest.raises(ValueError, match="concentration is 0"):
         FewClusters(0)
+
+
+def asked_at(rate_same: float, rate_others: float, labels: torch.Tensor) -> AskedPairs:
+    """Pairs that were asked about with these probabilities, but chains that hold clusters."""
+    left, right = torch.triu_indices(len(labels), len(labels), 1)
+    same = labels[left] == labels[right]
+    asked = torch.rand(len(left)) < torch.where(same, rate_same, rate_others)
+    asked |= same & (right == left + 1)
+    return AskedPairs.of(torch.stack([left, right], 1)[asked], len(labels))
+
+
+@pytest.mark.parametrize(("rate_same", "rate_others"), [(0.6, 0.02), (0.9, 0.3), (0.3, 0.3)])
+def test_what_an_unasked_pair_says_is_learned(rate_same, rate_others):
+    labels = torch.arange(6).repeat_interleave(30)
+    prior = ManySmall(closure=None)
+    assert prior.closure == 0
+    prior.learn(labels, asked_at(rate_same, rate_others, labels), Choices())
+    expected = math.log((1 - rate_same) / (1 - rate_others))
+    assert prior.closure == pytest.approx(expected, abs=0.1)
+    # A cluster in which as many pairs were asked about as in others says nothing.
+    assert prior.asked * rate_same + prior.closure * (1 - rate_same) == pytest.approx(0, abs=0.03)
+    fixed = ManySmall()
+    fixed.learn(labels, FIVE, Choices())
+    assert (fixed.closure, fixed.asked) == (-3, 0)
+
+
+def test_pairs_without_a_third_say_nothing_of_unasked_ones():
+    """As if two more were known, of which .95 were asked about."""
+    prior, labels = ManySmall(closure=None), torch.tensor([0, 0, 1, 1, 2])
+    prior.learn(labels, asked_at(0.0, 0.0, labels), Choices())
+    assert prior.closure == pytest.approx(math.log(0.05), abs=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust.partitions import AskedPairs, FewClusters, ManySmall, PitmanYor, sweep
+from pyro_crowdclust.partitions import AskedPairs, Choices, FewClusters, ManySmall, PitmanYor, sweep
 
 from .partitions import complete_pairs, every_partition
 from .test_priors import field_score
@@ -23,9 +23,12 @@ CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
         (FewClusters(0.7), COMPLETE),
         (FewClusters(0.7), CHAIN),
         (ManySmall(-0.5, -1.0), COMPLETE),
+        (ManySmall(-0.5, None), COMPLETE),
     ],
 )
 def test_draws_have_the_exact_probabilities(prior, pairs):
+    if isinstance(prior, ManySmall):
+        prior.learn(torch.tensor([0, 0, 1, 1]), CHAIN, Choices())
     generator = torch.Generator().manual_seed(1)
     weights = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)[: pairs.num_pairs]
     score = (
