@@ -217,3 +217,11 @@ def test_pairs_without_a_third_say_nothing_of_unasked_ones():
     prior, labels = ManySmall(closure=None), torch.tensor([0, 0, 1, 1, 2])
     prior.learn(labels, asked_at(0.0, 0.0, labels), Choices())
     assert prior.closure == pytest.approx(math.log(0.05), abs=1e-12)
+
+
+def test_clusters_that_nothing_holds_together_any_more_say_nothing():
+    """More pairs than are needed to hold a cluster together were not asked about."""
+    pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), 4)
+    prior = ManySmall(closure=None)
+    prior.learn(torch.tensor([0, 1, 0, 1]), pairs, Choices())
+    assert (prior.closure, prior.asked) == (0, 0)
