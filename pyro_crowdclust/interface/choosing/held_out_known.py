@@ -11,10 +11,8 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
-
-# Nothing that happened was less probable.
-_LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class KnownSplit:
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
         probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
-        return np.log(probabilities.clip(_LEAST))
+        return np.log(probabilities.clip(LEAST))
 
 
 def known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
@@ -61,7 +59,7 @@ def known_split(data: CrowdData, share: float, generator: torch.Generator) -> Kn
         return None
     is_known = data.known >= 0
     out = is_known & (torch.rand(data.num_items, generator=generator) < share)
-    if int(out.sum()) < 10 or int((is_known & ~out).sum()) < 10:
+    if has_fewer(10, out, is_known & ~out):
         return None
     kept = data.with_parts(known=data.known.masked_fill(out, -1))
     items = out.nonzero().squeeze(1)

@@ -13,9 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_pairs import together
-
-# Nothing that happened was less probable.
-_LEAST = 1e-6
+from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class LinkSplit:
 
         s is the probability that both items share a cluster.
         """
-        same = np.clip(together(result, self.held_out), _LEAST, 1 - _LEAST)
+        same = np.clip(together(result, self.held_out), LEAST, 1 - LEAST)
         return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
 
 
@@ -72,7 +70,7 @@ def link_split(data: CrowdData, share: float, generator: torch.Generator) -> Lin
     if links is None:
         return None
     out = torch.rand(links.num_links, generator=generator) < share
-    if int(out.sum()) < 10 or int((~out).sum()) < 10:
+    if has_fewer(10, out, ~out):
         return None
     held, kept = (Links(links.left[one], links.right[one], links.must[one]) for one in (out, ~out))
     return LinkSplit(data.with_parts(links=kept), held)

@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.minibatches.pages import BatchPages
 
 
@@ -99,7 +100,7 @@ def placement_split(
     chosen = torch.rand(data.num_items, generator=generator) < of_items
     out = chosen[placements.item]
     out |= torch.rand(len(placements), generator=generator) < single
-    if int(out.sum()) < 20 or int((~out).sum()) < 20:
+    if has_fewer(20, out, ~out):
         return None
     kept, held = (placements.at(part) for part in (~out, out))
     return PlacementSplit(data.with_parts(placements=kept), held)

@@ -16,6 +16,7 @@ from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
 from pyro_crowdclust.partitions import AskedPairs
 
@@ -161,7 +162,7 @@ def _without(
     block: Int[Tensor, " pair"] | None = None,
 ) -> Split | None:
     """The split by what is out; None if there are too few answers of either part."""
-    if int(out.sum()) < 20 or int((~out).sum()) < 20:
+    if has_fewer(20, out, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
