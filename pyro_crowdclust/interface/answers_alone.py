@@ -16,6 +16,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
+from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
@@ -251,16 +252,14 @@ def _agreement(result: Fitted) -> tuple[float, int]:
     was asked about. Grades are between 0 and 1, and who cannot tell has no part in it; sorted pages
     have zeros.
     """
-    answers, label = result.data.answers, result.assignments
+    answers, labels = result.data.answers, torch.tensor(result.assignments)
     if answers is None:
         return 0.0, 0
-    ends = torch.stack([answers.left, answers.right]).sort(0).values
-    left, right = ends.numpy()
-    agreement = 1 - np.nanmean(np.abs(answers.label.numpy() - (label[left] == label[right])))
-    left, right = ends.unique(dim=1).numpy()
-    sizes = np.bincount(label)
-    joined = (sizes * (sizes - 1)).sum() // 2 - (label[left] == label[right]).sum()
-    return float(agreement), int(joined)
+    ends = torch.stack([answers.left, answers.right], 1)
+    pairs = AskedPairs.of(ends, result.data.num_items)
+    together = pairs.together(labels)
+    agreement = 1 - (answers.label - together[pairs.pair].double()).abs().nanmean()
+    return float(agreement), pairs.num_within(labels) - int(together.sum())
 
 
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:

@@ -75,6 +75,11 @@ class AskedPairs:
         """Whether the ends of every pair are in one cluster."""
         return labels[..., self.left] == labels[..., self.right]
 
+    def num_within(self, labels: Int[Tensor, " item"]) -> int:
+        """``sum_k n_k (n_k - 1) / 2``: pairs of one cluster, asked about or not."""
+        sizes = self.sizes(labels)
+        return int((sizes * (sizes - 1)).sum()) // 2
+
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
         """First place of every item's edges, their other ends, and their pairs."""

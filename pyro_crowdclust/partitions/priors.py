@@ -293,10 +293,9 @@ class ManySmall(nn.Module):
     def _learn_closure(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> None:
         if not self._learns_closure:
             return
-        sizes = pairs.sizes(labels)
-        num_items, within = float(sizes.sum()), float((sizes * (sizes - 1)).sum() / 2)
-        asked = float(pairs.together(labels).sum())
-        held_together = num_items - len(sizes)
+        num_items, within = len(pairs.asked), pairs.num_within(labels)
+        asked = int(pairs.together(labels).sum())
+        held_together = num_items - len(pairs.sizes(labels))
         unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)
         between = num_items * (num_items - 1) / 2 - within
         # Those of different clusters that were not asked about, of at least one.

@@ -55,11 +55,8 @@ def sweep(
     """
     z: list[int] = pairs.split(labels).tolist()
     closure, log_join = prior.closure, prior.log_join(pairs.num_items)
-    neighbors, evidence, part = (
-        pairs.neighbors,
-        pairs.by_item(weights + prior.asked - closure),
-        pairs.part,
-    )
+    neighbors, part = pairs.neighbors, pairs.part
+    evidence = pairs.by_item(weights + prior.asked - closure)
     asked = pairs.asked.tolist()
     join = [0.0, *map(math.exp, log_join[1:])]
     parts: dict[int, _Clusters] = defaultdict(lambda: _Clusters(log_join, join))

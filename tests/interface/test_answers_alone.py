@@ -147,7 +147,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
-def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch):
+def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 20)
     rng = np.random.default_rng(0)
@@ -162,6 +162,11 @@ def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch
     result = cluster(None, said | {"worker": np.arange(len(pair)) % 3}, epochs=40, progress=False)
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.95
     assert result.chosen.winner.startswith("many clusters of all sizes")
+    result.save(tmp_path / "fit.safetensors")
+    loaded, prior = load(tmp_path / "fit.safetensors"), result.model.prior
+    np.testing.assert_array_equal(loaded.assignments, result.assignments)
+    assert (loaded.model.prior.closure, loaded.model.prior.asked) == (prior.closure, prior.asked)
+    assert prior.closure < 0 < prior.asked
 
 
 def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
