@@ -131,7 +131,8 @@ def _beta_quadrature(
 
     They are the eigenvalues of the matrix of the polynomials' recurrence, and the squares of the
     first entries of its eigenvectors (Golub and Welsch 1969): so the points are where the density
-    is, however narrow, and no power of a rate is computed that would be zero to a computer.
+    is, however narrow, and no power of a rate is computed that would be zero to a computer. (The
+    weights of scipy's ``roots_jacobi`` are no numbers from some thousand answers on.)
     """
     a, b = wrong - 1, right - 1
     n = np.arange(1, _RATE_POINTS)
