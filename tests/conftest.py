@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import zlib
 
+import numpy as np
 import pyro
 import pytest
 import torch
@@ -34,9 +35,12 @@ def _float64():
 
 
 @pytest.fixture(autouse=True)
-def _seed(request):
+def _seed(request, monkeypatch):
     """The same random numbers for a test whatever runs before it, and others for each test."""
-    torch.manual_seed(zlib.crc32(request.node.name.encode()))
+    seed = zlib.crc32(request.node.name.encode())
+    torch.manual_seed(seed)
+    if hasattr(getattr(request.node, "module", None), "RNG"):
+        monkeypatch.setattr(request.node.module, "RNG", np.random.default_rng(seed))
 
 
 @pytest.fixture(autouse=True)

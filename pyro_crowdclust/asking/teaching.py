@@ -149,7 +149,8 @@ class PairTeaching:
         places, back = np.unique(pair, return_inverse=True)
         marginal = weight @ self._drawn.table
         joint = ((self._one[:, places] * weight[:, None]).T @ self._drawn.table)[back]
-        one = (weight @ self._one[:, places])[back]
+        # Rounding may go beyond 1, where the variance of an answer that never is would be below 0.
+        one = (weight @ self._one[:, places])[back].clip(0.0, 1.0)
         told = np.zeros((len(pair), len(self._drawn.numbers)))
         noise = np.zeros(len(pair))
         for label in range(channels.shape[2]):

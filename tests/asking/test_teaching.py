@@ -21,8 +21,8 @@ UNASKED = np.array([20.0, 10.0, 6.0, 3.0])
 COMPONENTS = np.array([[0, 1], [2, 3], [1, 0], [0, 3], [1, 2]])
 
 
-def channels(number, labels=2):
-    return RNG.dirichlet(np.ones(labels), size=(number, 2))
+def channels(number, labels=2, rng=None):
+    return (RNG if rng is None else rng).dirichlet(np.ones(labels), size=(number, 2))
 
 
 def teaching(of_questions, times=4000):
@@ -62,7 +62,8 @@ def test_a_question_tells_what_the_sum_over_draws_and_answers_says(labels):
 
 
 def test_beyond_one_question_the_next_tells_what_the_sum_over_both_answers_says():
-    of_questions = channels(len(COMPONENTS))
+    # Of some channels no question tells much of what another does.
+    of_questions = channels(len(COMPONENTS), rng=np.random.default_rng(1))
     draws = PARTITIONS[[0, 1, 1, 2, 3, 4, 5, 5]]
     first = said(draws, 1, of_questions)
     found = teaching(of_questions)
@@ -93,6 +94,15 @@ def test_the_same_again_tells_little_and_what_is_unrelated_as_much_as_before():
     found.expect(0)
     np.testing.assert_allclose(found.values()[[0, 2]], 0.0, atol=1e-9)
     assert found.values()[1] == pytest.approx(before[1], rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_answered_for_sure_is_worth_nothing_more_however_shares_are_rounded(seed):
+    roots = np.zeros((4096, 2), dtype=int)
+    roots[:, 1] = np.random.default_rng(seed).integers(2, size=4096)
+    found = PairTeaching(roots, np.ones(2), np.array([[0, 1]]), np.eye(2)[None])
+    found.expect(0)
+    np.testing.assert_allclose(found.values(), 0.0, atol=1e-9)
 
 
 def test_few_draws_of_what_is_unrelated_tell_nothing():
