@@ -113,9 +113,10 @@ def handwritten(folder: Path, workers: dict, kind, **budget) -> Case:
 
 
 def mnist(folder: Path, workers: dict, kind, **budget) -> Case:
-    """The 10,000 test images."""
+    """The first 4,000 test images."""
     with np.load(folder / "mnist.npz") as file:
-        images, truth = file["x_test"].reshape(-1, 784) / 255.0, file["y_test"].astype(int)
+        images = file["x_test"][:4000].reshape(-1, 784) / 255.0
+        truth = file["y_test"][:4000].astype(int)
     return simulated(images, truth, workers, kind, **budget)
 
 
@@ -193,16 +194,16 @@ def cases(folder: Path) -> dict[str, Callable[[], Case]]:
     page = {"kind": Pages(12), "count": 1}
     pair = {"kind": Pairs(), "count": 20}
     return {
-        "digits_pages": lambda: digits(MIXED, rounds=60, **page),
-        "digits_pages_perfect": lambda: digits(PERFECT, rounds=60, **page),
+        "digits_pages": lambda: digits(MIXED, rounds=45, **page),
+        "digits_pages_perfect": lambda: digits(PERFECT, rounds=45, **page),
         "digits_pairs": lambda: digits(PERFECT, rounds=40, **pair),
-        "digits_pairs_mixed": lambda: digits(MIXED, rounds=60, **pair),
-        "handwritten_pages": lambda: handwritten(folder, MIXED, rounds=60, **page),
+        "digits_pairs_mixed": lambda: digits(MIXED, rounds=40, **pair),
+        "handwritten_pages": lambda: handwritten(folder, MIXED, rounds=40, **page),
         "handwritten_pairs": lambda: handwritten(folder, PERFECT, rounds=40, **pair),
-        "mnist_pages": lambda: mnist(folder, MIXED, rounds=60, **page),
+        "mnist_pages": lambda: mnist(folder, MIXED, rounds=45, **page),
         "product": lambda: product(folder, rounds=24, count=500),
-        "labelme": lambda: labelme(folder, rounds=40, count=50),
-        "dogs3": lambda: dogs(folder, rounds=25, count=1000),
+        "labelme": lambda: labelme(folder, rounds=24, count=50),
+        "dogs3": lambda: dogs(folder, rounds=12, count=1000),
     }
 
 
