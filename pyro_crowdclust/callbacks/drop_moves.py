@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.batch import answered_batch, item_batches
+from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 

@@ -9,7 +9,7 @@ import torch
 
 from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 

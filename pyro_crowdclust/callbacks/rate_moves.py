@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.distributions.pairs import agreement
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
 from pyro_crowdclust.training.trainer import Trainer
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.inference.loss_terms import LossTerms
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.training.trainer import Trainer
 
 

@@ -35,7 +35,8 @@ from pyro_crowdclust.diagnostics.likelihood import (
     item_log_likelihood,
     log_volume,
 )
-from pyro_crowdclust.minibatches.batch import Batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel
 
 

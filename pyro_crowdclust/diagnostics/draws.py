@@ -23,7 +23,8 @@ from torch import Tensor
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
 from pyro_crowdclust.inference import enumeration
-from pyro_crowdclust.minibatches.batch import Batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
 
 

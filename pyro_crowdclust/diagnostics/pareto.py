@@ -20,7 +20,7 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import FittedModel
 
 

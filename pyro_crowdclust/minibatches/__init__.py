@@ -1,18 +1,18 @@
 """Batches: how items and answers are drawn together, and divided among processes."""
 
-from pyro_crowdclust.minibatches.batch import (
-    Batch,
-    answered_batch,
-    features_batch,
-    full_batch,
-    item_batches,
-)
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.blocks import (
     AnswerSampling,
     BlockMaker,
     ConnectedBlocks,
     PageBlocks,
     SinglePairs,
+)
+from pyro_crowdclust.minibatches.making import (
+    answered_batch,
+    features_batch,
+    full_batch,
+    item_batches,
 )
 from pyro_crowdclust.minibatches.processes import Ranks, joined_ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler

@@ -19,17 +19,17 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.minibatches.batch import (
-    Batch,
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.block_contents import BlockContents
+from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks
+from pyro_crowdclust.minibatches.item_order import Others
+from pyro_crowdclust.minibatches.making import (
     check_size,
     constant_weights,
     no_codes,
     shared_batch,
     with_supervision,
 )
-from pyro_crowdclust.minibatches.block_contents import BlockContents
-from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks
-from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.selection import Selection
 

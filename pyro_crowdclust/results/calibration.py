@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 
 from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 

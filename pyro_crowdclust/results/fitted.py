@@ -25,7 +25,8 @@ from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
-from pyro_crowdclust.minibatches.batch import Batch, full_batch
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.protocols import (
     SupportsAnswerProbabilities,

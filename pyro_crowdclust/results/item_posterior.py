@@ -16,7 +16,8 @@ from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import enumerated_inference
-from pyro_crowdclust.minibatches.batch import Batch, answered_batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.training.checks import check_gaps

@@ -25,7 +25,7 @@ from pyro_crowdclust.files.checks import (
 from pyro_crowdclust.files.description import build
 from pyro_crowdclust.files.parts import part_class
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining

@@ -15,7 +15,7 @@ from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart

@@ -21,7 +21,8 @@ from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.loss_terms import LossTerms
-from pyro_crowdclust.minibatches.batch import Batch, answered_batch, full_batch, item_batches
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of

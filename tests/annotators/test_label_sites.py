@@ -8,7 +8,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.minibatches.batch import item_batches
+from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.training.elbo import PlainELBO
 

@@ -24,8 +24,13 @@ from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmissio
 from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters, Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
 from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
-from pyro_crowdclust.minibatches import Batch, MinibatchSampler, SinglePairs, full_batch
-from pyro_crowdclust.minibatches.batch import answered_batch
+from pyro_crowdclust.minibatches import (
+    Batch,
+    MinibatchSampler,
+    SinglePairs,
+    answered_batch,
+    full_batch,
+)
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.starts import MixtureStart
 

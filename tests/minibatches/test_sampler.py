@@ -19,60 +19,10 @@ from pyro_crowdclust.minibatches import (
     MinibatchSampler,
     PageBlocks,
     SinglePairs,
-    features_batch,
     full_batch,
-    item_batches,
 )
-from pyro_crowdclust.minibatches.batch import answered_batch
 
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def random_pairs(num_items: int, num_pairs: int, seed: int, num_pages: int = 0) -> pd.DataFrame:
-    """Different items, a worker of its own per answer (so that no row repeats), random labels."""
-    rng = np.random.default_rng(seed)
-    left = rng.integers(num_items, size=num_pairs)
-    columns = {
-        "left": left,
-        "right": (left + rng.integers(1, num_items, size=num_pairs)) % num_items,
-        "worker": np.arange(num_pairs),
-        "label": rng.integers(2, size=num_pairs),
-    }
-    if num_pages:
-        columns["page"] = np.arange(num_pairs) % num_pages
-    return pd.DataFrame(columns)
-
-
-def crowd(num_items: int, pairs: pd.DataFrame | None) -> CrowdData:
-    """Items whose only feature is their own position, so that features can be checked."""
-    return CrowdData(np.arange(float(num_items))[:, None], pairs)
-
-
-def answers_in(batch) -> list[tuple]:
-    """The answers as (left, right, worker, label), in positions of the whole data."""
-    left, right = batch.items[batch.left].tolist(), batch.items[batch.right].tolist()
-    return list(zip(left, right, batch.worker.tolist(), batch.label.tolist(), strict=True))
-
-
-def answers_of(data: CrowdData) -> list[tuple]:
-    columns = (data.answers.left, data.answers.right, data.answers.worker, data.answers.label)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def check_batch(batch, data: CrowdData) -> None:
-    """What holds for every batch of `crowd` data."""
-    assert batch.features[:, 0].tolist() == batch.items.tolist()
-    assert len(batch.items.unique()) == len(batch.items)
-    ends = torch.cat([batch.left, batch.right]).unique()
-    assert ends.tolist() == list(range(batch.num_paired))
-    assert len(batch.item_weight) == len(batch.items)
-    assert len(batch.pair_weight) == batch.num_pairs
-    assert batch.item_weight.dtype == batch.pair_weight.dtype == torch.float64
-    assert (batch.num_items, batch.num_workers) == (data.num_items, data.num_workers)
-    if data.answers is not None:
-        assert not Counter(answers_in(batch)) - Counter(answers_of(data))
+from .batches import answers_in, answers_of, check_batch, crowd, random_pairs, seeded
 
 
 def weight_sums(sampler: MinibatchSampler, data: CrowdData, epochs: int):
@@ -387,76 +337,6 @@ def test_blocks_that_do_not_fit(codes, message):
 def test_sizes_below_one(size):
     with pytest.raises(ValueError, match="must be at least 1"):
         MinibatchSampler(crowd(5, None), **size, generator=seeded())
-
-
-def test_full_batch():
-    data = crowd(9, random_pairs(5, 12, seed=15))
-    batch = full_batch(data)
-    check_batch(batch, data)
-    assert sorted(batch.items.tolist()) == list(range(9))
-    assert batch.items[: batch.num_paired].tolist() == data.annotated_items.tolist()
-    assert answers_in(batch) == answers_of(data)
-    assert batch.item_weight.tolist() == [1.0] * 9
-    assert batch.pair_weight.tolist() == [1.0] * 12
-
-
-def test_full_batch_without_answers_or_features():
-    batch = full_batch(crowd(3, None))
-    assert (batch.num_pairs, batch.num_paired, batch.items.tolist()) == (0, 0, [0, 1, 2])
-    data = CrowdData(None, random_pairs(5, 12, seed=15))
-    assert full_batch(data).features is None
-    assert next(iter(MinibatchSampler(data, generator=seeded()))).features is None
-
-
-def test_answered_batch():
-    data = crowd(9, random_pairs(5, 12, seed=15))
-    batch = answered_batch(data)
-    check_batch(batch, data)
-    assert batch.items.tolist() == data.annotated_items.tolist()
-    assert answers_in(batch) == answers_of(data)
-    assert answered_batch(crowd(3, None)) is None
-
-
-def test_item_batches():
-    data = crowd(9, random_pairs(5, 12, seed=15))
-    batches = list(item_batches(data, 4))
-    assert [batch.items.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-    for batch in batches:
-        check_batch(batch, data)
-        assert batch.num_pairs == batch.num_paired == 0
-        assert batch.item_weight.tolist() == [1.0] * len(batch.items)
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        item_batches(data, 0)
-
-
-def test_features_batch():
-    batch = features_batch(np.arange(6, dtype=np.float32).reshape(3, 2), num_workers=5)
-    assert batch.features.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert (batch.num_items, batch.num_workers, batch.num_pairs) == (3, 5, 0)
-    assert batch.item_weight.tolist() == [1.0] * 3
-    with pytest.raises(ValueError, match="row 1, column 0 is infinite"):
-        features_batch(np.array([[0.0], [np.inf]]))
-    assert not batch.has_gaps
-    assert features_batch(np.array([[0.0], [np.nan]])).has_gaps
-
-
-def test_moving_a_batch_changes_the_dtype_of_features_only():
-    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
-    moved = batch.to("meta", torch.float32)
-    assert moved.features.dtype == torch.float32
-    assert moved.item_weight.dtype == moved.label.dtype == torch.float64
-    assert moved.left.dtype == torch.int64
-    assert {moved.features.device.type, moved.items.device.type, moved.label.device.type} == {
-        "meta"
-    }
-    assert moved.num_paired == batch.num_paired
-    assert batch.to().features.dtype == batch.features.dtype == torch.float64
-    assert full_batch(CrowdData(None, item_ids=["a"])).to("meta").features is None
-
-
-def test_repr():
-    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
-    assert repr(batch) == "Batch(9 of 9 items, 5 of them in 12 answers)"
 
 
 # Mostly good values, so that whole tables are often valid.

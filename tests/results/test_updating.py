@@ -21,7 +21,7 @@ from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, EnumeratedGuide, MessagePassingGuide
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements

@@ -19,7 +19,8 @@ from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
-from pyro_crowdclust.minibatches.batch import Batch, answered_batch
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators

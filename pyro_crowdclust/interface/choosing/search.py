@@ -50,7 +50,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     worth_another_split,
 )
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.minibatches.batch import full_batch
+from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 
 # Why answers had no part in the clusters ends so.

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import torch
+
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.minibatches import full_batch
+
+from .batches import crowd, random_pairs
+
+
+def test_moving_a_batch_changes_the_dtype_of_features_only():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    moved = batch.to("meta", torch.float32)
+    assert moved.features.dtype == torch.float32
+    assert moved.item_weight.dtype == moved.label.dtype == torch.float64
+    assert moved.left.dtype == torch.int64
+    assert {moved.features.device.type, moved.items.device.type, moved.label.device.type} == {
+        "meta"
+    }
+    assert moved.num_paired == batch.num_paired
+    assert batch.to().features.dtype == batch.features.dtype == torch.float64
+    assert full_batch(CrowdData(None, item_ids=["a"])).to("meta").features is None
+
+
+def test_repr():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    assert repr(batch) == "Batch(9 of 9 items, 5 of them in 12 answers)"
