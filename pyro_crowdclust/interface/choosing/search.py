@@ -77,23 +77,23 @@ class Plan:
 class Search:
     """The trials of a choice."""
 
-    def __init__(self, choice: Plan, seed: int, progress: bool) -> None:
-        self.choice, self.seed = choice, seed
+    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
+        self.plan, self.seed = plan, seed
         self.trials: list[Trial] = []
         generator = torch.Generator().manual_seed(seed)
-        data = distinct_items(choice.data)
-        if data.num_items > choice.max_items:
-            data = some_items(data, connected_items(data, choice.max_items, generator))
+        data = distinct_items(plan.data)
+        if data.num_items > plan.max_items:
+            data = some_items(data, connected_items(data, plan.max_items, generator))
         num_items = data.num_items
-        if choice.max_groups is not None:
-            data = unlike_items(data, choice.max_groups)
+        if plan.max_groups is not None:
+            data = unlike_items(data, plan.max_groups)
         self.num_near_copies = num_items - data.num_items
-        made = [split(data, choice.share, generator) for _ in range(choice.num_splits)]
+        made = [split(data, plan.share, generator) for _ in range(plan.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
         # What forms make of the data, and what makes their ELBO comparable.
         self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
-        self.draws = Draws(max(choice.sizes), seed)
+        self.draws = Draws(max(plan.sizes), seed)
         self.interrupted = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -111,13 +111,13 @@ class Search:
 
     def search(self) -> tuple[Trial, str]:
         """Try the candidates; answers that nothing is learned from have no part in the clusters."""
-        plan = self.choice.alone
-        if plan is not None and not self.splits:
-            return self.without_answers(plan)[0], f"answers are too few to hold some out: {ALONE}"
+        silent = self.plan.alone
+        if silent is not None and not self.splits:
+            return self.without_answers(silent)[0], f"answers are too few to hold some out: {ALONE}"
         best, reason = self.best_heard()
-        if plan is None or self.tells_of_others(best):
+        if silent is None or self.tells_of_others(best):
             return best, reason
-        alone, fitted = self.without_answers(plan)
+        alone, fitted = self.without_answers(silent)
         by_answers = None if fitted is None else self.of_answers(alone, fitted)
         if by_answers is not None:
             return by_answers, (
@@ -130,12 +130,11 @@ class Search:
 
     def best_heard(self) -> tuple[Trial, str]:
         """Try the candidates on all that is said of the items."""
-        choice = self.choice
         with self.bar:
             first = self.first_trials()
             for of_features in (True, False):
                 alike = [trial for trial in first if trial.form.of_features == of_features]
-                for rank, trial in enumerate(self.in_order(alike)[: choice.best_forms]):
+                for rank, trial in enumerate(self.in_order(alike)[: self.plan.best_forms]):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     self.climb(trial, -1, to_end=rank == 0 and not self.splits)
@@ -162,13 +161,13 @@ class Search:
         """The held-out item of all that is held out."""
         return torch.cat([one.block for one in self.splits]).numpy()
 
-    def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
+    def without_answers(self, silent: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of the search without answers, in whose components answers have no part.
 
         With its fit, if any answers were held out of it.
         """
         fitted = None
-        search = Search(plan, self.seed, not self.bar.disable)
+        search = Search(silent, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
         alone = replace(best, by_item=None, hears=False)
@@ -209,17 +208,15 @@ class Search:
 
     def first_trials(self) -> list[Trial]:
         """Every form with as many components, heavy tails of the kind that does best without."""
-        forms = [form for form in self.choice.forms if form.of_features or self.splits]
+        forms = [form for form in self.plan.forms if form.of_features or self.splits]
         tried = [
-            self.try_out(form, self.choice.first_size)
-            for form in forms
-            if form.heavier_than is None
+            self.try_out(form, self.plan.first_size) for form in forms if form.heavier_than is None
         ]
         best = self.in_order([trial for trial in tried if trial.form.of_features])
         kind = best[0].form.kind if best else None
         heavy = [form for form in forms if form.heavier_than is not None]
         return tried + [
-            self.try_out(form, self.choice.first_size)
+            self.try_out(form, self.plan.first_size)
             for form in heavy
             if kind in (form.heavier_than, None)
         ]
@@ -230,7 +227,7 @@ class Search:
         Fewer that do as well are no loss, and fewer that are clearly worse are the last. Or try
         them ``to_end``, as ELBOs of single starts go up and down where columns are many.
         """
-        sizes = list(self.choice.sizes)
+        sizes = list(self.plan.sizes)
         place, best, losses = sizes.index(trial.num_components), trial, 0
         stride = 2 if self.splits else 1
         while to_end or losses < (1 if self.splits else 2):

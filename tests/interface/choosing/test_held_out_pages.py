@@ -145,5 +145,5 @@ def test_clusters_own_components_of_pages():
     pages = simulate_placements(kinds, [0.95] * 3, pages_per_worker=10, page_size=15, seed=0)
     data = CrowdData(clouds + rng.normal(size=(90, 6)), placements=pages, item_ids=range(90))
     search = Search(choice_for(data), seed=0, progress=False)
-    form = next(form for form in search.choice.forms if form.kind == "diagonal Gaussians")
+    form = next(form for form in search.plan.forms if form.kind == "diagonal Gaussians")
     assert search.try_out(form, 8).clusters < 8

@@ -184,7 +184,7 @@ def test_rounded_numbers_are_compared_where_they_were_fitted(dim):
     rng = np.random.default_rng(0)
     rounded = (2 * rng.normal(size=(60, 3)) @ rng.normal(size=(3, dim)) + 8).round()
     search = Search(choice_for(CrowdData(rounded)), 0, False)
-    for form in search.choice.forms:
+    for form in search.plan.forms:
         emission, found = search.place_of(form)
         fitted = form.recipe(search.data, 2, emission).data
         rows = fitted.rows(torch.arange(fitted.num_items)).requires_grad_()
@@ -276,11 +276,11 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     features, said = misleading()
     features[np.random.default_rng(0).random(features.shape) < 0.1] = np.nan
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
-    tried = search.try_out(search.choice.forms[0], 2)
+    tried = search.try_out(search.plan.forms[0], 2)
     assert tried.by_weight is not None
     assert tried.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
-    assert search.choice.alone is not None
-    alone, fitted = search.without_answers(search.choice.alone)
+    assert search.plan.alone is not None
+    alone, fitted = search.without_answers(search.plan.alone)
     assert fitted is not None
     assert alone.by_weight is not None
     assert alone.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
