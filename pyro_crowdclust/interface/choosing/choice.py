@@ -56,33 +56,10 @@ AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay
 class Choice(Plan):
     """Candidates for some data, ready to look at or change before it runs.
 
+    The fields are those of ``Plan``, and one more.
+
     Attributes
     ----------
-    data
-        Items and answers.
-    forms
-        The ways to model the features that are compared, all with ``first_size`` components.
-    sizes
-        Numbers of components, ascending. From ``first_size`` the best forms go up and down
-        them as long as that pays.
-    first_size
-        One of ``sizes``.
-    share
-        Share of the answered items whose answers are held out; where most items have answers, as
-        many answers, of which a part is about pairs of other items (``pair_split``).
-    num_splits
-        So many different shares are held out, the second and later ones for candidates that the
-        first could not tell from the best.
-    max_items
-        Candidates run on so many items, those with answers first.
-    best_forms
-        Of so many forms other numbers of components are tried.
-    max_groups
-        Of rows that are nearly the same one counts, unless their groups are no more than this and
-        may be clusters, or that leaves one cluster. None: all count.
-    alone
-        The choice without the answers, which counts where these tell nothing about other items;
-        None where there are none, or more is said of the items.
     part_items
         The chosen candidate is fitted to so many items first where all of them need minibatches.
     """
