@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from pyro_crowdclust.files.checks import (
@@ -19,6 +17,7 @@ from pyro_crowdclust.files.checks import (
 from pyro_crowdclust.files.description import NotDescribable, describe
 from pyro_crowdclust.protocols import Callback, SupportsState
 from pyro_crowdclust.training.copies import check_same_tensors
+from pyro_crowdclust.training.random_states import random_states, set_random_states
 from pyro_crowdclust.training.trainer import Position, Trainer
 
 # What optimizers of torch keep of every number of a parameter.
@@ -66,7 +65,7 @@ def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
         "optim": _optimizer_state(trainer.optim),
         "halvings": None if trainer.natural is None else trainer.natural.num_halvings,
         "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
-        "random": _random_states(trainer.device),
+        "random": random_states(trainer.device),
         "callbacks": [
             callback.state_dict() if isinstance(callback, SupportsState) else None
             for callback in callbacks
@@ -91,7 +90,7 @@ def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, An
     for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
         if of_callback is not None and isinstance(callback, SupportsState):
             callback.load_state_dict(of_callback)
-    _set_random_states(state["random"], trainer.device)
+    set_random_states(state["random"], trainer.device)
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Any] | None:
@@ -131,25 +130,3 @@ def _restore_optimizer(
     for group, options in zip(whole["param_groups"], state["groups"], strict=True):
         group.update(options)
     optimizer.load_state_dict(whole)
-
-
-def _random_states(device: Any) -> dict[str, Any]:
-    """States of all generators that a model, a guide or a callback may draw from."""
-    return {
-        "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
-        "python": random.getstate(),
-        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
-    }
-
-
-def _set_random_states(states: dict[str, Any], device: Any) -> None:
-    torch.set_rng_state(states["torch"])
-    np.random.set_state(states["numpy"])  # noqa: NPY002
-    random.setstate(states["python"])
-    if states["cuda"] is not None and _is_cuda(device):
-        torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def _is_cuda(device: Any) -> bool:
-    return device is not None and torch.device(device).type == "cuda"

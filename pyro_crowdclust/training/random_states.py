@@ -1,0 +1,32 @@
+"""States of the generators that training draws from, and these brought back to one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def random_states(device: Any) -> dict[str, Any]:
+    """States of all generators that a model, a guide or a callback may draw from."""
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
+        "python": random.getstate(),
+        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
+    }
+
+
+def set_random_states(states: dict[str, Any], device: Any) -> None:
+    """Have all of them go on from there."""
+    torch.set_rng_state(states["torch"])
+    np.random.set_state(states["numpy"])  # noqa: NPY002
+    random.setstate(states["python"])
+    if states["cuda"] is not None and _is_cuda(device):
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _is_cuda(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "cuda"
