@@ -418,6 +418,26 @@ def test_a_loss_that_is_no_number_stops_the_fit(fault, site, step, whole_epochs)
         assert result.model.shift == 0
 
 
+@pytest.mark.parametrize("seed", [6, 8, 9, 11])
+def test_the_site_that_failed_is_named_and_none_that_other_draws_would_fail_at(seed):
+    failed = []
+
+    def guide(batch):
+        mean = pyro.param("mean", torch.tensor(0.0))
+        pyro.sample("location", dist.Normal(mean, 1.0))
+
+    def model(batch):
+        place = pyro.sample("location", dist.Normal(0.0, 1.0))
+        side = "left" if place < 0 else "right"
+        if torch.is_grad_enabled():  # in a step, and not where the site is looked for
+            failed.append(side)
+        pyro.factor(side, 0 * place + float("nan"))
+
+    with pytest.warns(UserWarning, match="not finite after 0 steps"):
+        result = quiet_fit(model, guide, noise_around(1.0), batch_size=None, seed=seed)
+    assert f"the log-density of site '{failed[0]}' in the model" in result.stop_reason
+
+
 @every_pair
 def test_networks_that_explode_stop_the_fit(make):
     """The first step throws them far away; the second finds no finite latent."""

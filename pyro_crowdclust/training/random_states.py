@@ -11,19 +11,30 @@ import torch
 
 def random_states(device: Any) -> dict[str, Any]:
     """States of all generators that a model, a guide or a callback may draw from."""
-    return {
-        "torch": torch.get_rng_state(),
+    return torch_states(device) | {
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002, the state of callers' code
         "python": random.getstate(),
-        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
     }
 
 
 def set_random_states(states: dict[str, Any], device: Any) -> None:
     """Have all of them go on from there."""
-    torch.set_rng_state(states["torch"])
+    set_torch_states(states, device)
     np.random.set_state(states["numpy"])  # noqa: NPY002
     random.setstate(states["python"])
+
+
+def torch_states(device: Any) -> dict[str, Any]:
+    """States of torch's generators alone, which Pyro draws from: read in microseconds."""
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
+    }
+
+
+def set_torch_states(states: dict[str, Any], device: Any) -> None:
+    """Have these go on from there."""
+    torch.set_rng_state(states["torch"])
     if states["cuda"] is not None and _is_cuda(device):
         torch.cuda.set_rng_state(states["cuda"], device)
 

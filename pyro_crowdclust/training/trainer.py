@@ -30,6 +30,7 @@ from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
+from pyro_crowdclust.training.random_states import set_torch_states, torch_states
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
@@ -132,6 +133,7 @@ class Trainer:
         self.position: Position | None = None
         self._before: dict[str, Tensor] = {}
         self.annealed_to: float | None = None
+        self._drawn_from: dict[str, Any] = {}
         self._modules = [root for root in map(module_of, (model, guide)) if root is not None]
         posteriors = [
             module
@@ -226,7 +228,7 @@ class Trainer:
         reported, total = torch.stack([-negative_elbo.detach(), loss.detach()]).tolist()
         if not math.isfinite(total):
             raise NotFinite(
-                find_not_finite(self.model, self.guide, batch)
+                self._find_not_finite(batch)
                 or "the loss is not finite although every site is: an auxiliary term or an overflow"
             )
         loss.backward()
@@ -234,16 +236,22 @@ class Trainer:
 
     def _negative_elbo(self, batch: Batch) -> Tensor:
         validate = self.validate or self.steps_done == 0
+        self._drawn_from = torch_states(self.device)
         try:
             with pyro.validation_enabled(validate):
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             # A value that is not finite may stop a distribution before there is a loss.
-            bad = find_not_finite(self.model, self.guide, batch)
+            bad = self._find_not_finite(batch)
             if bad is None and not isinstance(error, OutsideDomain):
                 raise
             message = first_line(error)
             raise NotFinite(message if bad is None else f"{bad} ({message})") from error
+
+    def _find_not_finite(self, batch: Batch) -> str | None:
+        """What is not finite in a step that failed: it runs again, by the same random numbers."""
+        set_torch_states(self._drawn_from, self.device)
+        return find_not_finite(self.model, self.guide, batch)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes in the modules and in Pyro's store, by name."""
