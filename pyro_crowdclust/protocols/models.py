@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
-from pyro.poutine.messenger import _bound_partial
+from pyro.poutine.messenger import Messenger
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -40,8 +40,9 @@ def unwrapped(part: Any) -> Any:
     >>> unwrapped(poutine.scale(poutine.block(network), 0.5)) is network
     True
     """
-    while isinstance(part, _bound_partial):
-        part = part.args[1]  # after the handler; of a copy the attribute func is another
+    # Pyro binds a handler and what it is around as the two arguments of one call.
+    while isinstance(part, partial) and isinstance(next(iter(part.args), None), Messenger):
+        part = part.args[1]
     return part
 
 

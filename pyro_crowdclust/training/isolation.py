@@ -74,7 +74,8 @@ class _OwnStore(_Context):
     """What a Pyro module enters when it is called, with the parameter store of a fit in it.
 
     A called module reads its parameters by their names from the store of the process, where those
-    of another fit have the same names.
+    of another fit have the same names. It enters its context in its methods as in its calls, which
+    no public hook of Pyro or torch is told of.
     """
 
     def __init__(self, state: Any) -> None:
