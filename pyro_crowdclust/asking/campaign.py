@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import Kind, columns_of, suggest
+from pyro_crowdclust.asking.suggesting import Kind, suggest
 from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.errors import check_whole, warnings_once
@@ -199,7 +199,7 @@ def simulate_campaign(
             break
     if not table:  # nothing was asked, and tables without rows have the columns of others
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
-        return Campaign(none, pd.DataFrame(columns=[*columns_of(kind), "round"]), result)
+        return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
 
 

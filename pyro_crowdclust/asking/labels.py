@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,9 @@ class Labels:
     """
 
     among: pd.DataFrame | None = None
+
+    columns: ClassVar = ("item", "worker", "gain")
+    answers: ClassVar = "labels"
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many items, one row each: ``item, worker, gain``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,9 @@ class Pages:
     """
 
     size: int = 12
+
+    columns: ClassVar = ("page", "item", "worker", "gain")
+    answers: ClassVar = "placements"
 
     def __post_init__(self) -> None:
         check_whole("size", self.size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,9 @@ class Pairs:
     """
 
     among: pd.DataFrame | None = None
+
+    columns: ClassVar = ("left", "right", "worker", "gain")
+    answers: ClassVar = "pairs"
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many pairs, one row each: ``left, right, worker, gain``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol
@@ -15,9 +15,7 @@ from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowd import Crowd
-from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count as counted
@@ -29,14 +27,16 @@ from pyro_crowdclust.results.fitted import check_fit
 class Kind(Protocol):
     """A kind of question: ``Pages``, ``Pairs`` or ``Labels``."""
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """Those of its questions."""
+
+    @property
+    def answers(self) -> str:
+        """What ``CrowdData`` calls the answers to them."""
+
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """So many questions of the kind."""
-
-
-def columns_of(kind: Kind) -> list[str]:
-    """Columns of the questions of a kind."""
-    about = {Pages: ["page", "item"], Pairs: ["left", "right"], Labels: ["item"]}
-    return [*about.get(type(kind), []), "worker", "gain"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,10 +212,10 @@ def _first_new_page(page_ids: pd.Index) -> int:
 def _check_is_heard(kind: Kind, data: CrowdData) -> None:
     """Raise a ``ValueError`` for questions whose answers the fit could not go on with."""
     of_labels = data.class_labels is not None
-    if of_labels and not data.has_answers and isinstance(kind, (Pages, Pairs)):
+    if of_labels and not data.has_answers and kind.answers != "labels":
         what = type(kind).__name__.lower()
         raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
-    if data.has_answers and not of_labels and isinstance(kind, Labels):
+    if data.has_answers and not of_labels and kind.answers == "labels":
         what = "pairs" if data.placements is None else "sorted pages"
         raise ValueError(
             f"the fit is of {what}, and hears of no labels by workers: ask for Pages() or Pairs()"
