@@ -17,7 +17,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
-    LapsingWorkers,
     expected_counts,
     sample_rates,
     sites_of,
@@ -118,11 +117,6 @@ class AmortizedGuide(nn.Module):
             raise ValueError(
                 "points and amortized assignments do not hear known labels and links: use "
                 "MessagePassingGuide for a model with supervision"
-            )
-        if isinstance(model.annotators, LapsingWorkers):
-            raise ValueError(
-                "points do not know on which pages workers lapse: use MessagePassingGuide, or "
-                "build the model with annotators that do not lapse"
             )
         self.model = model
         self.recognition = recognition

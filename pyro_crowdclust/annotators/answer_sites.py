@@ -75,4 +75,4 @@ class AnswerSites(Protocol):
         """What is known of every worker, by the names that a table has for it."""
 
     def first_points(self, rate: float) -> dict[str, Float[Tensor, "worker ..."]]:
-        """Where point estimates of rates start."""
+        """Where point estimates of rates start; a ``ValueError`` where these cannot serve."""

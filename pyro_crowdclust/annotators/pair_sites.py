@@ -163,6 +163,12 @@ class SessionSites(PairSites):
         weight = coupling.heard(assignments)
         return answer_gain(assignments, batch.left, batch.right, weight)
 
+    def first_points(self, rate: float) -> dict[str, Tensor]:
+        raise ValueError(
+            "points do not know on which pages workers lapse: use MessagePassingGuide, or "
+            "build the model with annotators that do not lapse"
+        )
+
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         found = summarize_pair_workers(self._lapsing.attentive, sites, interval)
         attention = {"attention": sites["attention"].summary(interval)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from pyro_crowdclust.annotators import GradedPairs, SortedPages, TwoCoin, sites_of
+from pyro_crowdclust.annotators import GradedPairs, LapsingWorkers, SortedPages, TwoCoin, sites_of
 
 
 def test_points_of_rates_start_where_they_are_told_and_shares_at_the_priors_mean():
@@ -22,3 +23,8 @@ def test_points_of_rates_start_where_they_are_told_and_shares_at_the_priors_mean
         prior = graded.priors()[name]
         alpha = prior.family.standard(prior.natural_parameters).concentration
         torch.testing.assert_close(points, alpha / alpha.sum(-1, keepdim=True))
+
+
+def test_workers_who_lapse_have_no_points():
+    with pytest.raises(ValueError, match="points do not know on which pages workers lapse"):
+        sites_of(LapsingWorkers(TwoCoin(2))).first_points(0.8)
