@@ -15,19 +15,17 @@ import pandas as pd
 import pyro
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
-from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
-from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.protocols import (
     SupportsAnswerProbabilities,
     SupportsConfusion,
@@ -38,6 +36,7 @@ from pyro_crowdclust.protocols import (
     part_of,
 )
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
@@ -69,7 +68,6 @@ from pyro_crowdclust.results.updating import (
     make_room,
     with_workers,
 )
-from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
@@ -311,6 +309,11 @@ class Fitted:
         return DrawnPartition(self.guide.partition_draws().cpu())
 
     @cached_property
+    def _numbers(self) -> ClusterNumbers:
+        """From the guide's components to clusters."""
+        return ClusterNumbers(self)
+
+    @cached_property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
         """The guide's own number of every cluster, from the largest on.
 
@@ -318,20 +321,7 @@ class Fitted:
         weights where the features are too large to be in memory. None where the guide's order is
         kept: that of classes, and of clusters that have names.
         """
-        supervision = part_of(self.model, "supervision", Supervision)
-        has_names = supervision is not None and supervision.names_clusters
-        if not isinstance(self.guide, SupportsMixture) or has_names:
-            return None
-        if isinstance(self.data.features, StoredFeatures):
-            weights = self._guide_clusters(self.guide.mixture().weights.double().cpu())
-            return np.argsort(-weights.numpy(), kind="stable")
-        q = self._guide_clusters(self._training_items[0]).numpy()
-        assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
-        return np.lexsort([-q.sum(0), -assigned])
-
-    def _by_size(self, of_clusters: Any) -> Any:
-        """A table with one row per cluster of the guide, in the order of the clusters."""
-        return of_clusters if self.cluster_order is None else of_clusters[self.cluster_order]
+        return self._numbers.by_size()
 
     @cached_property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
@@ -342,7 +332,7 @@ class Fitted:
         """
         if self._drawn is not None:
             return _read_only(self._drawn.probabilities())
-        return _read_only(self._of_clusters(self._training_items[0]))
+        return _read_only(self._numbers.of_items(self._training_items[0]))
 
     def cluster_probabilities(self, items: Iterable[Hashable]) -> Float[np.ndarray, "item cluster"]:
         """The rows of ``probabilities`` of some training items, by the user's ids."""
@@ -365,38 +355,8 @@ class Fitted:
     @cached_property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
         """q(c) of every component, where clusters own components; None where each is one."""
-        owners = self._owners
-        return None if owners is None else _read_only(self._by_size(owners.mT.numpy()).T)
-
-    @cached_property
-    def _owners(self) -> Float[Tensor, "component cluster"] | None:
-        """The same, with the clusters in the guide's order."""
-        posteriors = part_of(self.guide, "posteriors", nn.ModuleDict)
-        if posteriors is None or "owners" not in posteriors:
-            return None
-        owners: Any = posteriors["owners"]
-        return owners.mean().cpu()
-
-    @cached_property
-    def _owners_by_name(self) -> Float[Tensor, "component cluster"] | None:
-        """The same, where what a cluster without others is called is no matter of doubt."""
-        if self._owners is None:
-            return None
-        if isinstance(self.data.features, StoredFeatures):
-            sizes = self.guide.mixture().weights.double().cpu() * self.data.num_items
-        else:
-            sizes = self._training_items[0].sum(0)
-        return Ownership.by_name(self._owners, sizes)
-
-    def _guide_clusters(self, assignments: Tensor) -> Tensor:
-        """Probabilities of clusters from those of components, in the guide's order."""
-        owners = self._owners_by_name
-        return assignments if owners is None else assignments @ owners
-
-    def _of_clusters(self, assignments: Tensor) -> Float[np.ndarray, "item cluster"]:
-        """Probabilities of clusters from those of components, in the order of the clusters."""
-        array = self._guide_clusters(assignments).numpy()
-        return array if self.cluster_order is None else array[:, self.cluster_order]
+        owners = self._numbers.owners
+        return None if owners is None else _read_only(self._numbers.in_order(owners.mT.numpy()).T)
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -433,7 +393,7 @@ class Fitted:
             If columns of the fit are missing, or there are more or fewer numbers per item; for
             missing numbers (NaN) if the model does not integrate them out.
         """
-        return self._of_clusters(infer(self, new_batches(self, features))[0])
+        return self._numbers.of_items(infer(self, new_batches(self, features))[0])
 
     def predict(self, features: Any) -> Int[np.ndarray, " item"]:
         """The most probable cluster of new items."""
@@ -476,7 +436,7 @@ class Fitted:
             If ``pyarrow`` is not installed, or the file cannot be written.
         """
         parts = training_parts(self) if features is None else new_parts(self, features)
-        write_assignments(path, ((ids, self._of_clusters(q)) for ids, q in parts))
+        write_assignments(path, ((ids, self._numbers.of_items(q)) for ids, q in parts))
 
     def same_cluster_probability(
         self,
@@ -500,8 +460,8 @@ class Fitted:
         else:
             items = self._training_items[0].numpy()
             of_right = items[j]
-            if self._owners is not None:
-                of_right = of_right @ components_together(self._owners).numpy()
+            if self._numbers.owners is not None:
+                of_right = of_right @ components_together(self._numbers.owners).numpy()
             same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
         return float(same[0]) if is_single else same
 
@@ -604,7 +564,9 @@ class Fitted:
         is_own = self.data.class_labels is None and self.has_assignments
         if isinstance(self.guide, SupportsMixture) or not is_own:
             summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
-            weights = self._by_size(self._guide_clusters(summary.weights.double().cpu()).numpy())
+            weights = self._numbers.in_order(
+                self._numbers.of_guide(summary.weights.double().cpu()).numpy()
+            )
         return clusters_table(weights, self.probabilities, self.assignments)
 
     @cached_property
@@ -619,10 +581,10 @@ class Fitted:
         location, labels = component_means(
             self.model, summary.location.double().cpu(), self.data, self.feature_shape
         )
-        if self._owners is not None:
-            share = summary.weights.double().cpu().unsqueeze(1) * self._owners
+        if self._numbers.owners is not None:
+            share = summary.weights.double().cpu().unsqueeze(1) * self._numbers.owners
             location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
-        return components_table(self._by_size(location.numpy(force=True)), labels)
+        return components_table(self._numbers.in_order(location.numpy(force=True)), labels)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""

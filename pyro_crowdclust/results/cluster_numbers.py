@@ -1,0 +1,80 @@
+"""From components, as the guide has them, to clusters, as a user reads them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.data.stored_features import StoredFeatures
+from pyro_crowdclust.mixture.ownership import Ownership
+from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of
+from pyro_crowdclust.supervision.supervision import Supervision
+
+
+class ClusterNumbers:
+    """Which cluster every component of a fit belongs to, and which number each cluster has.
+
+    Parameters
+    ----------
+    result
+        The fit, whose ``cluster_order`` is what ``by_size`` is here, or was when it was saved.
+    """
+
+    def __init__(self, result: FittedModel) -> None:
+        self._result = result
+
+    @cached_property
+    def owners(self) -> Float[Tensor, "component cluster"] | None:
+        """q(c) of every component, clusters in the guide's order; None where each is one."""
+        posteriors = part_of(self._result.guide, "posteriors", nn.ModuleDict)
+        if posteriors is None or "owners" not in posteriors:
+            return None
+        owners: Any = posteriors["owners"]
+        return owners.mean().cpu()
+
+    @cached_property
+    def _owners_by_name(self) -> Float[Tensor, "component cluster"] | None:
+        """The same, where what a cluster without others is called is no matter of doubt."""
+        if self.owners is None:
+            return None
+        result = self._result
+        if isinstance(result.data.features, StoredFeatures):
+            sizes = result.guide.mixture().weights.double().cpu() * result.data.num_items
+        else:
+            sizes = result.component_probabilities.sum(0)
+        return Ownership.by_name(self.owners, sizes)
+
+    def by_size(self) -> Int[np.ndarray, " cluster"] | None:
+        """The guide's own number of every cluster, from the largest on; None: as they are."""
+        result = self._result
+        supervision = part_of(result.model, "supervision", Supervision)
+        has_names = supervision is not None and supervision.names_clusters
+        if not isinstance(result.guide, SupportsMixture) or has_names:
+            return None
+        if isinstance(result.data.features, StoredFeatures):
+            weights = self.of_guide(result.guide.mixture().weights.double().cpu())
+            return np.argsort(-weights.numpy(), kind="stable")
+        q = self.of_guide(result.component_probabilities).numpy()
+        assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
+        return np.lexsort([-q.sum(0), -assigned])
+
+    def in_order(self, of_clusters: Any) -> Any:
+        """A table with one row per cluster of the guide, in the order of the clusters."""
+        order = self._result.cluster_order
+        return of_clusters if order is None else of_clusters[order]
+
+    def of_guide(self, assignments: Tensor) -> Tensor:
+        """Probabilities of clusters from those of components, in the guide's order."""
+        owners = self._owners_by_name
+        return assignments if owners is None else assignments @ owners
+
+    def of_items(
+        self, assignments: Float[Tensor, "item component"]
+    ) -> Float[np.ndarray, "item cluster"]:
+        """Probabilities of clusters from those of components, in the order of the clusters."""
+        array, order = self.of_guide(assignments).numpy(), self._result.cluster_order
+        return array if order is None else array[:, order]
