@@ -176,6 +176,7 @@ def fit(
     }
     options = of_batches | of_steps
     check_values(data, epochs=epochs, seed=seed, device=device, callbacks=callbacks, **options)
+    seed = int(seed)  # of NumPy's integers files know nothing
     check_gaps(model, data)
     _check_minibatches(model, data, **of_batches)
     if epochs is None and stopping.steps is None:

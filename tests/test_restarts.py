@@ -40,6 +40,15 @@ def test_a_seed_gives_what_fit_gives():
     np.testing.assert_array_equal(result.probabilities, alone.probabilities)
 
 
+def test_seeds_may_be_an_array():
+    data, pair = crowd(30), plain_pair()
+    options = OPTIONS | {"epochs": 2, "progress": False}
+    (of_array,) = fit_restarts(*pair, data, seeds=np.arange(3, 4, dtype=np.int32), **options)
+    (of_list,) = fit_restarts(*pair, data, seeds=[3], **options)
+    np.testing.assert_array_equal(of_array.probabilities, of_list.probabilities)
+    assert type(of_array.seed) is int
+
+
 def test_clear_clusters_are_found_from_every_start():
     results = fit_restarts(*plain_pair(), crowd(40), seeds=range(3), progress=False, **OPTIONS)
     tree = to_arviz(results, 150, log_likelihood=False)

@@ -20,6 +20,7 @@ from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
+from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.options import check_values
 
 # Sweeps of a fit that is only compared with another, at most.
@@ -128,7 +129,7 @@ class AnswersAlone:
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
         said = said_alone(self.data)
-        generator = torch.Generator().manual_seed(seed)
+        generator = generator_of(seed)
         parts = said.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 

@@ -64,7 +64,8 @@ def seeds_of(num_starts: int, seed: int) -> range:
     """The seeds of several starts; a ``ValueError`` if there is none."""
     check_whole("num_starts", num_starts, least=1)
     check_whole("seed", seed)
-    return range(seed, seed + num_starts)
+    first = int(seed)  # a narrow integer of NumPy's would overflow
+    return range(first, first + int(num_starts))
 
 
 def as_answered(data: CrowdData) -> CrowdData:

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.stopping import whole
 
 
@@ -86,7 +87,7 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
             f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items: "
             "choose fewer parts, or label more items"
         )
-    order = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(len(items), generator=generator_of(seed))
     parts = []
     for fold in range(folds):
         out = torch.isin(labels.item, items[order[fold::folds]])

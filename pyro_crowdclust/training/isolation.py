@@ -8,6 +8,7 @@ until it is done.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import threading
 import weakref
@@ -54,10 +55,22 @@ def own_random_numbers(seed: int | None = None) -> Iterator[None]:
 
 def _seed(seed: int) -> None:
     """``torch.manual_seed``, which without an accelerator formats the whole stack for later."""
+    seed = operator.index(seed)  # torch takes no integers of NumPy
     if torch.accelerator.is_available():
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
+
+
+def generator_of(seed: int) -> torch.Generator:
+    """A generator that begins at a seed, an integer of NumPy's as well.
+
+    Examples
+    --------
+    >>> generator_of(3).initial_seed()
+    3
+    """
+    return torch.Generator().manual_seed(operator.index(seed))
 
 
 @contextmanager
@@ -67,7 +80,7 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     Yields the generator of the minibatches and the store's state, which can be entered again.
     """
     with own_random_numbers(seed), pyro.get_param_store().scope() as store:
-        yield torch.Generator().manual_seed(seed), store
+        yield generator_of(seed), store
 
 
 class _OwnStore(_Context):

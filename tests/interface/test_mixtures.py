@@ -208,6 +208,12 @@ def test_the_number_of_clusters_has_two_names():
         cluster(two_groups(), n_clusters=3, num_clusters=4)
 
 
+def test_a_seed_may_be_a_narrow_integer_of_numpy():
+    parts = {"components": GaussianComponents, "epochs": 2, "num_starts": 2, "progress": False}
+    narrow, wide = (cluster(two_groups(), seed=seed, **parts) for seed in (np.uint8(255), 255))
+    np.testing.assert_array_equal(narrow.probabilities, wide.probabilities)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -21,6 +21,7 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
+from pyro_crowdclust.training.isolation import generator_of
 
 # A candidate is clearly better than the labels alone by so many standard errors.
 _ERRORS = 2.0
@@ -169,7 +170,7 @@ class WorkersStart:
 
     def __init__(self, data: CrowdData, seed: int) -> None:
         self._model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, 1))
-        generator = torch.Generator().manual_seed(seed)
+        generator = generator_of(seed)
         ClassLabelGuide(self._model).start(data, generator)
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:

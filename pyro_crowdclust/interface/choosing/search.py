@@ -52,6 +52,7 @@ from pyro_crowdclust.interface.choosing.trials import (
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
+from pyro_crowdclust.training.isolation import generator_of
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
@@ -109,7 +110,7 @@ class Search:
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
         self.trials: list[Trial] = []
-        generator = torch.Generator().manual_seed(seed)
+        generator = generator_of(seed)
         data = distinct_items(plan.data)
         if data.num_items > plan.max_items:
             data = some_items(data, connected_items(data, plan.max_items, generator))

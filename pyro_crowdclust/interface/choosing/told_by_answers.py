@@ -13,6 +13,7 @@ from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
+from pyro_crowdclust.training.isolation import generator_of
 
 # Of guesses most parts need not be seen: so many have to show something.
 _FIRST_PARTS = 3
@@ -63,7 +64,7 @@ def clusters_told(
     by_features
         Hears the answers beside the clusters of the features; None where these show one.
     """
-    splits = splits_of_pairs(data, torch.Generator().manual_seed(draws.seed))
+    splits = splits_of_pairs(data, generator_of(draws.seed))
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
     if number < 2:
         return None

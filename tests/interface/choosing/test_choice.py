@@ -49,6 +49,15 @@ def test_data_in_no_container(call, data):
         call(data)
 
 
+def test_a_seed_of_numpy_gives_what_pythons_does():
+    data = answered(*two_rings(60), 20)
+    of_numpy, plain = (
+        small(data, 2, forms=1).fit(seed=seed, num_starts=1, progress=False)
+        for seed in (np.int64(3), 3)
+    )
+    np.testing.assert_array_equal(of_numpy.probabilities, plain.probabilities)
+
+
 def test_gaps_in_columns_that_are_left_out_are_no_matter():
     """A constant and a copy, both with gaps, beside two columns without."""
     kinds = np.arange(30) % 2
