@@ -55,11 +55,16 @@ class PairEvidence:
         return said.reshape(*shape, *said.shape[1:])
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
-        """``log p(answers | different)`` and ``log p(answers | same)`` of pairs of clear items."""
+        """``log p(answers, x | different)`` and ``log p(answers, x | same)`` of clear items."""
         rows, rates = self.means()
         said = self.said(rates)
         different, same = (torch.logsumexp(said + row, 1) for row in rows[:2])
-        return different, same
+        return different, same + self.log_likeness
+
+    @property
+    def log_likeness(self) -> Float[Tensor, " pair"]:
+        """What is said for "same" of every pair by how alike its items are."""
+        return self.model.log_likeness(self.batch, self.pairs)
 
     def counts(
         self,
@@ -104,7 +109,8 @@ class FirstWorkers(PairEvidence):
     def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
         super().__init__(model, posteriors, batch)
         first = self.pairs.total(model.first_looks(batch.label))
-        looks = first / first.sum(1, keepdim=True)
+        asked = self.pairs.num_answers > 0
+        looks = first / first.sum(1, keepdim=True).clamp_min(1.0)
         # Where a look stands between different and the same.
         level = torch.linspace(0, 1, model.num_looks, dtype=torch.float64)
         self.shares = looks @ level
@@ -113,14 +119,15 @@ class FirstWorkers(PairEvidence):
             self.move_workers(looks, rates)
             rates = self.means()[1]
             said = self.said(rates)
-            looks = (said + looks.mean(0).clamp_min(1e-6).log()).softmax(1)
-        self._looks, self.same = looks, float((looks @ level).mean())
+            looks = (said + looks[asked].mean(0).clamp_min(1e-6).log()).softmax(1)
+        self._looks, self.same = looks, float((looks @ level)[asked].mean())
+        model.learn_likeness(looks @ level, batch, self.pairs)
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
         """What the answers say for "same": of common workers, and of these."""
         common = self.pairs.num_answers * (2 * self.shares - 1) * _COMMON
         different, same = self.relations()
-        return torch.stack([common.clamp(-_SURE, _SURE), same - different])
+        return torch.stack([common.clamp(-_SURE, _SURE) + self.log_likeness, same - different])
 
     def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
         """Learn from pairs that are one cluster with these probabilities."""

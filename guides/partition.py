@@ -197,6 +197,8 @@ class PartitionGuide(nn.Module):
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
             self.model.prior.learn(self.labels, heard.pairs, choices)
+            together = heard.pairs.together(self.labels).double()
+            self.model.learn_likeness(together, batch, heard.pairs)
             self._learn_workers()
 
     def _learn_workers(self) -> None:

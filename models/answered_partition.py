@@ -7,6 +7,10 @@
 
 With hard items, ``h_i ~ HardItems``, how a pair looks depends on how many of the two are hard, too.
 
+With numbers that say how alike two items are,
+
+    p(x_ij | z_i = z_j) / p(x_ij | z_i != z_j) = exp g(x_ij) ,      g a ``LikenessRegression``
+
 y is what a pair looks like, to everybody: different or the same (S = 2), or one of the levels of
 graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
 with it the answers about a pair say at most what its look says, ``log s_same / s_different``.
@@ -38,6 +42,7 @@ from pyro_crowdclust.partitions import (
     AskedPartition,
     FewClusters,
     HardItems,
+    LikenessRegression,
     ManySmall,
     PitmanYor,
     num_hard_ends,
@@ -67,6 +72,8 @@ class AnsweredPartition(nn.Module):
         What sizes clusters have: ``FewClusters``, ``PitmanYor`` or ``ManySmall``.
     hard_items
         Whether some items may be hard to recognize, so that their pairs look otherwise.
+    likeness
+        What numbers of pairs say (``CrowdData(likeness=)``); None refuses data that have any.
 
     Examples
     --------
@@ -80,8 +87,10 @@ class AnsweredPartition(nn.Module):
         annotators: PairAnnotators | GradedAnswers,
         prior: FewClusters | PitmanYor | ManySmall,
         hard_items: bool = False,
+        likeness: LikenessRegression | None = None,
     ) -> None:
         super().__init__()
+        self.likeness = likeness
         self.annotators: PairAnnotators | GradedAnswers = annotators
         self.prior = prior
         self.num_looks = annotators.num_grades if isinstance(annotators, GradedAnswers) else 2
@@ -117,6 +126,7 @@ class AnsweredPartition(nn.Module):
                 "partitions without features do not know on which pages workers lapse: build the "
                 "model with the workers alone, and see diagnostics.find_lapses"
             )
+        self._check_likeness(data)
         if not isinstance(self.annotators, GradedAnswers):
             check_annotators(self.annotators, data)
             return
@@ -127,6 +137,19 @@ class AnsweredPartition(nn.Module):
                 f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
                 "GradedAnswers(data.num_workers, len(data.grade_ids)), and the data with grades"
             )
+
+    def _check_likeness(self, data: CrowdData) -> None:
+        sizes = [0 if part is None else part.num_numbers for part in (self.likeness, data.likeness)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(
+                f"the model hears {sizes[0]} numbers of a pair, but the data have {sizes[1]}: "
+                "build it with likeness=LikenessRegression(data.likeness.num_numbers), or with None"
+            )
+
+    @property
+    def takes_likeness(self) -> bool:
+        """True: what numbers of pairs say is learned."""
+        return True
 
     def answer(
         self,
@@ -164,6 +187,22 @@ class AnsweredPartition(nn.Module):
         together = pairs.together(labels).long()
         return together + 2 * num_hard_ends(hard, pairs) if self.hard_items else together
 
+    def log_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
+        """g of every pair: what numbers say for "same"; 0 of pairs without any."""
+        found = torch.zeros(pairs.num_pairs, dtype=torch.float64)
+        if self.likeness is None or batch.likeness is None:
+            return found
+        place = pairs.places(batch.likeness.items)
+        return found.index_put((place,), self.likeness.log_ratio(batch.likeness.values))
+
+    def learn_likeness(self, same: Float[Tensor, " pair"], batch: Batch, pairs: AskedPairs) -> None:
+        """Learn g from the pairs that were asked about, which are the same so surely."""
+        if self.likeness is None or batch.likeness is None:
+            return
+        place = pairs.places(batch.likeness.items)
+        asked = pairs.num_answers[place] > 0
+        self.likeness.learn(batch.likeness.values[asked], same[place[asked]])
+
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
         pairs = asked_pairs(batch)
@@ -171,6 +210,8 @@ class AnsweredPartition(nn.Module):
             looks = pyro.sample("looks", self.looks.distribution())
         rates = sample_rates(self.annotators, self.annotators.priors())
         z = pyro.sample("z", AskedPartition(self.prior, pairs))
+        if self.likeness is not None:
+            pyro.factor("likeness", self.log_likeness(batch, pairs)[pairs.together(z)].sum())
         hard = pyro.sample("hard", HardItems(pairs)) if self.hard_items else torch.zeros_like(z)
         if not batch.num_pairs:
             return z
@@ -183,10 +224,16 @@ class AnsweredPartition(nn.Module):
 
 
 def asked_pairs(batch: Batch) -> AskedPairs:
-    """The distinct pairs of a batch's answers."""
-    return batch.once("asked pairs", lambda: AskedPairs.of(batch.asked_items, batch.num_items))
+    """The distinct pairs of a batch's answers, and of its likeness."""
+    candidates = None if batch.likeness is None else batch.likeness.items
+    return batch.once(
+        "asked pairs", lambda: AskedPairs.of(batch.asked_items, batch.num_items, candidates)
+    )
 
 
 def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
-    """What a distinct pair weighs: as much as its answers do on average."""
-    return pairs.total(batch.pair_weight) / pairs.num_answers
+    """What a distinct pair weighs: as much as its answers do on average; 0 without any.
+
+    What a pair looks like of which nobody was asked has no part in anything.
+    """
+    return pairs.total(batch.pair_weight) / pairs.num_answers.clamp_min(1.0)

@@ -39,6 +39,7 @@ from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.checks import (
     check_callable,
     check_gaps,
+    check_likeness,
     check_same_model,
 )
 from pyro_crowdclust.training.copies import copied
@@ -178,6 +179,7 @@ def fit(
     check_values(data, epochs=epochs, seed=seed, device=device, callbacks=callbacks, **options)
     seed = int(seed)  # of NumPy's integers files know nothing
     check_gaps(model, data)
+    check_likeness(model, data)
     _check_minibatches(model, data, **of_batches)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS

@@ -63,7 +63,7 @@ from pyro_crowdclust.models import (
     TwoWayMixture,
 )
 from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
-from pyro_crowdclust.partitions import FewClusters, PitmanYor
+from pyro_crowdclust.partitions import FewClusters, LikenessRegression, ManySmall, PitmanYor
 from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.starts import (
     KMeansStart,
@@ -265,6 +265,16 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
     return model, PartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
+def _alike() -> tuple[Any, Any, CrowdData]:
+    data = crowd()
+    left, right = np.triu_indices(20, 1)
+    apart = np.linalg.norm(data.features[left] - data.features[right], axis=1)
+    alike = {"left": left, "right": right, "nearness": -apart}
+    alone = CrowdData(None, data.pairs, item_ids=data.item_ids, likeness=alike)
+    model = AnsweredPartition(TwoCoin(WORKERS), ManySmall(), likeness=LikenessRegression(1))
+    return model, PartitionGuide(model, alone.num_items, num_draws=2), alone
+
+
 def _pages_alone() -> tuple[Any, Any, CrowdData]:
     data = _sorted(crowd())
     alone = without_features(data)
@@ -286,6 +296,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "sorted pages, deep latents": _sorted_pages_deep,
     "pair regression": _pair_regression,
     "answers alone": _answers_alone,
+    "answers alone, likeness": _alike,
     "pages alone": _pages_alone,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
     "latent trait": lambda: _class_labels(

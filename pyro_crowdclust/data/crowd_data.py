@@ -33,6 +33,7 @@ from pyro_crowdclust.data.known_labels import (
     read_links,
     warn_about_contradictions,
 )
+from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.pair_answers import (
     Answers,
     Outcomes,
@@ -59,6 +60,7 @@ def _check_given(features: Any, pairs: Any, placements: Any, labels: Any, **opti
         ("grades", "pairs", pairs),
         ("classes", "labels", labels),
         ("kinds", "features", features),
+        ("likeness", "pairs", pairs),
     ):
         if options[option] is not None and given is None:
             raise ValueError(
@@ -127,6 +129,10 @@ class CrowdData:
         Workers share their ids with those of `pairs`. Items need not have an answer.
     classes
         Every class an item can have, in the order wanted. None takes those in `labels`, sorted.
+    likeness
+        How alike the items of pairs are, for clusters from answers alone: a table with the columns
+        `left`, `right`, and any others, which are numbers that grow or fall with likeness. Pairs
+        that nobody was asked about are candidates, too.
     item_ids
         One unique id per item.
     kinds
@@ -150,6 +156,8 @@ class CrowdData:
         where `known` was not given.
     links
         The must-links and cannot-links in positions, or None.
+    likeness, likeness_names
+        Numbers of pairs in positions, or None, and the names of these numbers.
     num_contradictions
         How many things that links and labels say cannot all be true.
     grade_ids
@@ -199,6 +207,8 @@ class CrowdData:
     known: Int[Tensor, " item"] | None
     known_ids: pd.Index
     links: Links | None
+    likeness: Likeness | None
+    likeness_names: pd.Index
     num_contradictions: int
     grade_ids: pd.Index
     class_ids: pd.Index
@@ -225,16 +235,25 @@ class CrowdData:
         cannot_link: Any | None = None,
         labels: Any | None = None,
         classes: Iterable[Hashable] | None = None,
+        likeness: Any | None = None,
         item_ids: Iterable[Hashable] | None = None,
         kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
         _check_given(
-            features, pairs, placements, labels, grades=grades, classes=classes, kinds=kinds
+            features,
+            pairs,
+            placements,
+            labels,
+            grades=grades,
+            classes=classes,
+            kinds=kinds,
+            likeness=likeness,
         )
         features = in_pandas(features)
         _refuse_answers(features)
         pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
         placements, labels = _table("placements", placements), _table("labels", labels)
+        alike = None if likeness is None else read_likeness(likeness)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
         columns, num_missing = None, 0
@@ -243,12 +262,12 @@ class CrowdData:
             features, columns, num_missing = read_features(features, given, read)
             item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
         elif item_ids is None:
-            item_ids = ids_in_tables(pairs, labels, placements)
+            item_ids = ids_in_tables(pairs, labels, placements, alike)
         ids = read_item_ids(item_ids, None if features is None else len(features))
         (of_pairs, of_labels, of_placements), worker_ids = read_workers(pairs, labels, placements)
         answers, class_labels, known_codes = None, None, None
         nobody: pd.Index = pd.Index([], dtype=object)
-        page_ids = class_ids = known_ids = grade_ids = nobody
+        page_ids = class_ids = known_ids = grade_ids = likeness_names = nobody
         if grades is not None:
             grade_ids = read_grades(grades)
         if pairs is not None:
@@ -262,7 +281,9 @@ class CrowdData:
             )
         if known is not None:
             known_codes, known_ids = read_known(known, ids)
-        links = read_links(must_link, cannot_link, ids)
+        links, compared = read_links(must_link, cannot_link, ids), None
+        if alike is not None:
+            compared, likeness_names = likeness_of(alike, ids)
         # A frozen dataclass is written once, here.
         self.__dict__.update(
             features=features,
@@ -276,6 +297,8 @@ class CrowdData:
             known=known_codes,
             known_ids=known_ids,
             links=links,
+            likeness=compared,
+            likeness_names=likeness_names,
             grade_ids=grade_ids,
             num_contradictions=count_contradictions(links, known_codes),
             class_ids=class_ids,
@@ -533,6 +556,8 @@ class CrowdData:
             parts.append(f"{number} of {count(self.num_known_classes, 'kind')}")
         if self.links is not None:
             parts.append(count(self.links.num_links, "link"))
+        if self.likeness is not None:
+            parts.append(f"likeness of {count(self.likeness.num_pairs, 'pair')}")
         return f"CrowdData({', '.join(parts)})"
 
     def _features_in_words(self) -> list[str]:

@@ -98,6 +98,8 @@ def extended(
         known=known,
         known_ids=data.known_ids,
         links=data.links,
+        likeness=data.likeness,
+        likeness_names=data.likeness_names,
         num_contradictions=data.num_contradictions,
     )
 

@@ -36,10 +36,14 @@ def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
 
 
 def ids_in_tables(
-    pairs: pd.DataFrame | None, labels: pd.DataFrame | None, placements: pd.DataFrame | None
+    pairs: pd.DataFrame | None,
+    labels: pd.DataFrame | None,
+    placements: pd.DataFrame | None,
+    likeness: pd.DataFrame | None = None,
 ) -> pd.Index:
     """Ids of the items that the tables name."""
-    columns = [] if pairs is None else [pairs["left"], pairs["right"]]
+    of_pairs = [table for table in (pairs, likeness) if table is not None]
+    columns = [table[end] for table in of_pairs for end in ("left", "right")]
     columns += [table["item"] for table in (labels, placements) if table is not None]
     if not columns:
         raise ValueError("there are no items: pass features, pairs, labels or item_ids")

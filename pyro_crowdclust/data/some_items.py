@@ -35,6 +35,8 @@ def some_items(
         part = part.with_parts(known=data.known[items])
     if data.links is not None:
         part = part.with_parts(links=data.links.among(place))
+    if data.likeness is not None:
+        part = part.with_parts(likeness=data.likeness.among(place))
     if data.placements is not None:
         part = part.with_parts(placements=data.placements.among(place))
     if data.class_labels is not None:

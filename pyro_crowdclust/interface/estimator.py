@@ -144,6 +144,7 @@ class CrowdClusterer(
         must_link: Any | None = None,
         cannot_link: Any | None = None,
         kinds: Mapping[Hashable, str] | None = None,
+        likeness: Any | None = None,
     ) -> Self:
         """Cluster the rows of X.
 
@@ -174,6 +175,8 @@ class CrowdClusterer(
             share a cluster; as for ``CrowdData``.
         kinds
             What columns of a data frame hold, where they are not recognized; as for ``CrowdData``.
+        likeness
+            Without X: numbers that say how alike the items of pairs are; as for ``CrowdData``.
 
         Raises
         ------
@@ -206,6 +209,7 @@ class CrowdClusterer(
                 must_link=must_link,
                 cannot_link=cannot_link,
                 kinds=kinds,
+                likeness=likeness,
             ),
             num_clusters=self.n_clusters,
             components=self.components,

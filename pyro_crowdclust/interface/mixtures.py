@@ -179,6 +179,7 @@ def cluster(
     must_link: Any | None = None,
     cannot_link: Any | None = None,
     kinds: Mapping[Hashable, str] | None = None,
+    likeness: Any | None = None,
     num_clusters: int | None = None,
     components: Callable[[int, int], Components] | None = None,
     networks: Networks | None = None,
@@ -190,7 +191,7 @@ def cluster(
 
     Parameters
     ----------
-    features, pairs, placements, grades, item_ids, known, must_link, cannot_link, kinds
+    features, pairs, placements, grades, item_ids, known, must_link, cannot_link, kinds, likeness
         As for ``CrowdData``.
     num_clusters, components, networks, supervision
         As for ``recipe_for``.
@@ -235,6 +236,7 @@ def cluster(
         must_link=must_link,
         cannot_link=cannot_link,
         kinds=kinds,
+        likeness=likeness,
     )
     recipe = recipe_for(
         data,
@@ -268,6 +270,11 @@ def recipe_for(
     """
     if num_clusters is not None:
         check_whole("num_clusters", num_clusters)
+    if data.likeness is not None and data.features is not None:
+        raise ValueError(
+            "likeness is heard by clusters from answers alone, but there are features: pass None "
+            "in their place, or leave likeness out"
+        )
     is_fixed = any(part is not None for part in (components, networks, supervision))
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)
@@ -293,7 +300,8 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
         raise ValueError(
             "known labels and links need features beside them: pass features, or answers alone"
         )
-    data = as_answered(data)
+    # Likeness is of pairs, whatever page they were on.
+    data = as_answered(data) if data.likeness is None else data
     if data.placements is not None and not data.placements.num_pairs:
         raise ValueError(
             "every page has one item alone, so that nobody said which items belong together: pass "

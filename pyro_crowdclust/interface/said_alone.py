@@ -23,7 +23,7 @@ from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
-from pyro_crowdclust.partitions import FewClusters, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import FewClusters, LikenessRegression, ManySmall, PitmanYor
 
 EPOCHS = 120
 # At most so many chains, and of fits that are only compared. Of sorted pages as many as place so
@@ -104,7 +104,13 @@ class PairsAlone:
         return replace(self, max_chains=_TRIAL_CHAINS)
 
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
-        model = AnsweredPartition(annotators_of_looks(self.data), prior, self.hard_items)
+        likeness = self.data.likeness
+        model = AnsweredPartition(
+            annotators_of_looks(self.data),
+            prior,
+            self.hard_items,
+            None if likeness is None else LikenessRegression(likeness.num_numbers),
+        )
         is_tempered = len(prior.powers) > 1
         chains = affordable_chains(self.data.num_pairs, self.max_chains) if is_tempered else 1
         guide = PartitionGuide(model, self.data.num_items, num_chains=chains)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.known_labels import Neighbors
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.selection import Part
@@ -58,6 +59,9 @@ class Batch:
         Positions in the data of the two items of each answer, where the rows stand for others.
     page
         Code of the page of each answer about a pair, or None where pages are not known.
+    likeness
+        How alike the items of pairs are, by their positions in the data; None where the data have
+        no likeness, and in batches without answers.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -79,6 +83,7 @@ class Batch:
     has_gaps: bool = False
     asked: Int[Tensor, "pair 2"] | None = None
     page: Int[Tensor, " pair"] | None = None
+    likeness: Likeness | None = None
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -161,6 +166,7 @@ class Batch:
             pages=None,
             asked=None,
             page=None,
+            likeness=None,
         )
 
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:

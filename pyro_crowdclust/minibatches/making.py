@@ -149,6 +149,7 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         pages=pages,
         has_gaps=data.has_gaps,
         page=None if answers.page is None else answers.page.index_select(0, chosen),
+        likeness=data.likeness if len(chosen) else None,
     )
 
 

@@ -5,6 +5,7 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
+from pyro_crowdclust.partitions.likeness_regression import LikenessRegression
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
@@ -23,6 +24,7 @@ __all__ = [
     "FewClusters",
     "HardItems",
     "Heard",
+    "LikenessRegression",
     "ManySmall",
     "Memberships",
     "PagedItems",

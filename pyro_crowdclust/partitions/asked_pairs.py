@@ -1,4 +1,4 @@
-"""The graph of the pairs that people were asked about: sparse, whatever the number of items."""
+"""The graph of the pairs that were compared: sparse, whatever the number of items."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from torch import Tensor
 @dataclass(frozen=True, eq=False)
 class AskedPairs:
     """Distinct pairs of items, and which answers are about each.
+
+    Pairs of which nobody was asked are among them where they are candidates: looked at, by whoever
+    computed how alike their items are.
 
     Attributes
     ----------
@@ -40,11 +43,23 @@ class AskedPairs:
     pair: Int[Tensor, " answer"]
 
     @classmethod
-    def of(cls, items: Int[Tensor, "answer 2"], num_items: int) -> AskedPairs:
-        """The pairs of answers, of which each is about two items."""
-        ends = items.sort(dim=1).values.cpu()
+    def of(
+        cls,
+        items: Int[Tensor, "answer 2"],
+        num_items: int,
+        candidates: Int[Tensor, "candidate 2"] | None = None,
+    ) -> AskedPairs:
+        """The pairs of answers, of which each is about two items, and others that could be one."""
+        every = items if candidates is None else torch.cat([items, candidates])
+        ends = every.sort(dim=1).values.cpu()
         codes, pair = torch.unique(ends[:, 0] * num_items + ends[:, 1], return_inverse=True)
-        return cls(num_items, codes // num_items, codes % num_items, pair)
+        return cls(num_items, codes // num_items, codes % num_items, pair[: len(items)])
+
+    def places(self, items: Int[Tensor, "pair 2"]) -> Int[Tensor, " pair"]:
+        """The numbers of pairs that are among these."""
+        ends = items.sort(dim=1).values.cpu()
+        codes = self.left * self.num_items + self.right
+        return torch.searchsorted(codes, ends[:, 0] * self.num_items + ends[:, 1])
 
     @property
     def num_pairs(self) -> int:

@@ -101,6 +101,15 @@ class SupportsGaps(Protocol):
 
 
 @runtime_checkable
+class SupportsLikeness(Protocol):
+    """A model that hears how alike the items of pairs are, ``batch.likeness``."""
+
+    @property
+    def takes_likeness(self) -> bool:
+        """Whether it does; ``fit`` refuses data with likeness for any other model."""
+
+
+@runtime_checkable
 class SupportsDescribe(Protocol):
     """A model whose sites deserve other variables in diagnostics than their own theta."""
 

@@ -11,6 +11,7 @@ import torch
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links
+from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.files.checks import (
@@ -25,9 +26,18 @@ _PARTS = {
     "answers": Answers,
     "placements": Placements,
     "links": Links,
+    "likeness": Likeness,
     "class_labels": ClassLabels,
 }
-_IDS = ("item_ids", "worker_ids", "page_ids", "known_ids", "grade_ids", "class_ids")
+_IDS = (
+    "item_ids",
+    "worker_ids",
+    "page_ids",
+    "known_ids",
+    "grade_ids",
+    "class_ids",
+    "likeness_names",
+)
 
 
 def data_fields(data: CrowdData) -> dict[str, Any]:
@@ -53,9 +63,10 @@ def data_of(fields: Any) -> CrowdData:
         If the fields are not those of any data: a code that is none of the ids, say.
     """
     given = dict(check_kind("data", fields, dict))
-    # Files from before there were sorted pages do not speak of them.
-    given.setdefault("placements", None)
-    given.setdefault("grade_ids", pd.Index([], dtype=object))
+    # Files from before there were sorted pages, grades and likeness do not speak of them.
+    for part, its_ids in (("placements", "grade_ids"), ("likeness", "likeness_names")):
+        given.setdefault(part, None)
+        given.setdefault(its_ids, pd.Index([], dtype=object))
     ids = {name: check_ids(name, given[name]) for name in _IDS}
     check_count("num_contradictions", given["num_contradictions"])
     if given["known"] is not None:
@@ -64,6 +75,7 @@ def data_of(fields: Any) -> CrowdData:
         ("answers", _check_answers),
         ("placements", _check_placements),
         ("links", _check_links),
+        ("likeness", _check_likeness),
         ("class_labels", _check_class_labels),
     ):
         if given[name] is not None:
@@ -106,6 +118,15 @@ def _check_links(links: dict[str, Any], ids: dict[str, Any]) -> None:
     left = check_codes("links.left", links["left"], None, len(ids["item_ids"]))
     check_codes("links.right", links["right"], len(left), len(ids["item_ids"]))
     check_shape("links.must", links["must"], torch.bool, (len(left),))
+
+
+def _check_likeness(likeness: dict[str, Any], ids: dict[str, Any]) -> None:
+    left = check_codes("likeness.left", likeness["left"], None, len(ids["item_ids"]))
+    check_codes("likeness.right", likeness["right"], len(left), len(ids["item_ids"]))
+    shape = (len(left), len(ids["likeness_names"]))
+    values = check_shape("likeness.values", likeness["values"], torch.float64, shape)
+    if not bool(values.isfinite().all()):
+        raise ValueError("likeness.values holds numbers that are not finite")
 
 
 def _check_class_labels(labels: dict[str, Any], ids: dict[str, Any]) -> None:

@@ -22,7 +22,14 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.inference.enumeration import plate_nesting, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import SupportsGaps, module_of, name_of, part_of, unwrapped
+from pyro_crowdclust.protocols import (
+    SupportsGaps,
+    SupportsLikeness,
+    module_of,
+    name_of,
+    part_of,
+    unwrapped,
+)
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -96,6 +103,18 @@ def check_gaps(model: object, data: CrowdData) -> None:
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
             f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
             "columns, or use components on the features themselves"
+        )
+
+
+def check_likeness(model: object, data: CrowdData) -> None:
+    """Raise a ``ValueError`` if pairs have likeness and the model does not say what that means."""
+    inner = unwrapped(model)
+    if data.likeness is not None and not (
+        isinstance(inner, SupportsLikeness) and inner.takes_likeness
+    ):
+        raise ValueError(
+            f"the data say how alike the items of pairs are, which {name_of(model)} does not hear: "
+            "leave likeness out, or leave out the features and fit clusters from answers alone"
         )
 
 

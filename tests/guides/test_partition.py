@@ -13,6 +13,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.guides.pair_evidence import FirstWorkers
 from pyro_crowdclust.guides.replicas import run_replicas
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
@@ -21,6 +22,7 @@ from pyro_crowdclust.partitions import (
     AskedPairs,
     FewClusters,
     HardItems,
+    LikenessRegression,
     ManySmall,
     PitmanYor,
     Start,
@@ -102,6 +104,91 @@ def test_finds_many_small_clusters():
     guessed = found.assignments[:, None] == found.assignments
     assert (same == guessed).mean() > 0.98
     assert len(found.clusters) > 20
+
+
+def alike_crowd(asked: float, seed: int = 0) -> CrowdData:
+    """Things with two records, and a number of every pair; few of the pairs are asked about."""
+    rng = np.random.default_rng(seed)
+    left, right = np.triu_indices(len(SMALL), 1)
+    same = SMALL[left] == SMALL[right]
+    alike = rng.normal(np.where(same, 4.0, 0.0))
+    columns = {"left": left, "right": right, "alike": alike, "noise": rng.random(len(left))}
+    table = pd.DataFrame(columns)
+    table = table[same | (alike > 1.5)]
+    chosen = table.sample(frac=asked, random_state=seed)
+    said = (SMALL[chosen["left"]] == SMALL[chosen["right"]]) ^ (rng.random(len(chosen)) < 0.05)
+    pairs = chosen[["left", "right"]].assign(worker=np.arange(len(chosen)) % 3, label=said)
+    return CrowdData(None, pairs, likeness=table, item_ids=range(len(SMALL)))
+
+
+def fitted_to_alike(data: CrowdData) -> Fitted:
+    likeness = LikenessRegression(data.likeness.num_numbers)
+    workers = TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0))
+    model = AnsweredPartition(workers, ManySmall(), likeness=likeness)
+    guide = PartitionGuide(model, data.num_items, num_draws=10)
+    options = {"batch_size": None, "step_size": 0.3, "epochs": 40, "progress": False}
+    return fit(model, guide, data, dtype=torch.float64, **options)
+
+
+@pytest.fixture(scope="module")
+def alike() -> Fitted:
+    return fitted_to_alike(alike_crowd(0.4))
+
+
+def test_pairs_that_nobody_was_asked_about_are_found_by_how_alike_they_are(alike):
+    """Of 60 records of 30 things answers alone can join those that were compared."""
+    ends = alike.data.likeness.items.numpy()
+    asked = alike.data.pairs[["left", "right"]].to_numpy()
+    left, right = ends[~(ends[:, None] == asked).all(2).any(1)].T
+    same = SMALL[left] == SMALL[right]
+    found = alike.assignments[left] == alike.assignments[right]
+    assert same.sum() > 10
+    assert (found == same).mean() > 0.9
+    assert found[same].mean() > 0.7
+    probability = alike.same_cluster_probability(left, right)
+    assert np.mean(probability[same]) > 0.6 > 0.1 > np.mean(probability[~same])
+    coefficients = alike.model.likeness.coefficients
+    assert coefficients[0] > 1.5 > 0.7 > abs(coefficients[1])
+
+
+def test_likeness_is_a_term_of_the_bound(alike):
+    """It is g of the pairs in one cluster, which the others do not have."""
+    batch, z = full_batch(alike.data), alike.guide.labels
+    together = z[alike.data.likeness.left] == z[alike.data.likeness.right]
+    g = alike.model.likeness.log_ratio(alike.data.likeness.values)[together].sum()
+    with_it = alike.elbo_of(batch)
+    silent = fitted_to_alike(alike.data)  # the same draws, of the same seed
+    silent.model.likeness.coefficients.zero_()
+    silent.model.likeness.intercept.zero_()
+    assert with_it - silent.elbo_of(batch) == pytest.approx(float(g))
+    assert abs(float(g)) > 1
+
+
+def test_candidates_that_nobody_was_asked_about_do_not_teach_what_workers_are():
+    every = alike_crowd(0.4)
+    asked = every.with_parts(likeness=None)
+    found = []
+    for data in (every, asked):
+        likeness = None if data.likeness is None else LikenessRegression(2)
+        model = AnsweredPartition(TwoCoin(3), ManySmall(), likeness=likeness)
+        with torch.no_grad():
+            posteriors = PartitionGuide(model, data.num_items, num_draws=1).posteriors
+            first = FirstWorkers(model, posteriors, full_batch(data))
+        found.append((first.same, posteriors["sensitivity"].natural_parameters.detach()))
+    assert found[0][0] == pytest.approx(found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1])
+
+
+def test_likeness_is_saved_and_data_must_have_as_many_numbers(alike, tmp_path):
+    alike.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit")
+    np.testing.assert_array_equal(loaded.assignments, alike.assignments)
+    assert loaded.elbo == alike.elbo
+    assert torch.equal(loaded.model.likeness.coefficients, alike.model.likeness.coefficients)
+    with pytest.raises(ValueError, match="hears 2 numbers of a pair, but the data have 0"):
+        alike.model.check(alike.data.with_parts(likeness=None))
+    with pytest.raises(ValueError, match="hears 0 numbers of a pair, but the data have 2"):
+        AnsweredPartition(TwoCoin(3), ManySmall()).check(alike.data)
 
 
 def test_workers_are_those_of_the_simulation(result):

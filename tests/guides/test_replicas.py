@@ -18,7 +18,7 @@ from pyro_crowdclust.guides.pair_evidence import PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import FewClusters
+from pyro_crowdclust.partitions import FewClusters, LikenessRegression
 
 from ..partitions.partitions import complete_pairs, every_partition
 
@@ -28,12 +28,18 @@ SENSITIVITY, SPECIFICITY, CLEAR, SURE = 0.9, 0.8, 0.95, 1e7
 POWERS, ROUNDS = (0.2, 1.0), 500
 
 
+# How alike the items of all pairs but the last are; nobody was asked about the second.
+ALIKE = {(0, 1): -2.0, (0, 2): 2.0, (0, 3): 1.0, (1, 2): 2.5, (1, 3): -0.5}
+NOT_ASKED = (0, 2)
+
+
+def answers_of(said: dict[tuple[int, int], list[int]]) -> pd.DataFrame:
+    rows = [(*ends, worker, one) for ends, all_ in said.items() for worker, one in enumerate(all_)]
+    return pd.DataFrame(rows, columns=["left", "right", "worker", "label"])
+
+
 def evidence() -> PairEvidence:
-    rows = [
-        (*ends, worker, said) for ends, all_ in SAID.items() for worker, said in enumerate(all_)
-    ]
-    frame = pd.DataFrame(rows, columns=["left", "right", "worker", "label"])
-    data = CrowdData(None, frame, item_ids=range(4))
+    data = CrowdData(None, answers_of(SAID), item_ids=range(4))
     rates = [(SURE * rate, SURE * (1 - rate)) for rate in (SENSITIVITY, SPECIFICITY)]
     model = AnsweredPartition(TwoCoin(2, *rates), FewClusters())
     looks = SURE * torch.tensor([[CLEAR, 1 - CLEAR], [1 - CLEAR, CLEAR]], dtype=torch.float64)
@@ -41,17 +47,23 @@ def evidence() -> PairEvidence:
     return PairEvidence(model, PartitionGuide(model, 4).posteriors, full_batch(data))
 
 
-def together_by_sums(power: float) -> np.ndarray:
+def together_by_sums(
+    power: float,
+    said_of: dict[tuple[int, int], list[int]] = SAID,
+    alike: dict[tuple[int, int], float] | None = None,
+) -> np.ndarray:
     """Probabilities that the items of the pairs are one cluster, over all 15 partitions."""
     pairs, prior, total, found = complete_pairs(4), FewClusters(), 0.0, np.zeros(6)
+    alike = {} if alike is None else alike
     for labels in every_partition(4):
         likely, together = float(prior.log_prob(labels, pairs).exp()), pairs.together(labels)
-        for said, is_one in zip(SAID.values(), together, strict=True):
+        for (ends, said), is_one in zip(said_of.items(), together, strict=True):
             yes, no = sum(said), len(said) - sum(said)
             looks_same = SENSITIVITY**yes * (1 - SENSITIVITY) ** no
             looks_other = (1 - SPECIFICITY) ** yes * SPECIFICITY**no
             share = CLEAR if is_one else 1 - CLEAR
             likely *= share * looks_same**power + (1 - share) * looks_other**power
+            likely *= np.exp(alike.get(ends, 0.0)) if is_one else 1.0
         total, found = total + likely, found + likely * together.numpy()
     return found / total
 
@@ -71,6 +83,38 @@ def test_every_replica_has_the_distribution_of_its_power():
         found += heard.pairs.together(replicas.labels).numpy() / ROUNDS
     expected = np.stack([together_by_sums(power) for power in POWERS])
     assert np.abs(expected[0] - expected[1]).max() > 0.2
+    np.testing.assert_allclose(found.reshape(2, 2, 6), [expected, expected], atol=0.07)
+
+
+def evidence_and_likeness() -> PairEvidence:
+    """The same, but of a pair only how alike its items are is known, and of others that, too."""
+    heard = evidence()
+    asked = [ends != NOT_ASKED for ends, all_ in SAID.items() for _ in all_]
+    frame = pd.DataFrame([[*ends, value] for ends, value in ALIKE.items()])
+    alike = frame.set_axis(["left", "right", "value"], axis=1)
+    data = CrowdData(None, answers_of(SAID)[asked], item_ids=range(4), likeness=alike)
+    heard.model.likeness = LikenessRegression(1)
+    heard.model.likeness.coefficients.fill_(1.0)
+    return PairEvidence(heard.model, heard.posteriors, full_batch(data))
+
+
+def test_draws_hear_how_alike_items_are():
+    """Against sums over all partitions, weighed by exp of the number of every pair in one."""
+    torch.manual_seed(0)
+    heard = evidence_and_likeness()
+    given = {
+        name: prior.natural_parameters.expand(4, -1, -1)
+        for name, prior in heard.model.priors().items()
+    }
+    labels = torch.arange(4).repeat(4, 1)
+    replicas, found = Replicas(labels, torch.zeros_like(labels), given), np.zeros((4, 6))
+    for turn in range(ROUNDS):
+        replicas, _ = run_replicas(replicas, POWERS, heard, turn % 2)
+        found += heard.pairs.together(replicas.labels).numpy() / ROUNDS
+    said = SAID | {NOT_ASKED: []}
+    expected = np.stack([together_by_sums(power, said, ALIKE) for power in POWERS])
+    without = together_by_sums(1.0, said)
+    assert np.abs(expected[1] - without).max() > 0.2
     np.testing.assert_allclose(found.reshape(2, 2, 6), [expected, expected], atol=0.07)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
-from pyro_crowdclust.interface import CrowdClusterer, cluster
+from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_alone import _agreement, _simplest, _Trial, _trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
@@ -184,6 +184,33 @@ def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
         heard = torch.stack(parts).sum(0)
         assert int(heard.max()) == 1
         assert int(heard.sum()) == most * number // 10
+
+
+def test_how_alike_items_are_is_heard_beside_answers():
+    """Also by the estimator; items that nobody was asked about have clusters, too."""
+    every = answers()
+    few = every[~every[["left", "right"]].isin(["i38", "i39"]).any(axis=1)][::6]
+    left, right = np.triu_indices(40, 1)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"left": left, "right": right}).map(lambda i: f"i{i}")
+    table["alike"] = rng.normal(np.where(TRUTH[left] == TRUTH[right], 2.0, 0.0))
+    result = cluster(None, pairs=few, likeness=table, epochs=20, progress=False)
+    assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.97
+    estimator = CrowdClusterer(max_iter=20, random_state=0).fit(None, pairs=few, likeness=table)
+    np.testing.assert_array_equal(estimator.labels_, result.assignments)
+    updated = result.update(every.drop(few.index)[::6])
+    assert updated.data.likeness.num_pairs == len(table)
+    assert accuracy(pd.Series(updated.assignments, updated.data.item_ids)) > 0.97
+
+
+def test_likeness_beside_features_is_refused():
+    table = {"left": [0], "right": [1], "alike": [0.3]}
+    pairs = {"left": [0], "right": [2], "worker": ["a"], "label": [1]}
+    with pytest.raises(ValueError, match="from answers alone, but there are features"):
+        cluster(np.eye(3), pairs, likeness=table)
+    data = CrowdData(np.eye(3), pairs, likeness=table)
+    with pytest.raises(ValueError, match="SemiCrowdsourcedMixture does not hear"):
+        mixture_for(data).fit(progress=False)
 
 
 def test_an_update_ends_where_a_fresh_fit_ends():

@@ -47,3 +47,15 @@ def test_every_item_has_its_neighbors_and_their_numbers():
             assert number == pytest.approx(float(said[about].sum()))
     assert int(PAIRS.num_answers.sum()) == len(ASKED)
     assert PAIRS.num_answers.max() == 2
+
+
+def test_candidates_are_pairs_without_answers():
+    candidates = torch.tensor([[1, 3], [0, 2], [9, 8], [12, 0]])
+    pairs = AskedPairs.of(ASKED, ITEMS, candidates)
+    assert pairs.num_pairs == PAIRS.num_pairs + 2
+    assert len(pairs.pair) == len(ASKED)
+    ends = torch.stack([pairs.left, pairs.right], 1)
+    assert torch.equal(ends[pairs.pair], ASKED.sort(dim=1).values)
+    places = pairs.places(candidates)
+    assert torch.equal(ends[places], candidates.sort(dim=1).values)
+    assert pairs.num_answers[places].tolist() == [2.0, 0.0, 1.0, 0.0]

@@ -46,7 +46,7 @@ def report(options: Namespace) -> int:
     result, settings = read_result(options.folder, with_features=True)
     path = options.out or options.folder / "report.html"
     kind = "Clusters" if has_clusters(result) else "Classes"
-    files = [settings[name] for name in (*FILES, "labels")] + (settings["answers"] or [])
+    files = [settings.get(name) for name in (*FILES, "labels")] + (settings["answers"] or [])
     title = f"{kind} of {Path(next(filter(None, files))).name}"
     path.write_text(report_page(result, title), encoding="utf-8")
     print(path)

@@ -155,6 +155,13 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
         "--answers-format", choices=FORMATS, help="of --answers, where the file's name is not it"
     )
     parser.add_argument(
+        "--likeness",
+        type=Path,
+        metavar="FILE",
+        help="without --features, how alike the items of pairs are: columns left, right, and "
+        "numbers",
+    )
+    parser.add_argument(
         "--known",
         type=Path,
         metavar="FILE",

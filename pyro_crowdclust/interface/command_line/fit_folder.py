@@ -25,7 +25,7 @@ from pyro_crowdclust.interface.command_line.reading import (
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
 # Files that tell of clusters, the features first.
-FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link")
+FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link", "likeness")
 RESULT = "result.safetensors"
 SETTINGS = "settings.json"
 _PAIR_IDS = ("left", "right", "worker", "page")
@@ -72,6 +72,7 @@ def read_data(
             ("known", _KNOWN_IDS),
             ("must_link", _LINK_IDS),
             ("cannot_link", _LINK_IDS),
+            ("likeness", _LINK_IDS),
         )
         if files[name] is not None
     }
@@ -157,8 +158,9 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
     """What 'fit' wrote; with the features where they are still what and where they were."""
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        files = {name: settings[name] for name in FILES}
-        files |= {name: settings.get(name) for name in ("answers", "answers_format")}
+        # Folders from before there was likeness do not speak of it.
+        files = {name: settings[name] for name in FILES if name != "likeness"}
+        files |= {name: settings.get(name) for name in ("likeness", "answers", "answers_format")}
         id_column, ignore = settings["id_column"], settings["ignore"]
         grades = settings.get("grades")
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,0 +1,87 @@
+"""What the likeness of two items says of whether they are the same."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.files.parts import described
+
+# Prior precision of a coefficient of a standardized number. The intercept has next to none.
+_RIDGE, _FREE = 1.0, 1e-6
+_NEWTON_STEPS = 50
+# A step in the log odds above this leaves the range in which the curvature holds.
+_LONGEST_STEP = 2.0
+# Before anything is learned: pseudo-pairs, the same and not.
+_PSEUDO_PAIRS = 1.0
+
+
+@described
+class LikenessRegression(nn.Module):
+    """``g(x) = log p(x | same) / p(x | different)`` of the numbers x of a pair.
+
+        log p(same | x) / p(different | x) = x^T beta + beta_0
+        g(x) = x^T beta + beta_0 - log s / (1 - s) ,      s the share of "same"
+
+    by Bayes' theorem: the ratio of the densities is the logistic regression of "same" on x, less
+    what is known without x. beta is learned from pairs that people were asked about, given whether
+    these are the same, under N(0, 1) of every coefficient of a standardized number. Until then g is
+    0. Which pairs were chosen to be asked by their x makes no difference.
+
+    Parameters
+    ----------
+    num_numbers
+        How many numbers there are of a pair.
+
+    Examples
+    --------
+    >>> regression = LikenessRegression(1)
+    >>> x = torch.linspace(-1, 1, 200, dtype=torch.float64).unsqueeze(1)
+    >>> regression.learn(x, (x[:, 0] > 0).double())
+    >>> (regression.log_ratio(torch.tensor([[-1.0], [0.0], [1.0]]).double()) / 5).round().tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    coefficients: Tensor
+    intercept: Tensor
+    location: Tensor
+    scale: Tensor
+
+    def __init__(self, num_numbers: int) -> None:
+        super().__init__()
+        self.num_numbers = num_numbers
+        zeros = torch.zeros(num_numbers, dtype=torch.float64)
+        self.register_buffer("coefficients", zeros)
+        self.register_buffer("intercept", torch.tensor(0.0, dtype=torch.float64))
+        self.register_buffer("location", zeros.clone())
+        self.register_buffer("scale", torch.ones_like(zeros))
+
+    def log_ratio(self, values: Float[Tensor, "pair number"]) -> Float[Tensor, " pair"]:
+        """g of pairs with these numbers."""
+        return (values - self.location) / self.scale @ self.coefficients + self.intercept
+
+    @torch.no_grad()
+    def learn(self, values: Float[Tensor, "pair number"], same: Float[Tensor, " pair"]) -> None:
+        """beta of pairs that are the same with these probabilities."""
+        if not len(values):
+            return
+        self.location.copy_(values.mean(0))
+        deviation = values.std(0, correction=0)
+        self.scale.copy_(torch.where(deviation > 0, deviation, 1.0))
+        x = torch.cat([(values - self.location) / self.scale, torch.ones_like(values[:, :1])], 1)
+        precision = torch.full((x.shape[1],), _RIDGE, dtype=torch.float64)
+        precision[-1] = _FREE
+        share = (same.sum() + _PSEUDO_PAIRS) / (len(same) + 2 * _PSEUDO_PAIRS)
+        beta = torch.zeros_like(precision)
+        beta[-1] = share.logit()
+        for _ in range(_NEWTON_STEPS):
+            p = (x @ beta).sigmoid()
+            gradient = x.mT @ (same - p) - precision * beta
+            curvature = x.mT @ ((p * (1 - p)).unsqueeze(1) * x) + torch.diag(precision)
+            step = torch.linalg.solve(curvature, gradient)
+            beta += step * min(1.0, _LONGEST_STEP / max(float((x @ step).abs().max()), 1e-12))
+            if float(step.abs().max()) < 1e-8:
+                break
+        self.coefficients.copy_(beta[:-1])
+        self.intercept.copy_(beta[-1] - share.logit())
