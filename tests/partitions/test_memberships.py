@@ -47,7 +47,7 @@ def test_drawn_partition_tells_the_same_by_all_its_verbs():
     clusters = drawn.clusters()
     np.testing.assert_allclose(clusters["expected_items"], table.sum(0))
     assert clusters["assigned_items"].tolist() == [3, 2, 1]
-    same = drawn.same(torch.tensor([0, 3, 5, 5]), torch.tensor([1, 5, 0, 5]))
+    same = drawn.same(np.array([0, 3, 5, 5]), np.array([1, 5, 0, 5]))
     np.testing.assert_allclose(same, [0.9, 0.3, 0.1, 1.0])
     np.testing.assert_allclose(share_together(DRAWS, torch.tensor([3]), torch.tensor([5])), 0.3)
 
