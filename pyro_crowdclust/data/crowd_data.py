@@ -257,6 +257,11 @@ class CrowdData:
         return None if self.columns is None else self.columns.names
 
     @property
+    def features_in_memory(self) -> np.ndarray | Tensor | None:
+        """The features, unless they are read from where they are stored; None then, or if none."""
+        return None if isinstance(self.features, StoredFeatures) else self.features
+
+    @property
     def has_gaps(self) -> bool:
         """Whether any feature is missing."""
         return self.num_missing > 0
