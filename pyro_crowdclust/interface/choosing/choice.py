@@ -24,8 +24,9 @@ from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
+from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
-from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.recipe import (
