@@ -1,4 +1,4 @@
-"""The trials of a choice: which candidates are fitted, to which part of the data."""
+"""The trials of a plan: which candidates are fitted, to which part of the data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ALONE = "the clusters of the features alone"
 
 
 class Search:
-    """The trials of a choice."""
+    """The trials of a plan."""
 
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
