@@ -173,6 +173,7 @@ CORE = {
         *("tests/interface/choosing/test_held_out.py", "tests/results/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],
+    "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_search.py"],
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
     ],
