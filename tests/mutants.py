@@ -173,6 +173,7 @@ CORE = {
         *("tests/interface/choosing/test_held_out.py", "tests/results/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],
+    "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_search.py"],
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
     ],
@@ -200,7 +201,7 @@ CORE = {
     "pyro_crowdclust/results/decisions.py": ["tests/results/test_decisions.py"],
     "pyro_crowdclust/results/discounted_classes.py": ["tests/results/test_discounted_classes.py"],
     "pyro_crowdclust/results/drawn_classes.py": ["tests/results/test_drawn_classes.py"],
-    "pyro_crowdclust/results/drawn_partition.py": ["tests/partitions/test_memberships.py"],
+    "pyro_crowdclust/results/drawn_partition.py": ["tests/results/test_drawn_partition.py"],
     "pyro_crowdclust/results/matches.py": ["tests/results/test_matches.py"],
     "pyro_crowdclust/results/soft_answers.py": ["tests/results/test_soft_answers.py"],
     "pyro_crowdclust/mixture": [

@@ -17,7 +17,8 @@ from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.suggesting import Kind, suggest
-from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
+from pyro_crowdclust.data.answer_tables import COLUMNS
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.results.fitted import Fitted

@@ -6,7 +6,7 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from pyro_crowdclust.data.answer_tables import answer_table, check_given, refuse_answers
 from pyro_crowdclust.data.class_labels import (
     ClassLabels,
     read_class_labels,
@@ -44,52 +45,7 @@ from pyro_crowdclust.data.pair_answers import (
 )
 from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import count, in_pandas, read_table, show, to_index, unknown
-
-# Columns that the tables of answers must have, and may have.
-COLUMNS = {
-    "pairs": (["left", "right", "worker", "label"], ["page"]),
-    "labels": (["item", "worker", "label"], []),
-    "placements": (["page", "item", "worker", "group"], []),
-}
-
-
-def _check_given(features: Any, pairs: Any, placements: Any, labels: Any, **options: Any) -> None:
-    """Refuse options without what they are of, and pairs beside pages."""
-    for option, what, given in (
-        ("grades", "pairs", pairs),
-        ("classes", "labels", labels),
-        ("kinds", "features", features),
-        ("likeness", "pairs", pairs),
-    ):
-        if options[option] is not None and given is None:
-            raise ValueError(
-                f"{option} are given without {what}; pass {what}, or leave {option} out"
-            )
-    if pairs is not None and placements is not None:
-        raise ValueError(
-            "pairs and placements are given; pass the pages as placements alone, or all "
-            "answers as pairs (CrowdData(None, placements=...).as_pairs().pairs are theirs)"
-        )
-
-
-def answers_with(columns: Iterable[Hashable]) -> str | None:
-    """Which answers a table with these columns holds, as ``CrowdData`` calls them; None if none."""
-    found = {*columns}
-    return next((name for name, (own, _) in COLUMNS.items() if {*own} <= found), None)
-
-
-def _refuse_answers(features: Any) -> None:
-    """Raise a ``ValueError`` for a table of answers where the features should be."""
-    if isinstance(features, pd.DataFrame) and (name := answers_with(features.columns)):
-        raise ValueError(
-            f"features have the columns {', '.join(COLUMNS[name][0])}, as {name} do: pass the "
-            f"table as {name}={name}, and the features, or None where there are none, first"
-        )
-
-
-def _table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:
-    return None if table is None else read_table(table, name, *COLUMNS[name], may_lack)
+from pyro_crowdclust.data.tables import count, in_pandas, show, to_index, unknown
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -239,7 +195,7 @@ class CrowdData:
         item_ids: Iterable[Hashable] | None = None,
         kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
-        _check_given(
+        check_given(
             features,
             pairs,
             placements,
@@ -250,9 +206,9 @@ class CrowdData:
             likeness=likeness,
         )
         features = in_pandas(features)
-        _refuse_answers(features)
-        pairs = _table("pairs", pairs, may_lack=() if grades is None else ("label",))
-        placements, labels = _table("placements", placements), _table("labels", labels)
+        refuse_answers(features)
+        pairs = answer_table("pairs", pairs, may_lack=() if grades is None else ("label",))
+        placements, labels = answer_table("placements", placements), answer_table("labels", labels)
         alike = None if likeness is None else read_likeness(likeness)
         if item_ids is None and isinstance(features, pd.DataFrame):
             item_ids = features.index
@@ -321,6 +277,11 @@ class CrowdData:
     def feature_names(self) -> pd.Index | None:
         """Names of the columns of a table, or None."""
         return None if self.columns is None else self.columns.names
+
+    @property
+    def features_in_memory(self) -> np.ndarray | Tensor | None:
+        """The features, unless they are read from where they are stored; None then, or if none."""
+        return None if isinstance(self.features, StoredFeatures) else self.features
 
     @property
     def has_gaps(self) -> bool:

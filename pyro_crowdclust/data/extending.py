@@ -11,7 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.data.crowd_data import COLUMNS, CrowdData
+from pyro_crowdclust.data.answer_tables import COLUMNS
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import read_table, reject, show, to_index, unknown

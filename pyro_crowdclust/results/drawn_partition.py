@@ -34,6 +34,13 @@ class DrawnPartition:
         """The cluster of every item in the consensus, from the largest cluster on."""
         return consensus(self.draws)
 
+    @property
+    def assignments(self) -> Int[np.ndarray, " item"]:
+        """The same, not to be written to."""
+        assignments = self.labels.numpy()
+        assignments.flags.writeable = False
+        return assignments
+
     @cached_property
     def _memberships(self) -> Memberships:
         return Memberships.of(self.draws, self.labels)
@@ -107,8 +114,8 @@ class DrawnPartition:
         )
 
     def same(
-        self, left: Int[Tensor, " pair"], right: Int[Tensor, " pair"]
+        self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Float[np.ndarray, " pair"]:
         """Probability that two items are in one cluster; 1 for an item and itself."""
-        shares = share_together(self.draws, left, right)
-        return torch.where(left == right, 1.0, shares).numpy()
+        shares = share_together(self.draws, torch.from_numpy(left), torch.from_numpy(right))
+        return np.where(left == right, 1.0, shares.numpy())

@@ -21,7 +21,6 @@ from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.diagnostics.export import to_arviz
-from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
@@ -40,6 +39,7 @@ from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
+from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.item_files import write_assignments
 from pyro_crowdclust.results.item_posterior import (
     can_infer,
@@ -54,7 +54,6 @@ from pyro_crowdclust.results.item_posterior import (
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.tables import (
-    clusters_table,
     components_table,
     confusion_table,
     drawn_pages_table,
@@ -302,11 +301,11 @@ class Fitted:
         return infer_training_items(self)
 
     @cached_property
-    def _drawn(self) -> DrawnPartition | None:
-        """Draws of the partition, where the guide makes them."""
-        if not isinstance(self.guide, SupportsPartition):
-            return None
-        return DrawnPartition(self.guide.partition_draws().cpu())
+    def _partition(self) -> DrawnPartition | InferredPartition:
+        """What is known of the items: draws of the partition if the guide makes them, or q(z)."""
+        if isinstance(self.guide, SupportsPartition):
+            return DrawnPartition(self.guide.partition_draws().cpu())
+        return InferredPartition(self, self._numbers)
 
     @cached_property
     def _numbers(self) -> ClusterNumbers:
@@ -330,14 +329,11 @@ class Fitted:
         ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; where
         partitions were drawn, the share of the draws.
         """
-        if self._drawn is not None:
-            return _read_only(self._drawn.probabilities())
-        return _read_only(self._numbers.of_items(self._training_items[0]))
+        return _read_only(self._partition.probabilities())
 
     def cluster_probabilities(self, items: Iterable[Hashable]) -> Float[np.ndarray, "item cluster"]:
         """The rows of ``probabilities`` of some training items, by the user's ids."""
-        rows = self.data.item_positions(items).numpy()
-        return self.probabilities[rows] if self._drawn is None else self._drawn.probabilities(rows)
+        return self._partition.probabilities(self.data.item_positions(items).numpy())
 
     @property
     def component_probabilities(self) -> Float[Tensor, "item component"]:
@@ -361,19 +357,17 @@ class Fitted:
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
         """The most probable cluster of every training item."""
-        if self._drawn is not None:
-            return _read_only(self._drawn.labels.numpy())
-        return self.probabilities.argmax(1)
+        return self._partition.assignments
 
     @property
     def assignment_probabilities(self) -> Float[np.ndarray, " item"]:
         """The probability of every training item's cluster in ``assignments``."""
-        return self.probabilities.max(1) if self._drawn is None else self._drawn.own_shares
+        return self._partition.own_shares
 
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""
-        if self._drawn is not None:
+        if isinstance(self.guide, SupportsPartition):  # whose items have no q(x)
             return None
         latents = self._training_items[1]
         return None if latents is None else _read_only(latents.numpy())
@@ -455,14 +449,7 @@ class Fitted:
             An item's id each, or sequences of the same length, such as columns of a table.
         """
         i, j, is_single = pair_positions(self.data, left, right)
-        if self._drawn is not None:
-            same = self._drawn.same(torch.from_numpy(i), torch.from_numpy(j))
-        else:
-            items = self._training_items[0].numpy()
-            of_right = items[j]
-            if self._numbers.owners is not None:
-                of_right = of_right @ components_together(self._numbers.owners).numpy()
-            same = np.where(i == j, 1.0, (items[i] * of_right).sum(1))
+        same = self._partition.same(i, j)
         return float(same[0]) if is_single else same
 
     @cached_property
@@ -558,16 +545,7 @@ class Fitted:
 
         Of a model of your own whose guide has no ``mixture()`` without the weights.
         """
-        if self._drawn is not None:
-            return self._drawn.clusters()
-        weights = None
-        is_own = self.data.class_labels is None and self.has_assignments
-        if isinstance(self.guide, SupportsMixture) or not is_own:
-            summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
-            weights = self._numbers.in_order(
-                self._numbers.of_guide(summary.weights.double().cpu()).numpy()
-            )
-        return clusters_table(weights, self.probabilities, self.assignments)
+        return self._partition.clusters()
 
     @cached_property
     def components(self) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pandas as pd
+import torch
 from pyro.infer.elbo import ELBO
 from torch import Tensor
 
@@ -43,15 +44,13 @@ class SavableResult(FittedModel, Protocol):
     def train_on(self) -> Callable[..., Any] | None:
         """What goes on from it."""
 
-    @property
-    def _training_items(self) -> tuple[Tensor, Tensor | None]:
-        """q(z) and latent means of the training items."""
-
 
 def content_of(result: SavableResult) -> dict[str, Any]:
     """The content of a result's file; ``load`` inverts it."""
-    known = result._training_items if result.has_assignments else (None, None)
-    probabilities, latent_means = known
+    probabilities = latent_means = None
+    if result.has_assignments:
+        probabilities, latents = result.component_probabilities, result.latent_means
+        latent_means = None if latents is None else torch.tensor(latents)
     structure, reason = structure_of(result.model, result.guide)
     return {
         "structure": structure,

@@ -1,4 +1,4 @@
-"""All partitions of a few items: the oracle of everything about partitions."""
+"""All partitions of a few items, the oracle of everything about partitions, and draws of one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust.partitions import AskedPairs
+
+# Items 0 to 2 are one cluster, 3 and 4 another; 5 is with these in one draw of four, else alone.
+DRAWS = torch.tensor(
+    [[0, 0, 0, 1, 1, 2], [3, 3, 3, 0, 0, 0], [1, 1, 1, 2, 2, 0], [5, 5, 5, 1, 1, 0]]
+)
 
 
 def every_partition(num_items: int) -> Iterator[Tensor]:

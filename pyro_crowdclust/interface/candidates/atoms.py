@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of, telling
 from pyro_crowdclust.interface.candidates.rounding import numbers_in
@@ -38,8 +37,7 @@ def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     """
     real = is_real(data).numpy()
     atoms = np.full(len(real), np.nan)
-    is_small = len(real) <= MOST_COLUMNS and not isinstance(data.features, StoredFeatures)
-    if is_small and data.features is not None:
+    if len(real) <= MOST_COLUMNS and data.features_in_memory is not None:
         columns = sample_of(data).numpy()
         for place in np.flatnonzero(real):
             atoms[place] = _atom(columns[:, place])

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.tables import numbers_of
 from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
 
@@ -35,7 +34,7 @@ def unrounded(data: CrowdData, atoms: Float[Tensor, " feature"] | None = None) -
     >>> bool((close.max(0) <= [0.5, 0.075]).all())
     True
     """
-    if data.features is None or isinstance(data.features, StoredFeatures):
+    if data.features_in_memory is None:
         return data
     features = numbers_in(data)
     columns = features.reshape(len(features), -1)

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
@@ -26,10 +24,11 @@ from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
+from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
-from pyro_crowdclust.interface.choosing.search import SIZES, Plan, Search
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items
-from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
@@ -81,28 +80,12 @@ class Choice(Plan):
 
     def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
         best, reason = search.best()
-        table = pd.DataFrame(
-            {
-                "features": [trial.form.features for trial in search.trials],
-                "kind": [trial.form.kind for trial in search.trials],
-                "components": [trial.num_components for trial in search.trials],
-                "elbo": [trial.elbo for trial in search.trials],
-                "held_out": [
-                    np.nan if trial.held_out is None else trial.score for trial in search.trials
-                ],
-                "feature_weight": [trial.feature_weight for trial in search.trials],
-                "clusters": [trial.clusters for trial in search.trials],
-                "seconds": [trial.seconds for trial in search.trials],
-                "hears": [trial.hears for trial in search.trials],
-                "chosen": [trial is best for trial in search.trials],
-            }
-        )
         if search.num_near_copies:
             reason += f"; {search.num_near_copies} near-copies of items had no part in it"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += _about_left_out(recipe.model, self.data)
-        return best, recipe, Chosen(table, reason, chance)
+        return best, recipe, Chosen(table_of(search.trials, best), reason, chance)
 
     @warnings_once()
     def fit(

@@ -1,15 +1,14 @@
-"""The trials of a choice: which candidates are fitted, to which part of the data."""
+"""The trials of a plan: which candidates are fitted, to which part of the data."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -17,16 +16,16 @@ from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import (
     ANSWERS,
-    MOST_ITEMS,
     Form,
     Place,
     ToCompare,
     spread_over_steps,
 )
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
+from pyro_crowdclust.interface.choosing.plan import Plan
+from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
@@ -35,16 +34,11 @@ from pyro_crowdclust.interface.choosing.subsets import (
 )
 from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
 from pyro_crowdclust.interface.choosing.trials import (
-    SMALLEST_EVIDENCE,
-    SMALLEST_GAIN,
     WEIGHTS,
     Trial,
     elbo_error,
-    error_of,
-    fewest_components,
     gain_by_a_part,
     is_clear,
-    is_within_error,
     log_orders,
     weights_for,
     worth_another_split,
@@ -56,56 +50,10 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # Why answers had no part in the clusters ends so.
 ALONE = "the clusters of the features alone"
-SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be tried, of what data.
-
-    Attributes
-    ----------
-    data
-        Items and answers.
-    forms
-        The ways to model the features that are compared, all with ``first_size`` components.
-    sizes
-        Numbers of components, ascending. From ``first_size`` the best forms go up and down
-        them as long as that pays.
-    first_size
-        One of ``sizes``.
-    share
-        Share of the answered items whose answers are held out; where most items have answers, as
-        many answers, of which a part is about pairs of other items (``pair_split``).
-    num_splits
-        So many different shares are held out, the second and later ones for candidates that the
-        first could not tell from the best.
-    max_items
-        Candidates run on so many items, those with answers first.
-    best_forms
-        Of so many forms other numbers of components are tried.
-    max_groups
-        Of rows that are nearly the same one counts, unless their groups are no more than this and
-        may be clusters, or that leaves one cluster. None: all count.
-    alone
-        The plan without the answers, which counts where these tell nothing about other items;
-        None where there are none, or more is said of the items.
-    """
-
-    data: CrowdData
-    forms: Sequence[Form]
-    sizes: Sequence[int] = SIZES
-    first_size: int = 8
-    share: float = 0.25
-    num_splits: int = 3
-    max_items: int = MOST_ITEMS
-    best_forms: int = 2
-    max_groups: int | None = MOST_CLUSTERS
-    alone: Plan | None = None
 
 
 class Search:
-    """The trials of a choice."""
+    """The trials of a plan."""
 
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
@@ -121,6 +69,7 @@ class Search:
         made = [split(data, plan.share, generator) for _ in range(plan.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
+        self.ranking = Ranking(splits, data.num_items)
         # What forms make of the data, and what makes their ELBO comparable.
         self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
@@ -164,11 +113,11 @@ class Search:
             first = self.first_trials()
             for of_features in (True, False):
                 alike = [trial for trial in first if trial.form.of_features == of_features]
-                for rank, trial in enumerate(self.in_order(alike)[: self.plan.best_forms]):
+                for rank, trial in enumerate(self.ranking.in_order(alike)[: self.plan.best_forms]):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     self.climb(trial, -1, to_end=rank == 0 and not self.splits)
-            return self.by_answers() if self.splits else self.by_elbo()
+            return self.by_answers() if self.splits else self.ranking.by_elbo(self.trials)
 
     def tells_of_others(self, best: Trial) -> bool:
         """Whether held-out answers are clearly no matter of chance.
@@ -185,11 +134,6 @@ class Search:
             for trial in self.trials
             if len(trial.answers) == number
         )
-
-    @property
-    def blocks(self) -> Int[np.ndarray, " answer"]:
-        """The held-out item of all that is held out."""
-        return torch.cat([one.block for one in self.splits]).numpy()
 
     def without_answers(self, silent: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of the search without answers, in whose components answers have no part.
@@ -242,7 +186,7 @@ class Search:
         tried = [
             self.try_out(form, self.plan.first_size) for form in forms if form.heavier_than is None
         ]
-        best = self.in_order([trial for trial in tried if trial.form.of_features])
+        best = self.ranking.in_order([trial for trial in tried if trial.form.of_features])
         kind = best[0].form.kind if best else None
         heavy = [form for form in forms if form.heavier_than is not None]
         return tried + [
@@ -269,26 +213,13 @@ class Search:
             to_spare = not trial.form.of_features and found.clusters < found.num_components
             if direction > 0 and to_spare:
                 return
-            if self.is_better(found, best, direction):
+            if self.ranking.is_better(found, best, direction):
                 best, losses = found, 0
                 continue
             loss, error = best.elbo - found.elbo, elbo_error(best, found)
             if direction < 0 and loss > 2 * error > 0 and not to_end:
                 return
             losses = 0 if direction < 0 and loss <= error else losses + 1
-
-    def is_better(self, found: Trial, best: Trial, direction: int) -> bool:
-        """Whether it pays to have gone up or down the sizes."""
-        if self.in_order([best, found])[0] is not found:
-            return False
-        # More components that answers do not ask for have to pay by evidence.
-        if direction < 0 or not self.splits or len(self.rivals([best, found])) < 2:
-            return True
-        return not self.is_no_evidence(found, best)
-
-    def is_no_evidence(self, larger: Trial, other: Trial) -> bool:
-        """Whether the larger ELBO is so by too little to tell."""
-        return (larger.elbo - other.elbo) * self.data.num_items <= SMALLEST_EVIDENCE
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate without the answers of a split, and predict these."""
@@ -351,15 +282,6 @@ class Search:
             return None
         return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
 
-    def by_elbo(self) -> tuple[Trial, str]:
-        """The largest ELBO, or, of its form, the fewest components that do as well."""
-        first = max(self.trials, key=lambda trial: trial.elbo)
-        best = fewest_components(first, self.trials, is_within_error)
-        said = f"of {len(self.trials)} candidates; nothing held out"
-        if best is first:
-            return best, f"largest ELBO {said}"
-        return best, f"fewest components within a standard error of the largest ELBO {said}"
-
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """What the held-out answers are worth to the result at every weight of the features."""
@@ -370,7 +292,7 @@ class Search:
     def by_answers(self) -> tuple[Trial, str]:
         """The candidate with the largest ELBO of those that answers cannot tell from the best."""
         for number in range(1, len(self.splits)):
-            rivals = self.rivals(self.trials)
+            rivals = self.ranking.rivals(self.trials)
             if len(rivals) == 1:
                 break
             for trial in worth_another_split(rivals):
@@ -380,39 +302,13 @@ class Search:
                 seconds = trial.seconds + again.seconds
                 place = self.trials.index(trial)
                 self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
-        rivals = self.rivals(self.trials, errors=1.0)
+        rivals = self.ranking.rivals(self.trials, errors=1.0)
         first = max(rivals, key=lambda trial: trial.score)
         alike = [one for one in rivals if one.form.of_features == first.form.of_features]
-        best = self.largest_elbo(alike) if first.form.of_features else first
+        best = self.ranking.largest_elbo(alike) if first.form.of_features else first
         said = self.splits[0].sentence(best.score)
         if len(rivals) == 1:
             return best, f"{said}, better than by any other candidate"
         if not first.form.of_features:
             return best, f"{said}; {len(rivals) - 1} others do about as well"
         return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
-
-    def largest_elbo(self, trials: Sequence[Trial]) -> Trial:
-        """The largest ELBO, or of its form the fewest components that it is no evidence against."""
-        largest = max(trials, key=lambda trial: trial.elbo)
-        return fewest_components(largest, trials, self.is_no_evidence)
-
-    def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
-        """Trials on as many splits as the best, not worse than it by so many standard errors."""
-        most = max(len(trial.answers) for trial in trials)
-        of_all = [trial for trial in trials if len(trial.answers) == most]
-        best = max(of_all, key=lambda trial: trial.score)
-        blocks = self.blocks[:most]
-        return [
-            trial
-            for trial in of_all
-            if best.score - trial.score
-            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
-        ]
-
-    def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Trials of one sort, best first: by the ELBO where held-out answers cannot tell them."""
-        by_score = sorted(trials, key=lambda trial: -trial.score)
-        if not self.splits or not trials or not trials[0].form.of_features:
-            return by_score
-        rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
-        return rivals + [trial for trial in by_score if trial not in rivals]

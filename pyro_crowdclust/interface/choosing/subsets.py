@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data import StoredFeatures
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.interface.candidates.coordinates import deviations
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
@@ -35,7 +34,7 @@ def distinct_items(data: CrowdData) -> CrowdData:
     Where no column holds real numbers of fine steps, many items may well be alike, and all count.
     So they do where there are too few different rows for what is said of others to be predicted.
     """
-    if data.features is None or isinstance(data.features, StoredFeatures):
+    if data.features_in_memory is None:
         return data
     if not has_fine(data):
         return data
@@ -58,7 +57,7 @@ def unlike_items(data: CrowdData, max_clusters: int = MOST_CLUSTERS) -> CrowdDat
     Near are columns of fine steps, all others are the same; rows with gaps are as they are, and so
     are groups that may be clusters (``near_alike``).
     """
-    if data.features is None or isinstance(data.features, StoredFeatures) or data.has_gaps:
+    if data.features_in_memory is None or data.has_gaps:
         return data
     rows, fine = _rows_of(data), are_fine(data)
     if not fine.any():

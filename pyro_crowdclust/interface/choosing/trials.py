@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 from scipy.stats import norm
 from torch import Tensor
@@ -83,6 +84,24 @@ class Trial:
     def score(self) -> float:
         """What the search climbs: held-out answers, or the ELBO where there are none."""
         return self.elbo if self.held_out is None else float(self.held_out.mean())
+
+
+def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
+    """The trials, a row each, and which of them was chosen."""
+    return pd.DataFrame(
+        {
+            "features": [trial.form.features for trial in trials],
+            "kind": [trial.form.kind for trial in trials],
+            "components": [trial.num_components for trial in trials],
+            "elbo": [trial.elbo for trial in trials],
+            "held_out": [np.nan if trial.held_out is None else trial.score for trial in trials],
+            "feature_weight": [trial.feature_weight for trial in trials],
+            "clusters": [trial.clusters for trial in trials],
+            "seconds": [trial.seconds for trial in trials],
+            "hears": [trial.hears for trial in trials],
+            "chosen": [trial is best for trial in trials],
+        }
+    )
 
 
 def weights_for(form: Form) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
-from pyro_crowdclust.data import Columns, StoredFeatures
+from pyro_crowdclust.data import Columns
 from pyro_crowdclust.results import Fitted
 
 # Of more columns than this no single one tells much, and of pictures none has a name.
@@ -139,8 +139,8 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
 
 def _features(result: Fitted) -> Float[np.ndarray, "item column"] | None:
     """Features at hand, one row of numbers per item; None of pictures and of too many columns."""
-    features = result.data.features
-    if features is None or isinstance(features, StoredFeatures) or features.ndim != 2:
+    features = result.data.features_in_memory
+    if features is None or features.ndim != 2:
         return None
     if features.shape[1] > _MOST_COLUMNS:
         return None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.crowd_data import COLUMNS, answers_with
+from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame

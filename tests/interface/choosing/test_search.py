@@ -47,8 +47,8 @@ def test_answers_that_cannot_tell_leave_it_to_the_elbo():
     best = trial(choice.forms[0], 2, 1.0, held)
     alike = trial(choice.forms[0], 3, 2.0, held - 0.01 + rng.normal(size=number))
     worse = trial(choice.forms[0], 4, 3.0, held - 2.0 + 0.1 * rng.normal(size=number))
-    assert search.in_order([best, alike, worse]) == [alike, best, worse]
-    assert search.rivals([best, alike, worse]) == [best, alike]
+    assert search.ranking.in_order([best, alike, worse]) == [alike, best, worse]
+    assert search.ranking.rivals([best, alike, worse]) == [best, alike]
     many = [trial(choice.forms[0], 2, elbo, held - 0.001 * elbo) for elbo in range(9)]
     assert [one.elbo for one in worth_another_split(many)] == [0, 8, 7, 6]
 

@@ -1,0 +1,87 @@
+"""Which of the candidates that were tried is the best: by held-out answers, and by the ELBO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from pyro_crowdclust.interface.choosing.held_out import HeldOut
+from pyro_crowdclust.interface.choosing.trials import (
+    SMALLEST_EVIDENCE,
+    SMALLEST_GAIN,
+    Trial,
+    error_of,
+    fewest_components,
+    is_within_error,
+)
+
+
+class Ranking:
+    """How trials are compared.
+
+    Parameters
+    ----------
+    splits
+        What was held out; nothing if there are none.
+    num_items
+        Of the data that the trials are of.
+    """
+
+    def __init__(self, splits: Sequence[HeldOut], num_items: int) -> None:
+        self.splits, self.num_items = splits, num_items
+
+    @property
+    def blocks(self) -> Int[np.ndarray, " answer"]:
+        """The held-out item of all that is held out."""
+        return torch.cat([one.block for one in self.splits]).numpy()
+
+    def is_better(self, found: Trial, best: Trial, direction: int) -> bool:
+        """Whether it pays to have gone up or down the sizes."""
+        if self.in_order([best, found])[0] is not found:
+            return False
+        # More components that answers do not ask for have to pay by evidence.
+        if direction < 0 or not self.splits or len(self.rivals([best, found])) < 2:
+            return True
+        return not self.is_no_evidence(found, best)
+
+    def is_no_evidence(self, larger: Trial, other: Trial) -> bool:
+        """Whether the larger ELBO is so by too little to tell."""
+        return (larger.elbo - other.elbo) * self.num_items <= SMALLEST_EVIDENCE
+
+    def largest_elbo(self, trials: Sequence[Trial]) -> Trial:
+        """The largest ELBO, or of its form the fewest components that it is no evidence against."""
+        largest = max(trials, key=lambda trial: trial.elbo)
+        return fewest_components(largest, trials, self.is_no_evidence)
+
+    def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
+        """Trials on as many splits as the best, not worse than it by so many standard errors."""
+        most = max(len(trial.answers) for trial in trials)
+        of_all = [trial for trial in trials if len(trial.answers) == most]
+        best = max(of_all, key=lambda trial: trial.score)
+        blocks = self.blocks[:most]
+        return [
+            trial
+            for trial in of_all
+            if best.score - trial.score
+            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
+        ]
+
+    def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials of one sort, best first: by the ELBO where held-out answers cannot tell them."""
+        by_score = sorted(trials, key=lambda trial: -trial.score)
+        if not self.splits or not trials or not trials[0].form.of_features:
+            return by_score
+        rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
+        return rivals + [trial for trial in by_score if trial not in rivals]
+
+    def by_elbo(self, trials: Sequence[Trial]) -> tuple[Trial, str]:
+        """The largest ELBO, or, of its form, the fewest components that do as well."""
+        first = max(trials, key=lambda trial: trial.elbo)
+        best = fewest_components(first, trials, is_within_error)
+        said = f"of {len(trials)} candidates; nothing held out"
+        if best is first:
+            return best, f"largest ELBO {said}"
+        return best, f"fewest components within a standard error of the largest ELBO {said}"
