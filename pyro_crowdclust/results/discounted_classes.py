@@ -39,7 +39,8 @@ from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.fitted import Fitted, check_fit
+from pyro_crowdclust.training.checks import check_class_labels
 
 # Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
 _RIGHT, _WRONG = 4.0, 2.0
@@ -122,6 +123,11 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     data
         Items with class labels.
 
+    Raises
+    ------
+    ValueError
+        If data are no ``CrowdData``, or have no class labels.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -133,6 +139,7 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     >>> discount_copies(CrowdData(None, labels=said)).worth.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
+    check_class_labels(data)
     answers = _Answers(data)
     worth = np.ones(data.num_workers)
     q = answers.majority()
@@ -173,7 +180,14 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
 
     Where nobody copies, they are those of the result.
+
+    Raises
+    ------
+    ValueError
+        For what is no fit, and a fit without class labels.
     """
+    check_fit(result)
+    check_class_labels(result.data)
     frame = result.class_probabilities
     discounted = discount_copies(result.data)
     trait = result if isinstance(result.model.annotators, ItemTrait) else None

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import class_labels, infer_classes
+from pyro_crowdclust.interface import class_labels, cluster, infer_classes
 from pyro_crowdclust.results import (
     AveragedClasses,
     discount_copies,
@@ -213,6 +213,20 @@ def test_the_average_of_models_discounts_copies(monkeypatch):
     assert average.weights[-1] > 0.6
     assert accuracy(average.class_probabilities, truth) > majority(data, truth) + 0.01
     np.testing.assert_allclose(average.confusion["mean"].groupby(["worker", "class"]).sum(), 1)
+
+
+def test_what_has_no_class_labels_is_refused_in_words():
+    frame = table(np.eye(3, dtype=int))
+    with pytest.raises(ValueError, match="data is a DataFrame, but must be a CrowdData: wrap"):
+        discount_copies(frame)
+    pairs = pd.DataFrame({"left": [0, 1], "right": [1, 2], "worker": ["a", "b"], "label": [0, 1]})
+    with pytest.raises(ValueError, match="no class labels: pass .*; to take every pair for"):
+        discount_copies(CrowdData(None, pairs=pairs))
+    alone = cluster(None, pairs=pairs, epochs=1, progress=False)
+    with pytest.raises(ValueError, match="there are no class labels"):
+        discounted_class_probabilities(alone)
+    with pytest.raises(ValueError, match="result is DataFrame, but must be a fit"):
+        discounted_class_probabilities(frame)
 
 
 def test_workers_without_common_items_are_taken_as_they_are():
