@@ -88,6 +88,9 @@ def read_table(
         if column in may_lack:
             continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
+        if (name, column) == ("pairs", "label"):
+            remedy += """; if "can't tell" is an answer like the others, pass the labels """
+            remedy += 'from "different" to "same" as grades='
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]

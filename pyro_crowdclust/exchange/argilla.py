@@ -77,8 +77,9 @@ class Argilla:
         return CrowdAnswers.of(said for one in records(export, "record") for said in self._of(one))
 
     def _of(self, record: Record) -> Iterator[Said]:
+        about = record.get("metadata", Mapping)
         try:
-            question = question_about(record.get("metadata", Mapping))
+            question = question_about(about)
         except ValueError as error:
             raise record.wrong(error) from error
         for response in record.record("responses").records(self.question, "response"):

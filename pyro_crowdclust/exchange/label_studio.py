@@ -136,8 +136,9 @@ class LabelStudio:
         return CrowdAnswers.of(said for task in tasks for said in self._of(task))
 
     def _of(self, task: Record) -> Iterator[Said]:
+        about = task.get("data", Mapping)
         try:
-            question = question_about(task.get("data", Mapping))
+            question = question_about(about)
         except ValueError as error:
             raise task.wrong(error) from error
         annotations = task.records("annotations", "annotation")

@@ -97,8 +97,9 @@ class Prodigy:
         return CrowdAnswers.of(map(self._said, records(export, "record")))
 
     def _said(self, record: Record) -> Said:
+        about = record.get(_ABOUT, Mapping)
         try:
-            question = question_about(record.get(_ABOUT, Mapping))
+            question = question_about(about)
         except ValueError as error:
             raise record.wrong(error) from error
         session = record.maybe("_session_id", str, self.worker)

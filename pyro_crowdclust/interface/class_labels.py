@@ -37,7 +37,7 @@ from pyro_crowdclust.results import (
     weight_of_copies,
 )
 from pyro_crowdclust.training import Stopping, whole
-from pyro_crowdclust.training.checks import check_data
+from pyro_crowdclust.training.checks import check_class_labels
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)
@@ -102,7 +102,7 @@ def infer_classes(
     ['x', 'y']
     """
     check_options(infer_classes, options)
-    _check_labels(data)
+    check_class_labels(data)
     if share is not None and not dependent:
         raise ValueError(f"share is {share}, which needs dependent=True")
     if dependent:
@@ -122,15 +122,6 @@ def infer_classes(
     return best_first(
         partial(_with_communities, data, number, _DEFAULTS | options) for number in num_communities
     )[0]
-
-
-def _check_labels(data: CrowdData) -> None:
-    check_data(data)
-    if data.class_labels is None:
-        remedy = "pass CrowdData(None, labels=table)"
-        if data.answers is not None:
-            remedy += "; to take every pair for an item, name it in a column 'item'"
-        raise ValueError(f"there are no class labels: {remedy}")
 
 
 def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
@@ -179,7 +170,7 @@ def average_annotator_models(
     """
     check_options(average_annotator_models, options)
     check_whole("num_draws", num_draws, least=0)
-    _check_labels(data)
+    check_class_labels(data)
     if share is not None and data.num_classes != 2:
         raise ValueError(
             f"share is {share}, but is that of the second of two classes, and the data have "

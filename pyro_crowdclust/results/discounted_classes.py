@@ -14,10 +14,12 @@ agree more often than the classes explain. The better reading leaves fewer such 
 
     D = sum_{j<l} min(max(z_jl, 0), 2.5)
 
-with z_jl the number of agreements beyond those expected, over its standard error. A pair cannot
-cost more than 2.5 standard errors, since what copies each other can do so by any amount: with a
-Gaussian's square the largest family would always win. Discounted classes begin at the majority
-vote, and so end at the reading that is next to it.
+with z_jl the number of agreements beyond those expected, over its standard error. Expected is what
+the two say in fact of each class: there the prior of a row counts as one answer, since that by
+which classes are found, near the diagonal, expects too little agreement of workers who call a class
+by another name. A pair cannot cost more than 2.5 standard errors, since what copies each other can
+do so by any amount: with a Gaussian's square the largest family would always win. Discounted
+classes begin at the majority vote, and so end at the reading that is next to it.
 """
 
 from __future__ import annotations
@@ -37,10 +39,13 @@ from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.fitted import Fitted, check_fit
+from pyro_crowdclust.training.checks import check_class_labels
 
 # Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
 _RIGHT, _WRONG = 4.0, 2.0
+# The same where agreement is expected: fewer would make workers with few answers expect too much.
+_EXPECTED = 1.0
 # Two workers with fewer common items say nothing of each other.
 _LEAST_COMMON = 30
 # Fewer workers who do not always say the same can be explained as independent ones.
@@ -118,6 +123,11 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     data
         Items with class labels.
 
+    Raises
+    ------
+    ValueError
+        If data are no ``CrowdData``, or have no class labels.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -129,6 +139,7 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     >>> discount_copies(CrowdData(None, labels=said)).worth.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
+    check_class_labels(data)
     answers = _Answers(data)
     worth = np.ones(data.num_workers)
     q = answers.majority()
@@ -157,19 +168,26 @@ def weight_of_copies(
     answers, alone = discounted.answers, np.ones(len(discounted.worth))
     if answers.num_who_vary() < _LEAST_WORKERS:
         return 0.0
-    readings = [answers.classes(probabilities, alone)]
+    unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:
         log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
-        readings.append((answers.states(log_shares, np.log(rows.clip(1e-300))), rows))
-    unexplained = min(answers.unexplained(q, rows, alone) for q, rows in readings)
-    return max(0.0, math.tanh(unexplained - discounted.unexplained))
+        points = answers.states(log_shares, np.log(rows.clip(1e-300)))
+        unexplained.append(answers.unexplained(points, rows, alone, rows))
+    return max(0.0, math.tanh(min(unexplained) - discounted.unexplained))
 
 
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
 
     Where nobody copies, they are those of the result.
+
+    Raises
+    ------
+    ValueError
+        For what is no fit, and a fit without class labels.
     """
+    check_fit(result)
+    check_class_labels(result.data)
     frame = result.class_probabilities
     discounted = discount_copies(result.data)
     trait = result if isinstance(result.model.annotators, ItemTrait) else None
@@ -255,9 +273,15 @@ class _Answers:
         said = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
         return int((np.bincount(said) > 1).sum())
 
-    def rows(self, q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, "worker class label"]:
-        """``p(label | class)`` of every worker where these are the classes."""
-        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2) + self.prior
+    def rows(
+        self, q: Float[np.ndarray, "item class"], prior: float = _RIGHT + _WRONG
+    ) -> Float[np.ndarray, "worker class label"]:
+        """``p(label | class)`` of every worker where these are the classes.
+
+        The prior of a row counts as so many answers.
+        """
+        share = self.prior / self.prior.sum(-1, keepdims=True)
+        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2) + prior * share
         return counts / counts.sum(-1, keepdims=True)
 
     def classes(
@@ -285,18 +309,20 @@ class _Answers:
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
+        said: Float[np.ndarray, "worker state label"],
     ) -> Float[np.ndarray, "4 pair"]:
         """How much more often than expected the workers of every pair agree.
 
-        Rows: agreements beyond those expected, the variance of their number, and the variances of
-        the answers of one and of the other worker, summed over the common items.
+        Of the rows q was made, and what is said in each state is expected. Returned: agreements
+        beyond those expected, the variance of their number, and the variances of the answers of one
+        and of the other worker, summed over the common items.
         """
         answers, pair, workers, common = self.together
         # States first, since sums over a long last axis are the fast ones.
         named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
         log_q = np.log(q.clip(1e-300)).T[:, self.item]
-        spread = (1 - np.square(rows).sum(-1)).T[:, self.worker]
-        both = (rows[workers[0]] * rows[workers[1]]).sum(-1).T
+        spread = (1 - np.square(said).sum(-1)).T[:, self.worker]
+        both = (said[workers[0]] * said[workers[1]]).sum(-1).T
         sums = np.zeros((4, len(common)))
         # A part at a time, which stays in the processor's cache.
         size = max(1, _AT_ONCE // q.shape[1])
@@ -317,12 +343,12 @@ class _Answers:
 
     def worth(
         self,
-        q: Float[np.ndarray, "item state"],
-        rows: Float[np.ndarray, "worker state label"],
+        q: Float[np.ndarray, "item class"],
+        rows: Float[np.ndarray, "worker class label"],
         worth: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
         """w of every worker, from the one before."""
-        beyond, _, own, others = self._agreement(q, rows, worth)
+        beyond, _, own, others = self._agreement(q, rows, worth, self.rows(q, _EXPECTED))
         rho = beyond / np.sqrt(own * others).clip(1e-12)
         chance = 2 * math.log(max(len(worth) - 1, 1))
         noise = chance / np.maximum(np.square(rho) * self.together.common, 1e-12)
@@ -335,7 +361,9 @@ class _Answers:
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
+        said: Float[np.ndarray, "worker state label"] | None = None,
     ) -> float:
-        """D."""
-        beyond, variance, *_ = self._agreement(q, rows, worth)
+        """D, of states that are no classes by what is said in each of them."""
+        said = self.rows(q, _EXPECTED) if said is None else said
+        beyond, variance, *_ = self._agreement(q, rows, worth, said)
         return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MOST_ERRORS).sum())

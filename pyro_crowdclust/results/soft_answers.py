@@ -110,7 +110,8 @@ def combine_soft_answers(
         p_ij, from 0 to 1: what the judge says, calibrated or not.
     share
         r, the share of items of the kind that is expected, which counts as a tenth of the items;
-        by default that of the items whose mean probability is above one half.
+        by default that of the items whose mean probability is above one half, in which a judge
+        counts by how much its answers tell.
 
     Raises
     ------
@@ -129,30 +130,19 @@ def combine_soft_answers(
     if share is not None:
         check_share("share", share)
     table = _log_odds(item, worker, probability)
-    if share is None:
-        share = _vote_share(table)
     answers = table.to_numpy()
     given = ~np.isnan(answers)
+    probability = np.where(given, expit(answers), 0.0)
     answers = np.where(given, answers, 0.0)
     unit = _deviations(answers, given)
     answers = answers / unit
-    strength = max(10.0, len(answers) / 10)
-    centre = (1 - share) * _side(-1) + share * _side(1)
-    trait = _start(answers, given)
-    curves = _Curves(
-        np.tile(_MEAN, (answers.shape[1], 1)),
-        np.full(answers.shape[1], _VARIANCE),
-        *(_MEAN, _COVARIANCE, _VARIANCE),
-    )
-    for _ in range(_ROUNDS):
-        rho = strength * centre + trait.sum(0)
-        curves = _learned(curves, answers, given, trait)
-        new = _posterior(answers, given, curves, rho / rho.sum())
-        change = np.abs(new - trait).max()
-        trait = new
-        if change < _TOLERANCE:
-            break
-    probabilities = trait @ (_ABOVE @ _cut(curves, rho / rho.sum(), share))
+    if share is None:
+        # Who says the same of all items would add a vote to each of them.
+        share = _vote_share(probability, given, np.ones(len(unit)))
+        curves = _fitted(answers, given, share)[0]
+        share = _vote_share(probability, given, _told(curves))
+    curves, trait, rho = _fitted(answers, given, share)
+    probabilities = trait @ (_ABOVE @ _cut(curves, rho, share))
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
     judges = pd.DataFrame(columns, table.columns, ["scale", "shift", "deviation"])
     return SoftAnswers(pd.Series(probabilities, table.index), judges)
@@ -200,9 +190,43 @@ def _at_once(ids: Iterable[Hashable]) -> Any:
     return ids if isinstance(ids, (Tensor, pd.Index, pd.Series)) else list(ids)
 
 
-def _vote_share(log_odds: pd.DataFrame) -> float:
-    """The share of the items whose mean probability is above one half; even ones are half."""
-    votes = np.sign(np.nanmean(expit(log_odds.to_numpy()), 1).round(9) - 0.5)
+def _fitted(
+    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"], share: float
+) -> tuple[_Curves, Float[np.ndarray, "item point"], Float[np.ndarray, " point"]]:
+    """EM: the curves, q(t_i), and rho of the trait, where this share of class 1 is expected."""
+    strength = max(10.0, len(answers) / 10)
+    centre = (1 - share) * _side(-1) + share * _side(1)
+    trait = _start(answers, given)
+    curves = _Curves(
+        np.tile(_MEAN, (answers.shape[1], 1)),
+        np.full(answers.shape[1], _VARIANCE),
+        *(_MEAN, _COVARIANCE, _VARIANCE),
+    )
+    for _ in range(_ROUNDS):
+        rho = strength * centre + trait.sum(0)
+        rho /= rho.sum()
+        curves = _learned(curves, answers, given, trait)
+        new = _posterior(answers, given, curves, rho)
+        change = np.abs(new - trait).max()
+        trait = new
+        if change < _TOLERANCE:
+            break
+    return curves, trait, rho
+
+
+def _told(curves: _Curves) -> Float[np.ndarray, " judge"]:
+    """``b_j^2 / v_j``: how much the answers of each judge tell of the trait."""
+    return curves.line[:, 0] ** 2 / curves.variance
+
+
+def _vote_share(
+    probability: Float[np.ndarray, "item judge"],
+    given: Bool[np.ndarray, "item judge"],
+    weight: Float[np.ndarray, " judge"],
+) -> float:
+    """The share of the items whose weighted mean is above one half; even ones are half."""
+    mean = probability @ weight / np.maximum(given @ weight, 1e-300)
+    votes = np.sign(mean.round(9) - 0.5)
     of_kind, half = (1 + votes).sum() / 2, _EVEN_ITEMS / 2
     return float((of_kind + half) / (len(votes) + _EVEN_ITEMS))
 
@@ -279,7 +303,7 @@ def _cut(
 ) -> Float[np.ndarray, " cut"]:
     """w, the probabilities of the places where the cut may be."""
     slope, shift = curves.line.T
-    tells = slope**2 / curves.variance
+    tells = _told(curves)
     tells = len(tells) * tells / tells.sum()
     even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
     of_judges = -(tells * (_CUTS[:, None] - even) ** 2).sum(1) / 2

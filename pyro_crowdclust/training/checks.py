@@ -76,6 +76,16 @@ def check_data(data: object) -> None:
         )
 
 
+def check_class_labels(data: CrowdData) -> None:
+    """Raise a ``ValueError`` unless data are in their container, and have class labels."""
+    check_data(data)
+    if data.class_labels is None:
+        remedy = "pass CrowdData(None, labels=table)"
+        if data.answers is not None:
+            remedy += "; to take every pair for an item, name it in a column 'item'"
+        raise ValueError(f"there are no class labels: {remedy}")
+
+
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
     held = part_of(guide, "model", nn.Module)

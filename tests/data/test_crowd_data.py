@@ -502,6 +502,17 @@ def test_labels_that_are_probabilities_are_told_of_grades():
         crowd(label=[2.5, 0.1, 1.0])
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
+    labels = [1, missing, 0]
+    advice = """or drop the row; if "can't tell" is .* "different" to "same" as grades=$"""
+    with pytest.raises(ValueError, match=f"label is .*, which is missing; .*{advice}"):
+        crowd(label=labels)
+    pairs = crowd(label=[1, 1, 0]).pairs.assign(label=labels)
+    heard = CrowdData(None, pairs, grades=[0, 1]).answers.label
+    assert heard.isnan().tolist() == [False, True, False]
+
+
 def test_one_odd_word_among_many_is_the_one_that_is_named():
     words = ["same", "different"] * 300
     words[417] = "maybe"

@@ -603,6 +603,19 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
+    ("form", "record", "place"),
+    [
+        (LabelStudio(), {"annotations": []}, "task 1"),
+        (Prodigy(), {"answer": "accept"}, "record 1"),
+        (Argilla(), {"responses": {}}, "record 1"),
+    ],
+)
+def test_a_record_that_does_not_say_what_it_asked_is_named_once(form, record, place):
+    with pytest.raises(ValueError, match=f"^{place} has no field '"):
+        form.answers([record])
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [(name, text, message) for name, cases in WRONG.items() for text, message in cases],
 )

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import class_labels, infer_classes
+from pyro_crowdclust.interface import class_labels, cluster, infer_classes
 from pyro_crowdclust.results import (
     AveragedClasses,
     discount_copies,
@@ -68,6 +68,10 @@ def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
     answers = _Answers(data)
     worth = np.array([1.0, 0.9, 0.6, 0.5])
     q, rows = answers.classes(answers.majority(), worth)
+    says = np.full((4, 3, 3), 1 / 6) + np.eye(3) / 2
+    for i, j, a in zip(answers.item, answers.worker, answers.label, strict=True):
+        says[j, :, a] += q[i]
+    says /= says.sum(-1, keepdims=True)
     given = list(zip(answers.item, answers.worker, answers.label, strict=True))
     rho, cost = np.zeros((4, 4)), 0.0
     for one, two in product(range(4), repeat=2):
@@ -78,11 +82,11 @@ def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
         for i, a, b in pairs:
             without = q[i] / rows[one, :, a] ** worth[one] / rows[two, :, b] ** worth[two]
             without = without / without.sum()
-            agree = sum(without[k] * rows[one, k] @ rows[two, k] for k in range(3))
+            agree = sum(without[k] * says[one, k] @ says[two, k] for k in range(3))
             beyond += (a == b) - agree
             variance += agree * (1 - agree)
-            own += sum(without[k] * (1 - rows[one, k] @ rows[one, k]) for k in range(3))
-            others += sum(without[k] * (1 - rows[two, k] @ rows[two, k]) for k in range(3))
+            own += sum(without[k] * (1 - says[one, k] @ says[one, k]) for k in range(3))
+            others += sum(without[k] * (1 - says[two, k] @ says[two, k]) for k in range(3))
         assert len(pairs) >= 30
         r = beyond / np.sqrt(own * others)
         rho[one, two] = np.clip(r * max(0, 1 - 2 * np.log(3) / (len(pairs) * r**2)), 0, 1)
@@ -136,6 +140,20 @@ def test_one_of_five_who_copies_leads_nobody_astray(share, seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
+def test_workers_who_know_fewer_names_are_no_copies(seed):
+    """Four of eight call two classes by one name: they agree as they do, given the true class."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(6, size=300)
+    says = np.tile(truth[:, None], 8)
+    says[:, :4] -= says[:, :4] % 2
+    says = np.where(rng.random((300, 8)) < 0.85, says, rng.integers(6, size=(300, 8)))
+    answered = rng.random((300, 8)) < 0.6
+    answered[:, 0] = True
+    data = CrowdData(None, labels=table(np.where(answered, says, -1)))
+    assert weight_of_copies(discount_copies(data), np.eye(6)[truth]) == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_without_copies_nothing_changes(seed):
     truth, data = crowd(seed, 0.0)
     independent = infer_classes(data, num_communities=[0], epochs=20)
@@ -162,7 +180,7 @@ def test_workers_who_err_about_the_same_hard_items_are_no_copies():
     np.testing.assert_allclose(classes, trait.probabilities, atol=0.05)
     discounted = discount_copies(data)
     independent = unexplained_alone(answers, trait.probabilities)
-    assert answers.unexplained(points, rows, np.ones(5)) < independent - 1
+    assert answers.unexplained(points, rows, np.ones(5), rows) < independent - 1
     vars(discounted)["unexplained"] = independent - 1
     assert weight_of_copies(discounted, trait.probabilities) == pytest.approx(np.tanh(1))
     assert weight_of_copies(discounted, trait.probabilities, trait) == 0
@@ -195,6 +213,20 @@ def test_the_average_of_models_discounts_copies(monkeypatch):
     assert average.weights[-1] > 0.6
     assert accuracy(average.class_probabilities, truth) > majority(data, truth) + 0.01
     np.testing.assert_allclose(average.confusion["mean"].groupby(["worker", "class"]).sum(), 1)
+
+
+def test_what_has_no_class_labels_is_refused_in_words():
+    frame = table(np.eye(3, dtype=int))
+    with pytest.raises(ValueError, match="data is a DataFrame, but must be a CrowdData: wrap"):
+        discount_copies(frame)
+    pairs = pd.DataFrame({"left": [0, 1], "right": [1, 2], "worker": ["a", "b"], "label": [0, 1]})
+    with pytest.raises(ValueError, match="no class labels: pass .*; to take every pair for"):
+        discount_copies(CrowdData(None, pairs=pairs))
+    alone = cluster(None, pairs=pairs, epochs=1, progress=False)
+    with pytest.raises(ValueError, match="there are no class labels"):
+        discounted_class_probabilities(alone)
+    with pytest.raises(ValueError, match="result is DataFrame, but must be a fit"):
+        discounted_class_probabilities(frame)
 
 
 def test_workers_without_common_items_are_taken_as_they_are():

@@ -197,17 +197,34 @@ def test_the_share_is_that_of_the_votes_where_none_is_given():
     truth, log_odds, given, _ = judged(400, 5, 0)
     item, judge = np.nonzero(given)
     answers = item, judge, expit(log_odds[item, judge])
-    mean = np.where(given, expit(log_odds), 0).sum(1) / given.sum(1)
-    share = ((mean > 0.5).sum() + 5) / 410
+
+    def votes(weight: np.ndarray) -> float:
+        mean = np.where(given, expit(log_odds), 0) @ weight / (given @ weight)
+        return ((mean > 0.5).sum() + 5) / 410
+
+    first = combine_soft_answers(*answers, share=votes(np.ones(5))).judges
+    told = (first["scale"] / first["deviation"]).to_numpy() ** 2
     found = combine_soft_answers(*answers).probabilities.to_numpy()
-    expected = combine_soft_answers(*answers, share=share).probabilities
+    expected = combine_soft_answers(*answers, share=votes(told)).probabilities
     np.testing.assert_allclose(found, expected)
+    mean = np.where(given, expit(log_odds), 0).sum(1) / given.sum(1)
 
     def loss(p: np.ndarray) -> float:
         return -np.log(np.where(truth, p, 1 - p)).mean()
 
     assert loss(found) < 0.9 * loss(combine_soft_answers(*answers, share=0.5).probabilities)
     assert loss(found) < 0.9 * loss(mean)
+
+
+def test_a_judge_who_says_the_same_of_all_items_has_no_vote():
+    """Beside two judges it would have a third of the vote, and most items would be of the kind."""
+    truth, log_odds, _, _ = judged(400, 2, 0)
+    losses = []
+    for answers in (log_odds, np.column_stack([log_odds, np.full(400, 12.0)])):
+        item, judge = np.indices(answers.shape).reshape(2, -1)
+        p = combine_soft_answers(item, judge, expit(answers.ravel())).probabilities.to_numpy()
+        losses.append(-np.log(np.where(truth, p, 1 - p)).mean())
+    assert losses[1] < losses[0] + 0.02
 
 
 def test_judges_who_are_even_vote_for_both():
