@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import show
@@ -25,6 +25,10 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
 SAMPLE = 50
 # What a column of objects may hold and still be one of numbers, as tables from databases do.
 _NUMBERS = (int, float, Decimal, np.number)
+
+
+# What columns of numbers hold that may not hold any.
+HELD = {"binary": "0 and 1", "count": "counts 0, 1, 2, ..."}
 
 
 def recognized(
@@ -146,14 +150,25 @@ def check_numbers(label: str, kind: str, values: Float[np.ndarray, " row"]) -> N
         raise ValueError(
             f"feature column {label} holds infinite numbers: fill in, leave empty or drop"
         )
+    odd = are_of_another_kind(kind, values)
+    if odd.any():
+        raise ValueError(
+            f"feature column {label} is said to hold {HELD[kind]}, but holds "
+            f"{show(values[int(odd.argmax())])}: say another kind"
+        )
+
+
+def are_of_another_kind(kind: str, values: Float[np.ndarray, " row"]) -> Bool[np.ndarray, " row"]:
+    """Which numbers no column of this kind holds; a missing one may be in any.
+
+    Examples
+    --------
+    >>> are_of_another_kind("count", np.array([2.0, -1.0, 0.5, np.nan])).tolist()
+    [False, True, True, False]
+    """
     odd = {
         "real": np.zeros(len(values), dtype=bool),
         "binary": (values != 0) & (values != 1),
         "count": (values < 0) | (values != values.round()),
     }[kind]
-    if odd.any():
-        needs = {"binary": "0 and 1", "count": "counts 0, 1, 2, ..."}[kind]
-        raise ValueError(
-            f"feature column {label} is said to hold {needs}, but holds "
-            f"{show(values[int(odd.argmax())])}: say another kind"
-        )
+    return odd & ~np.isnan(values)

@@ -17,8 +17,15 @@ import pandas as pd
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from pyro_crowdclust.data.column_kinds import KINDS, SAMPLE, check_numbers, recognized
-from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, refuse_doubled, show
+from pyro_crowdclust.data.column_kinds import (
+    HELD,
+    KINDS,
+    SAMPLE,
+    are_of_another_kind,
+    check_numbers,
+    recognized,
+)
+from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, refuse_doubled, show, where
 from pyro_crowdclust.errors import did_you_mean
 
 # So few rows may be in the order of a feature.
@@ -159,9 +166,7 @@ class Columns:
         for place, levels in enumerate(self.levels):
             column = frame.iloc[:, place]
             if levels is None:
-                encoded[:, place] = _numbers(column)
-                present = encoded[~np.isnan(encoded[:, place]), place]
-                check_numbers(show(column.name), self.kinds[place], present)
+                encoded[:, place] = _numbers(column, self.kinds[place])
             else:
                 encoded[:, place] = _codes(column, levels)
         return encoded
@@ -259,7 +264,7 @@ def _is_plain(frame: pd.DataFrame) -> bool:
     return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes)
 
 
-def _numbers(column: pd.Series) -> Float[np.ndarray, " row"]:
+def _numbers(column: pd.Series, kind: str) -> Float[np.ndarray, " row"]:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         values = pd.to_numeric(column, errors="coerce")
         odd = (values.isna() & column.notna()).to_numpy()
@@ -270,7 +275,16 @@ def _numbers(column: pd.Series) -> Float[np.ndarray, " row"]:
                 f"{show(column.iloc[row])}, no number, which those of the fit were"
             )
         column = values
-    return column.to_numpy(np.float64, na_value=np.nan)
+    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    check_numbers(show(column.name), "real", numbers)
+    odd = are_of_another_kind(kind, numbers)
+    if odd.any():
+        raise ValueError(
+            f"{where('features', column.index, odd)}: {column.name} is "
+            f"{show(numbers[int(odd.argmax())])}, but those of the fit were {HELD[kind]}: correct "
+            "it, or fit anew and say another kind (kinds=, --real)"
+        )
+    return numbers
 
 
 def _codes(column: pd.Series, levels: pd.Index) -> Float[np.ndarray, " row"]:

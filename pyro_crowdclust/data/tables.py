@@ -161,7 +161,7 @@ def _remedy(
         return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
     if missing == [*required] == ["item", "worker", "label"]:
         return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
-    if missing == ["left", "right"] and "item" in found:
+    if {"left", "right"} <= {*missing} and "item" in found:
         other = "placements" if "group" in found else "labels"
         return f"what is said of single items is {other}, not pairs: pass the table as such"
     if hint := did_you_mean(missing[0], found - {*required}):

@@ -46,7 +46,10 @@ def component_means(
         names, columns = data.feature_names.tolist(), data.columns
     components = part_of(model, "components", Components)
     if components is None:
-        raise ValueError(f"the model {type(model).__name__} has no components to describe")
+        raise ValueError(
+            f"the model {type(model).__name__} has no components to describe: see what the items "
+            "of a cluster are like, as by features.groupby(result.assignments).describe()"
+        )
     emission: Any = part_of(model, "emission", Emission)
     if emission is None or not emission.observes_latent:
         return location, components.column_labels()

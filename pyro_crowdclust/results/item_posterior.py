@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import in_pandas
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch
@@ -133,7 +134,7 @@ def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
 
 
 def new_items(result: FittedModel, features: Any) -> CrowdData:
-    """New items, whose columns hold what those of the fit do.
+    """New items, whose columns hold what those of the fit do; their ids are their positions.
 
     Raises
     ------
@@ -151,7 +152,10 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
         raise ValueError("new items need features, as those of the fit have: pass features")
     if columns is None and shape is not None and len(shape) == 1:
         columns = Columns.of_numbers(shape[0])
-    new = CrowdData(features, kinds=columns)
+    # Rows drawn with replacement, or of several tables, share names.
+    features = in_pandas(features)
+    ids = pd.RangeIndex(len(features)) if isinstance(features, pd.DataFrame) else None
+    new = CrowdData(features, item_ids=ids, kinds=columns)
     check_gaps(result.model, new)
     found = () if new.features is None else tuple(new.features.shape[1:])
     if shape is not None and found != shape:

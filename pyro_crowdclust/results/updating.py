@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.files.parts import arguments_of
@@ -64,7 +65,7 @@ def identified_items(
         raise ValueError("new items need features, as those of the fit have: pass features")
     else:
         items = data
-    ids: pd.Index = pd.Index(item_ids, tupleize_cols=False)
+    ids = read_item_ids(item_ids, None if features is None else items.num_items)
     again = ids[ids.isin(data.item_ids)]
     if len(again):
         raise ValueError(

@@ -161,8 +161,11 @@ def test_new_tables():
     with pytest.raises(ValueError, match="fit was on a table with categories .*pass a data frame"):
         CrowdData(np.ones((1, 2)), kinds=columns)
     flags = Columns.of(pd.DataFrame({"x": [0, 1]}))
-    with pytest.raises(ValueError, match="said to hold 0 and 1, but holds 2"):
-        flags.encode(pd.DataFrame({"x": [2]}))
+    message = r"row 1 \(index 1\): x is 2.0, but those of the fit were 0 and 1: correct it, or fit"
+    with pytest.raises(ValueError, match=message):
+        flags.encode(pd.DataFrame({"x": [NAN, 2]}))
+    with pytest.raises(ValueError, match="'x' holds infinite numbers"):
+        flags.encode(pd.DataFrame({"x": [np.inf]}))
 
 
 def short(values) -> torch.Tensor:

@@ -427,6 +427,9 @@ def test_answers_in_the_place_of_features():
         CrowdData(labels, labels=np.eye(2))
     with pytest.raises(ValueError, match="said of single items is labels, not pairs: pass the tab"):
         CrowdData(np.eye(2), labels)
+    pages = pd.DataFrame({"page": ["p"], "item": [0], "worker": ["a"], "group": ["x"]})
+    with pytest.raises(ValueError, match="said of single items is placements, not pairs: pass the"):
+        CrowdData(np.eye(2), pages)
 
 
 def test_something_that_is_no_table():

@@ -288,6 +288,12 @@ def test_it_learns_regions_from_answers_about_a_few_items(fitted):
     assert result.workers["weight"].between(1, 12).all()
 
 
+def test_what_its_clusters_are_like_is_read_of_their_items(fitted):
+    result, _ = fitted
+    with pytest.raises(ValueError, match=r"no components .*groupby\(result\.assignments\)"):
+        _ = result.components
+
+
 def test_it_learns_regions_from_sorted_pages():
     x, kinds = regions()
     pages = simulate_placements(

@@ -139,6 +139,14 @@ def test_names_that_occur_twice():
         CrowdData(frame)
 
 
+def test_rows_to_predict_may_share_names():
+    """As rows drawn with replacement do, and those of two tables one below the other."""
+    features = named(blobs(NUM_ITEMS)[0])
+    result = quiet_fit(*plain_pair(), CrowdData(features))
+    twice = pd.concat([features, features])
+    np.testing.assert_array_equal(result.predict(twice), np.tile(result.assignments, 2))
+
+
 def test_columns_without_names_are_told_by_their_order():
     features = blobs(NUM_ITEMS)[0]
     result = quiet_fit(*plain_pair(), CrowdData(pd.DataFrame(features)))

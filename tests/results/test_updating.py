@@ -251,6 +251,23 @@ def test_what_cannot_go_on_says_why(tmp_path):
         alone.update(answers)
 
 
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["new"], "1 item_ids for 2 rows of features"),
+        (["new", "new"], "item_ids row 1 is 'new', once more"),
+        ("new", "item_ids must be a flat list"),
+    ],
+    ids=["too few", "doubled", "no list"],
+)
+def test_ids_of_new_items_are_one_for_every_row(ids, message):
+    """With too few of them the last rows were left out, and nothing said so."""
+    result = fitted(CrowdData(FEATURES, crowd("pairs", ["a"], 0)), epochs=1)
+    answers = {"left": ["new"], "right": [0], "worker": ["a"], "label": [1]}
+    with pytest.raises(ValueError, match=message):
+        result.update(answers, features=FEATURES[:2], item_ids=ids)
+
+
 def test_new_workers_of_a_model_of_ones_own_are_refused_by_their_names():
     def model(batch):
         mean = pyro.sample("mean", dist.Normal(0.0, 1.0))

@@ -88,6 +88,15 @@ def as_numbers(data: CrowdData) -> Filled:
     if data.columns is not None:
         is_number[data.columns.of_kind("category")] = False
     emission = with_categories(Standardized(*location_and_scale(data, is_number)), data)
+    return filled(lambda _: emission, data)
+
+
+def filled(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Filled:
+    """Coordinates for regressions, in which what is missing is at the mean.
+
+    That is no matter for whole rows, but new items may have gaps.
+    """
+    emission = inner(data)
     # Of a column that is missing everywhere nothing is known.
     mean = emission.latent(sample_of(data)).nanmean(0).nan_to_num(0.0)
     return Filled(emission, mean)

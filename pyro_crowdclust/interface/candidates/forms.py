@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     as_numbers,
     beyond_one_gaussian,
+    filled,
     in_central_units,
     in_common_units,
     in_units_of_features,
@@ -263,7 +264,10 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
     if not data.has_answers:
         return forms
-    return forms + _regressions(data, places if is_plain else {"columns": as_numbers}, is_plain)
+    whole: dict[str, Place] = {"columns": as_numbers}
+    if is_plain:
+        whole = {name: partial(filled, place) for name, place in places.items()}
+    return forms + _regressions(data, whole, is_plain)
 
 
 def _on_columns(
@@ -339,7 +343,7 @@ def _regressions(
         whitened = partial(_directions, as_numbers, own, whiten=True)
         places = {f"{own} directions, own units": whitened}
         if have_common_units:
-            alike = partial(_directions, in_common_units, common)
+            alike = partial(_directions, partial(filled, in_common_units), common)
             places = {f"{common} directions, common units": alike} | places
     return tuple(
         Form(name, REGRESSION, emission, regression_recipe, of_features=False)

@@ -126,6 +126,25 @@ def test_a_regression_on_columns_of_several_kinds_predicts_items_with_gaps():
     assert np.isfinite(result.predict_proba(item)).all()
 
 
+@pytest.mark.parametrize("num_columns", [3, 60])
+def test_regressions_on_whole_rows_predict_items_with_gaps(num_columns):
+    """As mixtures do, so that what a first call ends in is no matter."""
+    features = np.random.default_rng(0).normal(size=(80, num_columns))
+    features[::3, 1] = 0.0  # an atom, where columns are few
+    data, item = answered(features), features[:1].copy()
+    item[0, :2] = np.nan
+    forms = regressions(data)
+    assert len(forms) == 2
+    for form in forms.values():
+        recipe = form.recipe(data, 2)
+        assert recipe.model.takes_gaps
+        result = recipe.fit(progress=False, epochs=2)
+        assert np.isfinite(result.predict_proba(item)).all()
+        of_mean = recipe.model.emission.latent(torch.from_numpy(np.full_like(item, np.nan)))
+        middle = recipe.model.emission.latent(torch.from_numpy(features)).mean(0)
+        np.testing.assert_allclose(of_mean[0], middle, atol=1e-9)
+
+
 def test_gaps_are_at_the_mean_of_a_regression():
     table = mixed(3)
     table.loc[0, ["wave 1", "hair"]] = None
