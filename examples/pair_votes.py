@@ -23,6 +23,12 @@ and six times as many others; its score is the pairwise F1. So is that of ``--se
 things of which there are one to 80 records, and three of thirty workers are asked about each of
 the pairs that look most alike.
 
+``--likeness`` adds how alike the texts of two records are, for the pairs that were asked about: what
+characters they share, what words, and what words with a digit. ``--sets candidates_100_300`` are
+records of 100 things, one to three of each, in eight dimensions; two of six workers, right of nine
+pairs in ten, are asked about 300 of the pairs of which one is among the ten nearest of the other.
+How near the two are is known of all of these.
+
 DIR holds ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
 environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object.
 """
@@ -32,6 +38,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 import warnings
 from pathlib import Path
@@ -45,6 +52,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 from sklearn.cluster import SpectralClustering
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.neighbors import NearestNeighbors
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import AnswersAlone, infer_classes
@@ -59,6 +68,7 @@ from pyro_crowdclust.simulation import simulate_pairs
 SETS = ("dogs3", "allsports", "product", "teachers_abt_buy", "teachers_dblp_acm", "dwug")
 RECORDS = SETS[2:5]
 SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE = "simulated", "records", "alike"
+CANDIDATES = "candidates"
 GRADES = (1, 2, 3, 4)
 # Spectral clustering is told the number of clusters where there are at most so many.
 MOST_SPECTRAL = 100
@@ -72,6 +82,8 @@ def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
         return simulated_records(*map(int, name.split("_")[1:]))
     if name.startswith(SIMULATED_ALIKE):
         return simulated_alike(*map(int, name.split("_")[1:]))
+    if name.startswith(CANDIDATES):
+        return candidates(*map(int, name.split("_")[1:]))[:2]
     if name == "dwug":
         arrays = np.load(folder / "judgements_dwug_en.npz")
         worker, left, right, label = arrays["judgements"][:, :4].T
@@ -135,6 +147,53 @@ def simulated_alike(num_things: int, votes: int, seed: int = 0) -> tuple[pd.Data
     label = same[pair] ^ (rng.random(len(pair)) >= is_right)
     frame = pd.DataFrame({"left": left[pair], "right": right[pair], "worker": worker})
     return frame.assign(label=label.astype(int)), pd.Series(truth)
+
+
+def candidates(
+    num_things: int, asked: int, seed: int = 0
+) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame]:
+    """Records as points; answers about some of the near pairs, and how near all of these are."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(num_things), rng.choice([1, 2, 3], num_things, p=[0.4, 0.4, 0.2]))
+    place = rng.normal(size=(num_things, 8))[truth] + 0.4 * rng.normal(size=(len(truth), 8))
+    near = NearestNeighbors(n_neighbors=11).fit(place).kneighbors(place, return_distance=False)
+    ends = np.stack([np.repeat(np.arange(len(truth)), 10), near[:, 1:].ravel()], 1)
+    left, right = np.unique(np.sort(ends, axis=1), axis=0).T
+    apart = np.linalg.norm(place[left] - place[right], axis=1)
+    table = pd.DataFrame({"left": left, "right": right, "nearness": -apart})
+    nearer = np.flatnonzero(apart < np.median(apart))
+    pair = np.repeat(rng.choice(nearer, min(asked, len(nearer)), replace=False), 2)
+    same = truth[left[pair]] == truth[right[pair]]
+    label = same ^ (rng.random(len(pair)) < 0.1)
+    worker = np.concatenate([rng.choice(6, 2, replace=False) for _ in pair[::2]])
+    frame = pd.DataFrame({"left": left[pair], "right": right[pair], "worker": worker})
+    return frame.assign(label=label.astype(int)), pd.Series(truth), table
+
+
+def likeness(folder: Path, name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """How alike the texts of the records are that were compared."""
+    if name.startswith(CANDIDATES):
+        return candidates(*map(int, name.split("_")[1:]))[2]
+    arrays = np.load(folder / (f"{name}.npz" if name.startswith("teach") else f"pairs_{name}.npz"))
+    if name == "product":
+        texts = arrays["records_utf8"].tobytes().decode("utf8").split("\n")
+    else:
+        texts = arrays["record_text"].tolist()
+    texts = [text.lower() for text in texts]
+    left, right = np.unique(np.sort(frame[["left", "right"]].to_numpy(), axis=1), axis=0).T
+    found = {"left": left, "right": right}
+    for kind, options in (
+        ("characters", {"analyzer": "char_wb", "ngram_range": (3, 5)}),
+        ("words", {"token_pattern": r"\w+"}),
+    ):
+        rows = TfidfVectorizer(sublinear_tf=True, **options).fit_transform(texts)
+        found[kind] = np.asarray(rows[left].multiply(rows[right]).sum(1)).ravel()
+    codes = [{*re.findall(r"[a-z-]*\d[a-z0-9-]+", text)} for text in texts]
+    found["codes"] = [
+        len(codes[i] & codes[j]) / max(min(len(codes[i]), len(codes[j])), 1)
+        for i, j in zip(left, right, strict=True)
+    ]
+    return pd.DataFrame(found)
 
 
 def pairwise_f1(truth: np.ndarray, found: np.ndarray) -> float:
@@ -211,7 +270,9 @@ def spectral(frame: pd.DataFrame, items: np.ndarray, num_clusters: int) -> np.nd
     return method.fit_predict(affinity + 1e-6)
 
 
-def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[float, float]:
+def held_out_loss(
+    frame: pd.DataFrame, table: pd.DataFrame | None, epochs: int | None, seed: int
+) -> tuple[float, float]:
     """Log loss of a tenth of the answers: ours, and Dawid and Skene's on pairs."""
     rng = np.random.default_rng(seed)
     out = rng.random(len(frame)) < 0.1
@@ -219,7 +280,9 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
     known = held["worker"].isin(kept["worker"])
     items = pd.unique(frame[["left", "right"]].to_numpy().ravel())
     held = held[known]
-    data = crowd(kept, item_ids=items)
+    if table is not None:
+        items = np.union1d(items, table[["left", "right"]])
+    data = crowd(kept, item_ids=items, likeness=table)
     changes = {} if epochs is None else {"epochs": epochs}
     recipe, _ = AnswersAlone(data).run(seed=seed, **changes)
     result = recipe.fit(seed=seed, progress=False, **changes)
@@ -239,28 +302,32 @@ def held_out_loss(frame: pd.DataFrame, epochs: int | None, seed: int) -> tuple[f
 
 def score_of(name: str) -> str:
     """Which score stands for a set."""
-    if name in RECORDS or name.startswith((SIMULATED_RECORDS, SIMULATED_ALIKE)):
+    if name in RECORDS or name.startswith((SIMULATED_RECORDS, SIMULATED_ALIKE, CANDIDATES)):
         return "f1"
     return "ari" if name == "dwug" or name.startswith(SIMULATED) else "nmi"
 
 
 def set_name(name: str) -> str:
     """The name of a set that there is."""
-    made_up = (SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE)
+    made_up = (SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE, CANDIDATES)
     if name in SETS or name.startswith(tuple(f"{kind}_" for kind in made_up)):
         return name
     raise argparse.ArgumentTypeError(
-        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8, {SIMULATED_RECORDS}_60_6_3 or "
-        f"{SIMULATED_ALIKE}_70_3"
+        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8, {SIMULATED_RECORDS}_60_6_3, "
+        f"{SIMULATED_ALIKE}_70_3 or {CANDIDATES}_100_300"
     )
 
 
 def compare(
-    name: str, frame: pd.DataFrame, truth: pd.Series, epochs: int | None
+    name: str,
+    frame: pd.DataFrame,
+    truth: pd.Series,
+    table: pd.DataFrame | None,
+    epochs: int | None,
 ) -> dict[str, float]:
     """Everything about one set."""
     started = time.perf_counter()
-    data = crowd(frame)
+    data = crowd(frame, likeness=table)
     changes = {} if epochs is None else {"epochs": epochs}
     result = AnswersAlone(data).fit(progress=False, **changes)
     seconds = time.perf_counter() - started
@@ -282,7 +349,7 @@ def compare(
     for method, row in found.items():
         print(f"{name:18}{method:30}" + "".join(f"{k} {v:.3f}  " for k, v in row.items()))
     print(f"{name:18}{result.chosen.winner}, {seconds:.0f} s", flush=True)
-    ours, theirs = held_out_loss(frame, epochs, seed=0)
+    ours, theirs = held_out_loss(frame, table, epochs, seed=0)
     print(f"{name:18}held-out log loss {ours:.4f}, Dawid-Skene on pairs {theirs:.4f}", flush=True)
     score = score_of(name)
     baselines = [row[score] for method, row in found.items() if method != "ours"]
@@ -304,12 +371,18 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="+", type=set_name, default=SETS)
+    parser.add_argument(
+        "--likeness", action="store_true", help="of records: what their texts have in common, too"
+    )
     parser.add_argument("--epochs", type=int, help="sweeps of a fit (default: its own)")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", ".*repeats an earlier answer")  # of anonymous workers
     results = {}
     for name in options.sets:
-        results[name] = compare(name, *load(options.data, name), options.epochs)
+        frame, truth = load(options.data, name)
+        known = options.likeness and (name in RECORDS or name.startswith(CANDIDATES))
+        table = likeness(options.data, name, frame) if known else None
+        results[name] = compare(name, frame, truth, table, options.epochs)
     print(json.dumps(results))
     return results
 

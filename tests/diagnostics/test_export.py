@@ -490,11 +490,11 @@ class TestRestarts:
             for name in ("weights", "components"):
                 eta = moved.posteriors[name].natural_parameters
                 eta.copy_(eta[order].clone())
-        other = dataclasses.replace(plain, guide=moved)
-        np.testing.assert_allclose(plain.probabilities, other.probabilities)  # by size
+        by_size = dataclasses.replace(plain, guide=moved)
+        np.testing.assert_allclose(plain.probabilities, by_size.probabilities)
         # Of two fits that differ the second follows the first.
-        other.__dict__["cluster_order"] = other.cluster_order[[1, 2, 0]]
-        del other.__dict__["probabilities"]
+        other = dataclasses.replace(plain, guide=moved)
+        other.__dict__["cluster_order"] = by_size.cluster_order[[1, 2, 0]]
         assert aligned_order(plain.probabilities, other.probabilities).tolist() == [2, 0, 1]
         tree = to_arviz([plain, other], 400, log_likelihood=False)
         first, second = tree["posterior"]["component_mean"].values
