@@ -23,11 +23,11 @@ and six times as many others; its score is the pairwise F1. So is that of ``--se
 things of which there are one to 80 records, and three of thirty workers are asked about each of
 the pairs that look most alike.
 
-``--likeness`` adds how alike the texts of two records are, for the pairs that were asked about: what
-characters they share, what words, and what words with a digit. ``--sets candidates_100_300`` are
-records of 100 things, one to three of each, in eight dimensions; two of six workers, right of nine
-pairs in ten, are asked about 300 of the pairs of which one is among the ten nearest of the other.
-How near the two are is known of all of these.
+``--likeness`` adds how alike the texts of two records are, for the pairs that were asked about:
+what characters they share, what words, and what words with a digit. ``--sets candidates_100_300``
+are records of 100 things, one to three of each, in eight dimensions; two of six workers, right of
+nine pairs in ten, are asked about 300 of the nearer half of all pairs of which one is among the ten
+nearest of the other. With ``--likeness`` it is known of all these pairs how near they are.
 
 DIR holds ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
 environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object.

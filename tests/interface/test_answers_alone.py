@@ -203,6 +203,22 @@ def test_how_alike_items_are_is_heard_beside_answers():
     assert accuracy(pd.Series(updated.assignments, updated.data.item_ids)) > 0.97
 
 
+def test_likeness_from_a_file(tmp_path):
+    """The folder of a fit says where it was; numbers are read as such, and ids as texts."""
+    left, right = np.triu_indices(40, 1)
+    table = pd.DataFrame({"left": left, "right": right, "alike": TRUTH[left] == TRUTH[right]})
+    pairs = answers().assign(**{end: answers()[end].str[1:] for end in ("left", "right")})
+    for name, one in (("pairs", pairs), ("likeness", table.astype({"alike": float}))):
+        one.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [f"--{name}={tmp_path / name}.csv" for name in ("pairs", "likeness")]
+    out = str(tmp_path / "fit")
+    assert main(["fit", *files, "--epochs", "2", "--starts", "1", "--out", out, "--quiet"]) == 0
+    loaded = load(tmp_path / "fit" / "result.safetensors")
+    assert loaded.data.likeness.num_pairs == len(table)
+    assert [*loaded.data.likeness_names] == ["alike"]
+    assert main(["report", out]) == 0
+
+
 def test_likeness_beside_features_is_refused():
     table = {"left": [0], "right": [1], "alike": [0.3]}
     pairs = {"left": [0], "right": [2], "worker": ["a"], "label": [1]}

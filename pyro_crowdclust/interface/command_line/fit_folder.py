@@ -74,7 +74,7 @@ def read_data(
             ("cannot_link", _LINK_IDS),
             ("likeness", _LINK_IDS),
         )
-        if files[name] is not None
+        if files.get(name) is not None
     }
     if "known" in tables:
         tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
