@@ -9,6 +9,7 @@ import pyarrow
 import pytest
 import torch
 
+from pyro_crowdclust import cluster
 from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.data import features as features_module
 from pyro_crowdclust.data.tables import codes_and_ids
@@ -336,8 +337,14 @@ def test_a_data_frame_with_a_repeated_index():
 
 
 def test_no_items():
-    with pytest.raises(ValueError, match="there are no items"):
-        CrowdData(None)
+    """Of the arguments that the message names, pairs and placements are those of ``cluster``."""
+    message = (
+        "there are no items: pass features, or answers about some, which are pairs or placements; "
+        "CrowdData takes labels and item_ids, too$"
+    )
+    for call in (CrowdData, cluster):
+        with pytest.raises(ValueError, match=message):
+            call(None)
 
 
 def test_item_positions():
