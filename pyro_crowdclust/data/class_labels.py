@@ -160,7 +160,7 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
-    if not isinstance(classes, Iterable):
+    if not isinstance(classes, Iterable) or isinstance(classes, str | bytes):
         raise ValueError(
             f"classes is {classes!r}, but must name every class an item can have, as a list"
         )

@@ -180,8 +180,13 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     Raises
     ------
     ValueError
-        Where there are fewer than two, one is missing, or one is there twice.
+        Where they are one text, there are fewer than two, one is missing, or one is there twice.
     """
+    if isinstance(grades, str | bytes):
+        raise ValueError(
+            f"grades are {grades!r}, which is one text: pass a list of all of them, from different "
+            "to same"
+        )
     if isinstance(grades, numbers.Integral):
         found = pd.Index(np.linspace(0.0, 1.0, max(int(grades), 0)), name=_LEVELS)
     elif isinstance(grades, Iterable):

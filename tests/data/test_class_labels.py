@@ -113,6 +113,7 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
         ({}, {"classes": ["yes", None]}, "classes row 1 is (nan|None), which is missing"),
         ({}, {"classes": []}, "classes are empty"),
         ({}, {"classes": 3}, "classes is 3, but must name every class .* as a list"),
+        ({}, {"classes": "xy"}, "classes is 'xy', but must name every class .* as a list"),
         (
             {"label": ["no"] * 5, "item": list("abcde")},
             {},

@@ -75,6 +75,12 @@ def test_bad_grades_are_named(grades):
         with_labels([1, 1, 1, 1], grades=5.0)
 
 
+@pytest.mark.parametrize("grades", ["low", b"low", "4"])
+def test_a_text_is_no_list_of_grades(grades):
+    with pytest.raises(ValueError, match=f"grades are {grades!r}, which is one text: pass a list"):
+        with_labels(["l", "o", "w", "l"], grades=grades)
+
+
 def test_grades_without_pairs_are_refused():
     with pytest.raises(ValueError, match="grades are given without pairs"):
         CrowdData(np.eye(3), grades=[1, 2])
