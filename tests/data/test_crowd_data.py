@@ -523,6 +523,16 @@ def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
     assert heard.isnan().tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("words", ["can't tell", "Can\u2019t  tell ", "cannot tell", "Unsure"])
+def test_a_label_that_says_so_may_be_left_out_or_be_a_grade(words):
+    advice = """different; leave such rows out, or, if "can't tell" is .* "same" as grades=$"""
+    with pytest.raises(ValueError, match=f"row 1 .*: label is .*, neither 1 nor 0; .*{advice}"):
+        crowd(label=["same", words, "different"])
+    pairs = crowd(label=[1, 1, 0]).pairs.assign(label=["same", words, "different"])
+    heard = CrowdData(None, pairs, grades=["different", "same"]).answers.label
+    assert heard.isnan().tolist() == [False, True, False]
+
+
 def test_one_odd_word_among_many_is_the_one_that_is_named():
     words = ["same", "different"] * 300
     words[417] = "maybe"

@@ -407,7 +407,11 @@ def test_classes_are_any_sequence(classes):
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [("insect", "is 'insect': pass a list of classes"), ([1, "1"], "has '1' twice: name every")],
+    [
+        ("insect", "is 'insect': pass a list of classes"),
+        ([1, "1"], "has '1' twice: name every"),
+        (["insect", "Unsure"], "has 'Unsure', which is read as no answer: leave it out"),
+    ],
 )
 @pytest.mark.parametrize("form", [LabelStudio, Prodigy])
 def test_classes_that_are_none(form, classes, message):
@@ -520,7 +524,14 @@ def test_people_of_label_studio_have_names(who, name):
     assert found["seconds"].tolist() == [2.5]
 
 
-CANNOT_TELL = ["can't tell", "Can\u2019t tell", " CAN'T  TELL ", "can`t tell"]
+CANNOT_TELL = [
+    "can't tell",
+    "Can\u2019t tell",
+    " CAN'T  TELL ",
+    "can`t tell",
+    "cannot tell",
+    "Unsure",
+]
 
 
 @pytest.mark.parametrize("words", CANNOT_TELL)
