@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Number
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+# What other libraries name otherwise, and what is no argument of some calls.
+_ELSEWHERE = {
+    "k": "num_clusters",
+    "max_iter": "epochs",
+    "n_init": "num_starts",
+    "random_state": "seed",
+    "verbose": "progress",
+}
 
 
 def first_line(error: BaseException) -> str:
@@ -43,6 +53,41 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     names = {str(one): one.item() if isinstance(one, np.generic) else one for one in others}
     close = difflib.get_close_matches(str(name), names, n=1)
     return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+def check_arguments(
+    call: str,
+    given: Iterable[str],
+    known: Collection[str],
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raise a ``TypeError`` about an argument that a call does not have.
+
+    Parameters
+    ----------
+    call
+        The name of what the user called.
+    given
+        Names of the arguments that it was given beside its own.
+    known
+        Names of all that it takes.
+    remedies
+        What to do instead, as the end of a sentence, by the name of an argument.
+
+    Examples
+    --------
+    >>> check_arguments("update", ["max_iter"], ["epochs", "features"])
+    Traceback (most recent call last):
+    TypeError: update() has no argument 'max_iter'; did you mean 'epochs'?
+    """
+    for name in given:
+        if name not in known:
+            meant = _ELSEWHERE.get(name)
+            if meant in known:
+                hint = f"; did you mean {meant!r}?"
+            else:
+                hint = remedies.get(name) or did_you_mean(name, known)
+            raise TypeError(f"{call}() has no argument {name!r}{hint}")
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 import time
@@ -255,6 +256,11 @@ class TrainingOptions(FurtherTraining):
     dtype: torch.dtype
     callbacks: Sequence[Callback]
     trainer: Callable[..., Trainer] | None
+
+    @classmethod
+    def option_names(cls) -> frozenset[str]:
+        """The options of ``fit``."""
+        return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
 
     def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
         """Fit with these options, but for changes."""

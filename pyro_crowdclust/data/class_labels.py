@@ -15,7 +15,15 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show, to_index, where
+from pyro_crowdclust.data.tables import (
+    codes_and_ids,
+    item_positions,
+    reject,
+    says_cannot_tell,
+    show,
+    to_index,
+    where,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +122,15 @@ def read_class_labels(
     Warns
     -----
     UserWarning
-        For a class of ``classes`` that no answer names.
+        For a class of ``classes`` that no answer names, and, without them, for labels that say
+        "can't tell" or look like probabilities.
     """
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
         check_alike(class_ids, "labels")
         _warn_of_probabilities(class_ids)
+        _warn_of_no_classes(class_ids)
     else:
         class_ids = _read_classes(classes)
         codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
@@ -159,8 +169,20 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
         )
 
 
+def _warn_of_no_classes(class_ids: pd.Index) -> None:
+    """Warn of classes by whose name workers say that they know none."""
+    if found := [name for name in class_ids if says_cannot_tell(name)]:
+        warnings.warn(
+            f"labels that are {' or '.join(map(show, found))} are taken for a class: drop their "
+            "rows if they say that a worker cannot tell, or else name all classes, in Python by "
+            "classes=",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
-    if not isinstance(classes, Iterable):
+    if not isinstance(classes, Iterable) or isinstance(classes, str | bytes):
         raise ValueError(
             f"classes is {classes!r}, but must name every class an item can have, as a list"
         )

@@ -46,7 +46,10 @@ def ids_in_tables(
     columns = [table[end] for table in of_pairs for end in ("left", "right")]
     columns += [table["item"] for table in (labels, placements) if table is not None]
     if not columns:
-        raise ValueError("there are no items: pass features, pairs, labels or item_ids")
+        raise ValueError(
+            "there are no items: pass features, or answers about some, which are pairs or "
+            "placements; CrowdData takes labels and item_ids, too"
+        )
     name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
     ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
     warn_of_alike_texts(ids, "items")

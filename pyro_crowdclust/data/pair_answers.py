@@ -16,10 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import (
+    OF_GRADES,
     are_blank,
     codes_and_ids,
     item_positions,
     reject,
+    says_cannot_tell,
     show,
     where,
 )
@@ -133,7 +135,10 @@ def yes_or_no(
     remedy = "neither 1 nor 0; write 1 or same, 0 or different"
     if ((labels >= 0) & (labels <= 1)).all():
         remedy += f"; {of_probabilities}"
-    reject("pairs", column, (labels != 0) & (labels != 1), remedy)
+    neither = (labels != 0) & (labels != 1)
+    if any(map(says_cannot_tell, column[neither])):
+        remedy += f"; leave such rows out, or, {OF_GRADES}"
+    reject("pairs", column, neither, remedy)
     return labels
 
 
@@ -180,8 +185,13 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     Raises
     ------
     ValueError
-        Where there are fewer than two, one is missing, or one is there twice.
+        Where they are one text, there are fewer than two, one is missing, or one is there twice.
     """
+    if isinstance(grades, str | bytes):
+        raise ValueError(
+            f"grades are {grades!r}, which is one text: pass a list of all of them, from different "
+            "to same"
+        )
     if isinstance(grades, numbers.Integral):
         found = pd.Index(np.linspace(0.0, 1.0, max(int(grades), 0)), name=_LEVELS)
     elif isinstance(grades, Iterable):
@@ -222,9 +232,11 @@ def _tell_of_others(
 ) -> None:
     """Warn of labels that are no grades, and refuse a column of nothing else.
 
-    Blank ones are meant for "can't tell"; a grade that is written in another way is not.
+    Blank ones are meant for "can't tell", as those that say so; a grade that is written in another
+    way is not.
     """
     written = ~(column.isna().to_numpy(bool) | are_blank(column))
+    written[is_other] &= ~column[is_other].map(says_cannot_tell).to_numpy(bool)
     other = written & is_other
     if not other.any():
         return

@@ -23,6 +23,15 @@ from pyro_crowdclust.errors import did_you_mean
 # Columns of these names hold the ids of the items, if none is named.
 ID_NAMES = ("item", "id", "item_id")
 _MOST_COMPARED = 10_000
+# How people write that they cannot tell, in small letters.
+_CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
+# What keyboards and word processors write for an apostrophe.
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
+# What to do where that is an answer about pairs.
+OF_GRADES = (
+    """if "can't tell" is an answer like the others, pass the labels from "different" to "same" """
+    "as grades="
+)
 # What makes a row for every answer of a row for every item with a column for every worker.
 _ROW_PER_ANSWER = (
     "table.rename_axis('item').reset_index().melt('item', var_name='worker', "
@@ -89,8 +98,7 @@ def read_table(
             continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
         if (name, column) == ("pairs", "label"):
-            remedy += """; if "can't tell" is an answer like the others, pass the labels """
-            remedy += 'from "different" to "same" as grades='
+            remedy += f"; {OF_GRADES}"
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
@@ -343,6 +351,19 @@ def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return np.zeros(len(column), dtype=bool)
     return np.array([isinstance(one, str) and not one.strip() for one in column], dtype=bool)
+
+
+def says_cannot_tell(value: Any) -> bool:
+    """Whether a cell holds a text that says "can't tell", however that is written.
+
+    Examples
+    --------
+    >>> [says_cannot_tell(one) for one in ("Can\u2019t  tell", "cannot tell", "Unsure", "can", 0)]
+    [True, True, True, False, False]
+    """
+    if not isinstance(value, str):
+        return False
+    return " ".join(value.translate(_APOSTROPHES).split()).casefold() in _CANNOT_TELL
 
 
 def count(number: int, noun: str) -> str:

@@ -14,7 +14,13 @@ from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
-from pyro_crowdclust.exchange.questions import PageQuestion, PairQuestion, Questions, read_questions
+from pyro_crowdclust.exchange.questions import (
+    PageQuestion,
+    PairQuestion,
+    Questions,
+    is_no_answer,
+    read_questions,
+)
 
 
 @dataclass(frozen=True)
@@ -93,15 +99,26 @@ class CrowdKit:
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """The answers of a frame: about pairs where it has ``left`` and ``right``, else labels.
 
+        A label that is missing, blank or "can't tell" is no answer.
+
         Raises
         ------
         ValueError
-            Where a column is missing or a cell is empty.
+            Where a column is missing, or a cell other than a label is empty.
         """
-        frame = read_table(export, "answers", ["task", "worker", "label"], ["left", "right"])
+        columns = ["task", "worker", "label"]
+        frame = read_table(export, "answers", columns, ["left", "right"], may_lack=["label"])
+        table, ends = "labels", ["item"]
         if {"left", "right"} <= {*frame.columns}:
-            return CrowdAnswers.of_tables(pairs=frame[["left", "right", "worker", "label"]])
-        return CrowdAnswers.of_tables(labels=frame.rename(columns={"task": "item"}))
+            table, ends = "pairs", ["left", "right"]
+        frame = frame.rename(columns={"task": "item"})
+        blank = frame["label"].map(is_no_answer).astype(bool)
+        return CrowdAnswers.of_tables(
+            **{
+                table: frame.loc[~blank, [*ends, "worker", "label"]].reset_index(drop=True),
+                "unanswered": frame.loc[blank, [*ends, "worker"]].reset_index(drop=True),
+            }
+        )
 
 
 def _task(items: Sequence[Hashable]) -> Hashable:

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.tables import as_frame, read_table, show
+from pyro_crowdclust.data.tables import as_frame, read_table, says_cannot_tell, show
 
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
-# What keyboards and word processors write for an apostrophe.
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
 
 
 def is_no_answer(value: Any) -> bool:
@@ -32,8 +30,7 @@ def is_no_answer(value: Any) -> bool:
     [True, True, True, False, False]
     """
     if isinstance(value, str):
-        words = " ".join(value.translate(_APOSTROPHES).split())
-        return words.casefold() in ("", CANNOT_TELL)
+        return not value.strip() or says_cannot_tell(value)
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
@@ -205,8 +202,8 @@ def class_names(classes: Collection[Hashable], form: str) -> list[str]:
     Raises
     ------
     ValueError
-        If there is nothing to choose from, or it is a text, or two are written alike; the error
-        says so of the ``form``.
+        If there is nothing to choose from, or it is a text, or two are written alike, or one
+        reads as no answer; the error says so of the ``form``.
 
     Examples
     --------
@@ -221,6 +218,11 @@ def class_names(classes: Collection[Hashable], form: str) -> list[str]:
     doubled = [name for name, times in Counter(names).items() if times > 1]
     if doubled:
         raise ValueError(f"{form}(classes=) has {doubled[0]!r} twice: name every class once")
+    if nothing := [name for name in names if is_no_answer(name)]:
+        raise ValueError(
+            f"{form}(classes=) has {nothing[0]!r}, which is read as no answer: leave it out, or "
+            "name the class otherwise"
+        )
     return names
 
 

@@ -14,6 +14,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
 from pyro_crowdclust.partitions import AskedPairs
@@ -219,6 +220,11 @@ class SearchOptions(FurtherTraining):
     share: float
     num_starts: int
     options: dict[str, Any]
+
+    @classmethod
+    def option_names(cls) -> frozenset[str]:
+        """Those of ``AnswersAlone.fit``."""
+        return TrainingOptions.option_names() | {"num_starts"}
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
         """Search and fit with these options, but for changes."""

@@ -6,17 +6,9 @@ import inspect
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from pyro_crowdclust import fit
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.errors import check_arguments
+from pyro_crowdclust.fitting import TrainingOptions
 
-# What other libraries name otherwise, and what is no argument of some calls.
-_ELSEWHERE = {
-    "k": "num_clusters",
-    "max_iter": "epochs",
-    "n_init": "num_starts",
-    "random_state": "seed",
-    "verbose": "progress",
-}
 _CLASSES = "; the classes are those that workers named"
 _REMEDIES = {
     "k": _CLASSES,
@@ -41,13 +33,5 @@ def check_options(
     more
         Arguments that it takes beside its own and those of ``fit``.
     """
-    known = {*inspect.signature(call).parameters, *inspect.signature(fit).parameters, *more}
-    known -= {"options", "model", "guide", "data"}
-    for name in options:
-        if name not in known:
-            meant = _ELSEWHERE.get(name)
-            if meant in known:
-                hint = f"; did you mean {meant!r}?"
-            else:
-                hint = _REMEDIES.get(name) or did_you_mean(name, known)
-            raise TypeError(f"{call.__name__}() has no argument {name!r}{hint}")
+    known = {*inspect.signature(call).parameters, *TrainingOptions.option_names(), *more}
+    check_arguments(call.__name__, options, known - {"options", "data"}, _REMEDIES)

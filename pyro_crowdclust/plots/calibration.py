@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import expected_calibration_error
-from pyro_crowdclust.plots.style import COLORS, as_array, new_figure, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
+from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def plot_calibration(
     fitted
         What ``fit`` returned.
     true_labels
-        True class of every item.
+        True class of every item; of a series by its index, where that holds the ids of the items.
     num_pairs
         How many pairs to draw.
     seed
@@ -52,9 +53,9 @@ def plot_calibration(
     ValueError
         If ``true_labels`` is not one label per item, or there are fewer than two items.
     """
-    labels, ids = as_array(true_labels), fitted.data.item_ids
-    if len(labels) != len(ids) or len(ids) < 2:
-        raise ValueError(f"true_labels has {len(labels)} entries for {len(ids)} items")
+    labels, ids = labels_of_items(fitted, true_labels), fitted.data.item_ids
+    if len(ids) < 2:
+        raise ValueError("there is one item, and calibration is of pairs of items")
     rng = np.random.default_rng(seed)
     left = rng.integers(len(ids), size=num_pairs)
     right = (left + rng.integers(1, len(ids), size=num_pairs)) % len(ids)

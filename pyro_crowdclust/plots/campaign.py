@@ -40,7 +40,8 @@ def plot_campaign(
     Raises
     ------
     ValueError
-        If a table lacks the column.
+        If what is passed is no table of rounds, as a fit and a whole campaign are none, or a table
+        lacks the column.
 
     Examples
     --------
@@ -49,8 +50,13 @@ def plot_campaign(
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     ['ours', 'random']
     """
-    curves = {"": rounds} if isinstance(rounds, pd.DataFrame) else dict(rounds)
+    curves = rounds if isinstance(rounds, Mapping) else {"": rounds}
     for table in curves.values():
+        if not isinstance(table, pd.DataFrame):
+            raise ValueError(
+                f"rounds are of type {type(table).__name__}, but must be a table, or several by "
+                "name: pass Campaign.rounds, of what simulate_campaign returns"
+            )
         if column not in table:
             raise ValueError(f"rounds have no column {column!r}; they have {list(table.columns)}")
     panels = 1 if questions is None else 2

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.diagnostics.chains import weight_draws
-from pyro_crowdclust.plots.style import COLORS, as_array, matrix, new_axes, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, matrix, new_axes, pale, quiet
+from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def plot_contingency(
     fitted
         What ``fit`` returned.
     true_labels
-        True class of every item.
+        True class of every item; of a series by its index, where that holds the ids of the items.
     at_least
         Leave out clusters with a smaller share of the items.
     axes
@@ -110,9 +111,7 @@ def plot_contingency(
     ValueError
         If ``true_labels`` is not one label per item.
     """
-    labels = as_array(true_labels)
-    if len(labels) != fitted.data.num_items:
-        raise ValueError(f"true_labels has {len(labels)} entries for {fitted.data.num_items} items")
+    labels = labels_of_items(fitted, true_labels)
     table = pd.crosstab(labels, fitted.assignments)
     matching = linear_sum_assignment(table.to_numpy(), maximize=True)[1].tolist()
     others = np.argsort(-table.to_numpy().sum(0), kind="stable").tolist()

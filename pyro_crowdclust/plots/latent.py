@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.plots.partition import plot_partition
-from pyro_crowdclust.plots.style import as_array, new_figure
+from pyro_crowdclust.plots.style import new_figure
+from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.coordinates import component_coordinates
 
@@ -44,7 +45,8 @@ def plot_latent(
     fitted
         What ``fit`` returned.
     true_labels
-        True class of every item, for a second panel.
+        True class of every item, for a second panel; of a series by its index, where that holds
+        the ids of the items.
     projection
         Anything with ``fit_transform``, such as scikit-learn's ``TSNE(2)``, which pulls clusters
         apart whose distances then mean little.
@@ -59,9 +61,7 @@ def plot_latent(
         If ``true_labels`` is not one label per item, or there is but one dimension to show.
     """
     num_items = fitted.data.num_items
-    truth = None if true_labels is None else as_array(true_labels)
-    if truth is not None and len(truth) != num_items:
-        raise ValueError(f"true_labels has {len(truth)} entries for {num_items} items")
+    truth = None if true_labels is None else labels_of_items(fitted, true_labels)
     shown = np.arange(num_items)
     if num_items > max_items:
         shown = np.sort(np.random.default_rng(0).choice(num_items, max_items, replace=False))

@@ -220,14 +220,39 @@ def _predict(
 def stacking_weights(
     likelihoods: Float[np.ndarray, "member answer"],
 ) -> Float[np.ndarray, " member"]:
-    """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM.
+    """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM from even weights.
+
+    The scale of an answer's likelihoods is a constant of the sum: of log-likelihoods pass
+    ``exp(logs - logs.max(0))``, in which nothing is lost. An answer of which all ``p_m(a)`` are 0
+    adds the same whatever w is, and is left out; weights are even where no answer is left.
+
+    Parameters
+    ----------
+    likelihoods
+        ``p_m(a)``: probabilities or densities of the answers, by each member.
+
+    Raises
+    ------
+    ValueError
+        For likelihoods that are below 0, infinite or NaN, as log-likelihoods are.
 
     Examples
     --------
     >>> stacking_weights(np.array([[0.9, 0.9, 0.9, 0.1], [0.5, 0.5, 0.5, 0.5]])).round(2).tolist()
     [0.62, 0.38]
+    >>> stacking_weights(np.array([[0.9, 0.0], [0.9, 0.0]])).tolist()
+    [0.5, 0.5]
     """
+    bad = ~((likelihoods >= 0) & (likelihoods < np.inf))
+    if bad.any():
+        raise ValueError(
+            f"likelihoods hold {likelihoods[bad][0]}, but must be 0 or more: of log-likelihoods "
+            "pass exp(logs - logs.max(0))"
+        )
     weights = np.full(len(likelihoods), 1 / len(likelihoods))
+    likelihoods = likelihoods[:, likelihoods.any(axis=0)]
+    if not likelihoods.size:
+        return weights
     for _ in range(_ROUNDS):
         parts = weights[:, None] * likelihoods
         weights = (parts / parts.sum(0)).mean(1)

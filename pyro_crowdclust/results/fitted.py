@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.diagnostics.export import to_arviz
+from pyro_crowdclust.errors import check_arguments
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
@@ -38,6 +40,7 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
+from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.item_files import write_assignments
@@ -221,6 +224,8 @@ class Fitted:
 
         Raises
         ------
+        TypeError
+            For an argument that there is not.
         ValueError
             If the fit was loaded without its data, or its file has not all options of the fit; if
             the model has no annotators, or none that can have new workers; and for what
@@ -238,6 +243,9 @@ class Fitted:
         >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
+        if isinstance(self.train_on, FurtherTraining):
+            own = {*inspect.signature(self.update).parameters} - {"options"}
+            check_arguments("update", options, own | self.train_on.option_names())
         if self.feature_shape is not None and self.data.features is None:
             raise ValueError(
                 "this result was loaded, and a file has no features: pass the data of the fit, "

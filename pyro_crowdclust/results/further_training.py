@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.protocols import FittedModel
 
 
 class FurtherTraining(ABC):
@@ -16,6 +16,11 @@ class FurtherTraining(ABC):
     this class is how one says that it trains.
     """
 
+    @classmethod
     @abstractmethod
-    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
+    def option_names(cls) -> frozenset[str]:
+        """What may be changed."""
+
+    @abstractmethod
+    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> FittedModel:
         """Fit with these options, but for changes."""

@@ -12,6 +12,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import AssignmentAtMean
 from pyro_crowdclust.distributions.class_labels import ItemLabels
 from pyro_crowdclust.minibatches import MinibatchSampler, full_batch, item_batches
+from pyro_crowdclust.results.saved_data import data_fields, data_of
 
 
 def frame(**changed) -> pd.DataFrame:
@@ -101,6 +102,20 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
     assert data.num_classes == 4
 
 
+def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
+    labels = frame(label=["no", "yes", "Can\u2019t tell", "unsure", "unsure"])
+    message = (
+        r"labels that are 'Can\u2019t tell' or 'unsure' are taken for a class: drop their rows"
+    )
+    with pytest.warns(UserWarning, match=message) as told:
+        data = CrowdData(None, labels=labels)
+    assert len(told) == 1
+    assert data.num_classes == 4
+    again = CrowdData(None, labels=labels, classes=data.class_ids)  # who names them means them
+    assert again.class_ids.equals(data.class_ids)
+    assert data_of(data_fields(data)).num_classes == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "options", "message"),
     [
@@ -113,6 +128,7 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
         ({}, {"classes": ["yes", None]}, "classes row 1 is (nan|None), which is missing"),
         ({}, {"classes": []}, "classes are empty"),
         ({}, {"classes": 3}, "classes is 3, but must name every class .* as a list"),
+        ({}, {"classes": "xy"}, "classes is 'xy', but must name every class .* as a list"),
         (
             {"label": ["no"] * 5, "item": list("abcde")},
             {},

@@ -9,6 +9,7 @@ import pyarrow
 import pytest
 import torch
 
+from pyro_crowdclust import cluster
 from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.data import features as features_module
 from pyro_crowdclust.data.tables import codes_and_ids
@@ -336,8 +337,14 @@ def test_a_data_frame_with_a_repeated_index():
 
 
 def test_no_items():
-    with pytest.raises(ValueError, match="there are no items"):
-        CrowdData(None)
+    """Of the arguments that the message names, pairs and placements are those of ``cluster``."""
+    message = (
+        "there are no items: pass features, or answers about some, which are pairs or placements; "
+        "CrowdData takes labels and item_ids, too$"
+    )
+    for call in (CrowdData, cluster):
+        with pytest.raises(ValueError, match=message):
+            call(None)
 
 
 def test_item_positions():
@@ -513,6 +520,16 @@ def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
         crowd(label=labels)
     pairs = crowd(label=[1, 1, 0]).pairs.assign(label=labels)
     heard = CrowdData(None, pairs, grades=[0, 1]).answers.label
+    assert heard.isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("words", ["can't tell", "Can\u2019t  tell ", "cannot tell", "Unsure"])
+def test_a_label_that_says_so_may_be_left_out_or_be_a_grade(words):
+    advice = """different; leave such rows out, or, if "can't tell" is .* "same" as grades=$"""
+    with pytest.raises(ValueError, match=f"row 1 .*: label is .*, neither 1 nor 0; .*{advice}"):
+        crowd(label=["same", words, "different"])
+    pairs = crowd(label=[1, 1, 0]).pairs.assign(label=["same", words, "different"])
+    heard = CrowdData(None, pairs, grades=["different", "same"]).answers.label
     assert heard.isnan().tolist() == [False, True, False]
 
 

@@ -52,6 +52,14 @@ def test_labels_none_of_which_is_a_grade_are_refused(grades):
     assert bool(with_labels(["", " ", None, "\t"], grades=grades).answers.label.isnan().all())
 
 
+def test_what_says_that_somebody_cannot_tell_may_be_a_grade():
+    data = with_labels(["no", "unsure", "yes", "cannot tell"], grades=["no", "unsure", "yes"])
+    assert data.answers.label[:3].tolist() == [0, 0.5, 1]
+    assert data.answers.label[3].isnan()
+    with pytest.warns(UserWarning, match=r"row 0 .*: label is .* \(such as 'No'\)"):
+        with_labels(["No", "unsure", "unsure", "can't tell"], grades=["no", "unsure", "yes"])
+
+
 def test_probabilities_are_rounded_to_levels():
     data = with_labels([0.0, 0.1, 0.55, 1.0], grades=np.int64(5))
     assert data.answers.label.tolist() == [0, 0, 0.5, 1]
@@ -73,6 +81,12 @@ def test_bad_grades_are_named(grades):
         with_labels([1, 1, 1, 1], grades=grades)
     with pytest.raises(ValueError, match="grades are 5.0: pass all of them, from different to sam"):
         with_labels([1, 1, 1, 1], grades=5.0)
+
+
+@pytest.mark.parametrize("grades", ["low", b"low", "4"])
+def test_a_text_is_no_list_of_grades(grades):
+    with pytest.raises(ValueError, match=f"grades are {grades!r}, which is one text: pass a list"):
+        with_labels(["l", "o", "w", "l"], grades=grades)
 
 
 def test_grades_without_pairs_are_refused():

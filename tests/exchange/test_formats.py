@@ -236,6 +236,20 @@ def test_frames_of_crowd_kit_come_back():
     assert form.tasks(PAIRS)["task"].nunique() == len(PAIRS)
 
 
+@pytest.mark.parametrize("nothing", [None, np.nan, " ", "Can\u2019t tell"])
+def test_a_label_that_a_frame_of_crowd_kit_lacks_is_unanswered(nothing):
+    """As it is in a plain table of the same."""
+    labels = LABELS.assign(label=["insect", nothing, "mammal"])
+    pairs = PAIRS.assign(label=[1, 0, nothing, 1])
+    for plain, task in ((labels, labels["item"]), (pairs, pairs["left"] + pairs["right"])):
+        expected = PlainCsv().answers(plain)
+        found = CrowdKit().answers(plain.assign(task=task))
+        same_tables(found, expected.tables(), 1)
+        assert found.unanswered.equals(expected.unanswered)
+    with pytest.raises(ValueError, match="answers row 1 .*: worker is .*, which is missing"):
+        CrowdKit().answers({"task": ["a", "b"], "worker": ["ann", None], "label": [None, "ant"]})
+
+
 def test_tasks_of_crowd_kit_are_pairs_without_order():
     pairs = pd.DataFrame(
         {
@@ -393,7 +407,11 @@ def test_classes_are_any_sequence(classes):
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [("insect", "is 'insect': pass a list of classes"), ([1, "1"], "has '1' twice: name every")],
+    [
+        ("insect", "is 'insect': pass a list of classes"),
+        ([1, "1"], "has '1' twice: name every"),
+        (["insect", "Unsure"], "has 'Unsure', which is read as no answer: leave it out"),
+    ],
 )
 @pytest.mark.parametrize("form", [LabelStudio, Prodigy])
 def test_classes_that_are_none(form, classes, message):
@@ -506,7 +524,14 @@ def test_people_of_label_studio_have_names(who, name):
     assert found["seconds"].tolist() == [2.5]
 
 
-CANNOT_TELL = ["can't tell", "Can\u2019t tell", " CAN'T  TELL ", "can`t tell"]
+CANNOT_TELL = [
+    "can't tell",
+    "Can\u2019t tell",
+    " CAN'T  TELL ",
+    "can`t tell",
+    "cannot tell",
+    "Unsure",
+]
 
 
 @pytest.mark.parametrize("words", CANNOT_TELL)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.asking import Campaign
 from pyro_crowdclust.plots import plot_campaign
 
 ROUNDS = pd.DataFrame({"spent": [1.0, 2.0, 3.0], "accuracy": [0.4, 0.6, 0.9]})
@@ -35,3 +37,16 @@ def test_one_campaign_needs_no_legend_and_questions_count_each():
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="rounds have no column 'nmi'"):
         plot_campaign(ROUNDS, column="nmi")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [object.__new__(Fitted), Campaign(ROUNDS, ROUNDS, None), [ROUNDS]],
+    ids=["fit", "campaign", "list"],
+)
+def test_what_is_no_table_of_rounds_is_told_where_one_is(other):
+    """A fit and a whole campaign, alone or by a name."""
+    message = f"rounds are of type {type(other).__name__}, .*: pass Campaign.rounds"
+    for passed in (other, {"ours": ROUNDS, "theirs": other}):
+        with pytest.raises(ValueError, match=message):
+            plot_campaign(passed)

@@ -11,7 +11,7 @@ from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import average_classes
+from pyro_crowdclust.results import average_classes, stacking_weights
 from pyro_crowdclust.results.averaging import _clearly_above, hold_out_answers
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 
@@ -121,6 +121,30 @@ def test_five_models_of_the_annotators_are_averaged():
     average = average_annotator_models(data, num_draws=3, epochs=5)
     assert len(average.members) == 5
     assert average.class_probabilities.index.equals(data.item_ids.rename("item"))
+
+
+def test_an_answer_that_no_member_thinks_possible_has_no_part_in_the_weights():
+    """As in the limit of members that each give it the same small probability."""
+    likelihoods = np.array([[0.9, 0.9, 0.9, 0.1], [0.5, 0.5, 0.5, 0.5]])
+    expected = stacking_weights(likelihoods)
+    impossible = np.insert(likelihoods, [0, 2], 0.0, axis=1)
+    np.testing.assert_array_equal(stacking_weights(impossible), expected)
+    np.testing.assert_allclose(stacking_weights(np.maximum(impossible, 1e-200)), expected, 1e-2)
+    assert stacking_weights(np.zeros((3, 4))).tolist() == [1 / 3] * 3
+    assert stacking_weights(np.zeros((2, 0))).tolist() == [0.5, 0.5]
+
+
+def test_the_scale_of_an_answer_has_no_part_in_the_weights():
+    likelihoods = np.array([[0.9, 0.9, 0.9, 0.1], [0.5, 0.5, 0.5, 0.5]])
+    logs = np.log(likelihoods) - [2000.0, 30.0, 0.0, 700.0]
+    found = stacking_weights(np.exp(logs - logs.max(0)))
+    np.testing.assert_allclose(found, stacking_weights(likelihoods), 1e-8)
+
+
+@pytest.mark.parametrize("bad", [-np.inf, -0.1, np.nan, np.inf])
+def test_log_likelihoods_are_no_likelihoods(bad):
+    with pytest.raises(ValueError, match=rf"likelihoods hold {bad}, but must be 0 or more: of log"):
+        stacking_weights(np.array([[0.9, bad], [0.5, 0.5]]))
 
 
 @pytest.mark.parametrize(("mean", "is_clear"), [(0.95, False), (1.05, True)])

@@ -252,6 +252,36 @@ def test_what_cannot_go_on_says_why(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feature": FEATURES}, "'feature'; did you mean 'features'\\?"),
+        ({"item_id": ["new"]}, "'item_id'; did you mean 'item_ids'\\?"),
+        ({"max_iter": 3}, "'max_iter'; did you mean 'epochs'\\?"),
+        ({"num_starts": 3}, "'num_starts'$"),
+        ({"data": 3}, "'data'$"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_an_argument_that_there_is_not_is_named_before_anything_else(options, message, tmp_path):
+    """Also before answers that are wrong, and features that a file has not."""
+    result = fitted(CrowdData(FEATURES, crowd("pairs", ["a", "b"], 0)), epochs=1)
+    result.save(tmp_path / "fit.safetensors")
+    wrong = {"left": [0], "right": ["nobody"], "worker": ["a"], "label": [1]}
+    for one in (result, load(tmp_path / "fit.safetensors")):
+        with pytest.raises(TypeError, match=rf"^update\(\) has no argument {message}"):
+            one.update(wrong, **options)
+
+
+def test_answers_alone_are_searched_anew_from_several_starts():
+    pairs = {"left": [0, 1, 0], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [1, 0, 0]}
+    result = cluster(None, pairs, epochs=2, progress=False)
+    more = {"left": [2], "right": [3], "worker": ["b"], "label": [1]}
+    assert result.update(more, item_ids=[3], num_starts=2, epochs=2).data.num_items == 4
+    with pytest.raises(TypeError, match=r"no argument 'num_start'; did you mean 'num_starts'"):
+        result.update(more, item_ids=[3], num_start=2)
+
+
+@pytest.mark.parametrize(
     ("ids", "message"),
     [
         (["new"], "1 item_ids for 2 rows of features"),
