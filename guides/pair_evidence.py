@@ -45,13 +45,13 @@ class PairEvidence:
     def said(
         self, rates: Mapping[str, Float[Tensor, "*replica worker size"]]
     ) -> Float[Tensor, "*replica pair look"]:
-        """``log p(answers | y)`` of every pair, by statistics of the workers' sites.
+        """``log p(answers, x | y)`` of every pair, by statistics of the workers' sites.
 
         Replicas of the workers, each with rates of their own, have given the same answers.
         """
         shape, one_crowd = self._one_crowd(rates)
         each = self.model.log_answers(*one_crowd).view(math.prod(shape), self.batch.num_pairs, -1)
-        said = self.pairs.total(each.transpose(0, 1)).transpose(0, 1)
+        said = self.pairs.total(each.transpose(0, 1)).transpose(0, 1) + self.likeness
         return said.reshape(*shape, *said.shape[1:])
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
@@ -59,12 +59,12 @@ class PairEvidence:
         rows, rates = self.means()
         said = self.said(rates)
         different, same = (torch.logsumexp(said + row, 1) for row in rows[:2])
-        return different, same + self.log_likeness
+        return different, same
 
     @property
-    def log_likeness(self) -> Float[Tensor, " pair"]:
-        """What is said for "same" of every pair by how alike its items are."""
-        return self.model.log_likeness(self.batch, self.pairs)
+    def likeness(self) -> Float[Tensor, "pair look"]:
+        """``log p(x | y)`` of every pair, up to a constant."""
+        return self.model.said_by_likeness(self.batch, self.pairs)
 
     def counts(
         self,
@@ -111,8 +111,7 @@ class FirstWorkers(PairEvidence):
         first = self.pairs.total(model.first_looks(batch.label))
         asked = self.pairs.num_answers > 0
         looks = first / first.sum(1, keepdim=True).clamp_min(1.0)
-        # Where a look stands between different and the same.
-        level = torch.linspace(0, 1, model.num_looks, dtype=torch.float64)
+        level = model.look_levels
         self.shares = looks @ level
         rates = self.means()[1]
         for _ in range(_FIRST_ROUNDS):
@@ -121,13 +120,14 @@ class FirstWorkers(PairEvidence):
             said = self.said(rates)
             looks = (said + looks[asked].mean(0).clamp_min(1e-6).log()).softmax(1)
         self._looks, self.same = looks, float((looks @ level)[asked].mean())
-        model.learn_likeness(looks @ level, batch, self.pairs)
+        model.learn_likeness(looks, batch, self.pairs)
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
         """What the answers say for "same": of common workers, and of these."""
         common = self.pairs.num_answers * (2 * self.shares - 1) * _COMMON
         different, same = self.relations()
-        return torch.stack([common.clamp(-_SURE, _SURE) + self.log_likeness, same - different])
+        common = common + self.likeness[:, -1]
+        return torch.stack([common.clamp(-_SURE, _SURE), same - different])
 
     def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
         """Learn from pairs that are one cluster with these probabilities."""

@@ -197,9 +197,15 @@ class PartitionGuide(nn.Module):
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
             self.model.prior.learn(self.labels, heard.pairs, choices)
-            together = heard.pairs.together(self.labels).double()
-            self.model.learn_likeness(together, batch, heard.pairs)
+            self._learn_likeness(batch, heard)
             self._learn_workers()
+
+    def _learn_likeness(self, batch: Batch, heard: PairEvidence) -> None:
+        """What pairs look like, by the last draw, teaches what their likeness says."""
+        looks, rates = heard.means()
+        hard = self.hard_draws[self._last]
+        logits = looks[self.model.relations(self.labels, hard, heard.pairs)] + heard.said(rates)
+        self.model.learn_likeness(logits.softmax(1), batch, heard.pairs)
 
     def _learn_workers(self) -> None:
         """Type II maximum likelihood of the workers' prior."""
@@ -260,6 +266,7 @@ class PartitionGuide(nn.Module):
         said = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
         answers = self.model.log_answers(rates, heard.worker, heard.label)
         said = said.index_add(0, asked.pair[len(items) :], answers)
+        said = said + self.model.said_by_likeness(heard, asked)
         by_relation = torch.stack([(said + row).softmax(1) for row in looks], 1)
         shares = self._relation_shares(asked).unsqueeze(2)
         look = (shares * by_relation).sum(1)[asked.pair[: len(items)]].log()

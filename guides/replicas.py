@@ -102,7 +102,7 @@ def _moved(
     weighed = (powers[:, None, None] * said).unsqueeze(2) + rows.unsqueeze(1)
     said_if = _log_sum(weighed).unflatten(2, (-1, 2))
     kind = num_hard_ends(hard, pairs)[..., None, None].expand(-1, -1, 1, 2)
-    weights = said_if.gather(2, kind).diff(dim=3)[..., 0, 0] + heard.log_likeness
+    weights = said_if.gather(2, kind).diff(dim=3)[..., 0, 0]
     labels, choices = sweep_chains(replicas.labels, pairs, weights, model.prior)
     if model.hard_items:
         place = pairs.together(labels).long()[..., None, None].expand(-1, -1, said_if.shape[2], 1)

@@ -9,7 +9,7 @@ With hard items, ``h_i ~ HardItems``, how a pair looks depends on how many of th
 
 With numbers that say how alike two items are,
 
-    p(x_ij | z_i = z_j) / p(x_ij | z_i != z_j) = exp g(x_ij) ,      g a ``LikenessRegression``
+    p(x_ij | y_ij = same) / p(x_ij | y_ij = different) = exp g(x_ij) ,    g a ``LikenessRegression``
 
 y is what a pair looks like, to everybody: different or the same (S = 2), or one of the levels of
 graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
@@ -187,21 +187,30 @@ class AnsweredPartition(nn.Module):
         together = pairs.together(labels).long()
         return together + 2 * num_hard_ends(hard, pairs) if self.hard_items else together
 
-    def log_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
-        """g of every pair: what numbers say for "same"; 0 of pairs without any."""
-        found = torch.zeros(pairs.num_pairs, dtype=torch.float64)
-        if self.likeness is None or batch.likeness is None:
-            return found
-        place = pairs.places(batch.likeness.items)
-        return found.index_put((place,), self.likeness.log_ratio(batch.likeness.values))
+    @property
+    def look_levels(self) -> Float[Tensor, " look"]:
+        """Where every look stands between different, 0, and the same, 1."""
+        return torch.linspace(0, 1, self.num_looks, dtype=torch.float64)
 
-    def learn_likeness(self, same: Float[Tensor, " pair"], batch: Batch, pairs: AskedPairs) -> None:
-        """Learn g from the pairs that were asked about, which are the same so surely."""
+    def said_by_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, "pair look"]:
+        """``log p(x | y)`` of every pair, up to a constant; 0 of pairs without numbers."""
+        found = torch.zeros(pairs.num_pairs, dtype=torch.float64)
+        if self.likeness is not None and batch.likeness is not None:
+            place, is_there = pairs.places(batch.likeness.items)
+            g = self.likeness.log_ratio(batch.likeness.values[is_there])
+            found = found.index_put((place,), g)
+        return found.unsqueeze(1) * self.look_levels
+
+    def learn_likeness(
+        self, looks: Float[Tensor, "pair look"], batch: Batch, pairs: AskedPairs
+    ) -> None:
+        """Learn g from the pairs that were asked about, which look so."""
         if self.likeness is None or batch.likeness is None:
             return
-        place = pairs.places(batch.likeness.items)
+        place, _ = pairs.places(batch.likeness.items)
         asked = pairs.num_answers[place] > 0
-        self.likeness.learn(batch.likeness.values[asked], same[place[asked]])
+        level = looks @ self.look_levels
+        self.likeness.learn(batch.likeness.values[asked], level[place[asked]])
 
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
@@ -210,13 +219,13 @@ class AnsweredPartition(nn.Module):
             looks = pyro.sample("looks", self.looks.distribution())
         rates = sample_rates(self.annotators, self.annotators.priors())
         z = pyro.sample("z", AskedPartition(self.prior, pairs))
-        if self.likeness is not None:
-            pyro.factor("likeness", self.log_likeness(batch, pairs)[pairs.together(z)].sum())
         hard = pyro.sample("hard", HardItems(pairs)) if self.hard_items else torch.zeros_like(z)
         if not batch.num_pairs:
             return z
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             look = pyro.sample("look", Assignment(looks[self.relations(z, hard, pairs)]))
+            if self.likeness is not None:
+                pyro.factor("likeness", (look * self.said_by_likeness(batch, pairs)).sum(1))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             answer = self.answer(look[pairs.pair], rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
@@ -232,8 +241,6 @@ def asked_pairs(batch: Batch) -> AskedPairs:
 
 
 def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
-    """What a distinct pair weighs: as much as its answers do on average; 0 without any.
-
-    What a pair looks like of which nobody was asked has no part in anything.
-    """
-    return pairs.total(batch.pair_weight) / pairs.num_answers.clamp_min(1.0)
+    """What a distinct pair weighs: as much as its answers do on average; 1 without any."""
+    asked = pairs.num_answers
+    return torch.where(asked > 0, pairs.total(batch.pair_weight) / asked.clamp_min(1.0), 1.0)

@@ -55,11 +55,16 @@ class AskedPairs:
         codes, pair = torch.unique(ends[:, 0] * num_items + ends[:, 1], return_inverse=True)
         return cls(num_items, codes // num_items, codes % num_items, pair[: len(items)])
 
-    def places(self, items: Int[Tensor, "pair 2"]) -> Int[Tensor, " pair"]:
-        """The numbers of pairs that are among these."""
+    def places(
+        self, items: Int[Tensor, "other 2"]
+    ) -> tuple[Int[Tensor, " found"], Bool[Tensor, " other"]]:
+        """The numbers of those of some pairs that are among these, and which ones are."""
         ends = items.sort(dim=1).values.cpu()
+        wanted = ends[:, 0] * self.num_items + ends[:, 1]
         codes = self.left * self.num_items + self.right
-        return torch.searchsorted(codes, ends[:, 0] * self.num_items + ends[:, 1])
+        place = torch.searchsorted(codes, wanted).clamp_max(max(self.num_pairs - 1, 0))
+        is_there = codes[place] == wanted
+        return place[is_there], is_there
 
     @property
     def num_pairs(self) -> int:

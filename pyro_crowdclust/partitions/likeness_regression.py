@@ -1,4 +1,4 @@
-"""What the likeness of two items says of whether they are the same."""
+"""What the likeness of two items says of how their pair looks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PSEUDO_PAIRS = 1.0
 
 @described
 class LikenessRegression(nn.Module):
-    """``g(x) = log p(x | same) / p(x | different)`` of the numbers x of a pair.
+    """``g(x) = log p(x | same) / p(x | different)`` of the numbers x of a pair that looks so.
 
         log p(same | x) / p(different | x) = x^T beta + beta_0
         g(x) = x^T beta + beta_0 - log s / (1 - s) ,      s the share of "same"
 
     by Bayes' theorem: the ratio of the densities is the logistic regression of "same" on x, less
-    what is known without x. beta is learned from pairs that people were asked about, given whether
-    these are the same, under N(0, 1) of every coefficient of a standardized number. Until then g is
-    0. Which pairs were chosen to be asked by their x makes no difference.
+    what is known without x. beta is learned from pairs that people were asked about, given what
+    these look like, under N(0, 1) of every coefficient of a standardized number. Until then g is 0.
+    Which pairs were chosen to be asked by their x makes no difference.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LikenessRegression(nn.Module):
 
     @torch.no_grad()
     def learn(self, values: Float[Tensor, "pair number"], same: Float[Tensor, " pair"]) -> None:
-        """beta of pairs that are the same with these probabilities."""
+        """beta of pairs that look the same with these probabilities."""
         if not len(values):
             return
         self.location.copy_(values.mean(0))

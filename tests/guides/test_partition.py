@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,8 @@ from pyro_crowdclust.guides.replicas import run_replicas
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models.answered_partition import asked_pairs
 from pyro_crowdclust.partitions import (
-    AskedPairs,
     FewClusters,
     HardItems,
     LikenessRegression,
@@ -151,17 +152,16 @@ def test_pairs_that_nobody_was_asked_about_are_found_by_how_alike_they_are(alike
     assert coefficients[0] > 1.5 > 0.7 > abs(coefficients[1])
 
 
-def test_likeness_is_a_term_of_the_bound(alike):
-    """It is g of the pairs in one cluster, which the others do not have."""
-    batch, z = full_batch(alike.data), alike.guide.labels
-    together = z[alike.data.likeness.left] == z[alike.data.likeness.right]
-    g = alike.model.likeness.log_ratio(alike.data.likeness.values)[together].sum()
-    with_it = alike.elbo_of(batch)
-    silent = fitted_to_alike(alike.data)  # the same draws, of the same seed
-    silent.model.likeness.coefficients.zero_()
-    silent.model.likeness.intercept.zero_()
-    assert with_it - silent.elbo_of(batch) == pytest.approx(float(g))
-    assert abs(float(g)) > 1
+def test_pairs_that_nobody_was_asked_about_look_as_alike_as_they_are(alike):
+    """So answers about them are predicted; that something is said of a pair makes up for one."""
+    ends, values = alike.data.likeness.items, alike.data.likeness.values[:, 0]
+    worker = torch.zeros(len(ends), dtype=torch.int64)
+    ones = torch.ones(len(ends), dtype=torch.float64)
+    predict = partial(alike.guide.log_answer_probabilities, alike.data, ends, worker)
+    own, other = predict(ones).exp(), predict(0 * ones).exp()
+    torch.testing.assert_close(own + other, ones)
+    assert float(own[values > 4].mean()) > 0.8
+    assert float(own[values < 2].mean()) < 0.25
 
 
 def test_candidates_that_nobody_was_asked_about_do_not_teach_what_workers_are():
@@ -398,19 +398,23 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
     assert np.mean(inside) > 0.8
 
 
-@pytest.mark.parametrize("hard_items", [False, True])
-def test_bound_is_its_closed_form(request, hard_items):
+@pytest.mark.parametrize("name", ["result", "blurred", "alike"])
+def test_bound_is_its_closed_form(request, name):
     """The looks summed out by hand; what is left are KLs of Betas."""
-    result = request.getfixturevalue("blurred" if hard_items else "result")
+    result = request.getfixturevalue(name)
     guide, model = result.guide, result.model
+    hard_items = model.hard_items
     batch = full_batch(result.data)
-    pairs = AskedPairs.of(batch.asked_items, result.data.num_items)
+    pairs = asked_pairs(batch)
     means = {name: posterior.mean() for name, posterior in guide.posteriors.items()}
     ones = torch.ones(batch.num_pairs, dtype=torch.float64)
     says_same, says_different = (
         pairs.total(model.annotators.answer(look, means, batch.worker).log_prob(batch.label))
         for look in (ones, 0 * ones)
     )
+    if name == "alike":
+        g = model.likeness.log_ratio(batch.likeness.values)
+        says_same[pairs.places(batch.likeness.items)[0]] += g
     row, hard = pairs.together(guide.labels).long(), guide.hard_draws[guide._last]
     if hard_items:
         row = row + 2 * (hard[pairs.left] + hard[pairs.right])

@@ -62,8 +62,8 @@ def together_by_sums(
             looks_same = SENSITIVITY**yes * (1 - SENSITIVITY) ** no
             looks_other = (1 - SPECIFICITY) ** yes * SPECIFICITY**no
             share = CLEAR if is_one else 1 - CLEAR
+            looks_same *= np.exp(alike.get(ends, 0.0))
             likely *= share * looks_same**power + (1 - share) * looks_other**power
-            likely *= np.exp(alike.get(ends, 0.0)) if is_one else 1.0
         total, found = total + likely, found + likely * together.numpy()
     return found / total
 
@@ -87,7 +87,7 @@ def test_every_replica_has_the_distribution_of_its_power():
 
 
 def evidence_and_likeness() -> PairEvidence:
-    """The same, but of a pair only how alike its items are is known, and of others that, too."""
+    """The same and how alike items are, which is all that is known of one pair."""
     heard = evidence()
     asked = [ends != NOT_ASKED for ends, all_ in SAID.items() for _ in all_]
     frame = pd.DataFrame([[*ends, value] for ends, value in ALIKE.items()])
@@ -99,7 +99,7 @@ def evidence_and_likeness() -> PairEvidence:
 
 
 def test_draws_hear_how_alike_items_are():
-    """Against sums over all partitions, weighed by exp of the number of every pair in one."""
+    """Against sums over all partitions, likelier by exp g where a pair looks the same."""
     torch.manual_seed(0)
     heard = evidence_and_likeness()
     given = {
@@ -108,9 +108,10 @@ def test_draws_hear_how_alike_items_are():
     }
     labels = torch.arange(4).repeat(4, 1)
     replicas, found = Replicas(labels, torch.zeros_like(labels), given), np.zeros((4, 6))
-    for turn in range(ROUNDS):
+    rounds = 3 * ROUNDS
+    for turn in range(rounds):
         replicas, _ = run_replicas(replicas, POWERS, heard, turn % 2)
-        found += heard.pairs.together(replicas.labels).numpy() / ROUNDS
+        found += heard.pairs.together(replicas.labels).numpy() / rounds
     said = SAID | {NOT_ASKED: []}
     expected = np.stack([together_by_sums(power, said, ALIKE) for power in POWERS])
     without = together_by_sums(1.0, said)

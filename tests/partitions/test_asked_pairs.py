@@ -56,6 +56,7 @@ def test_candidates_are_pairs_without_answers():
     assert len(pairs.pair) == len(ASKED)
     ends = torch.stack([pairs.left, pairs.right], 1)
     assert torch.equal(ends[pairs.pair], ASKED.sort(dim=1).values)
-    places = pairs.places(candidates)
+    places, is_there = pairs.places(torch.cat([candidates, torch.tensor([[0, 1], [13, 12]])]))
+    assert is_there.tolist() == [True] * 4 + [False] * 2
     assert torch.equal(ends[places], candidates.sort(dim=1).values)
     assert pairs.num_answers[places].tolist() == [2.0, 0.0, 1.0, 0.0]
