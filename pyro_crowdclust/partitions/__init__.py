@@ -5,7 +5,7 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
-from pyro_crowdclust.partitions.likeness_regression import LikenessRegression
+from pyro_crowdclust.partitions.likeness_regression import LikenessRegression, logistic_regression
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
@@ -35,6 +35,7 @@ __all__ = [
     "UrnGroups",
     "anneal",
     "consensus",
+    "logistic_regression",
     "num_hard_ends",
     "places_of",
     "share_together",

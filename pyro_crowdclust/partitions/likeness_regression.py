@@ -13,8 +13,40 @@ _RIDGE, _FREE = 1.0, 1e-6
 _NEWTON_STEPS = 50
 # A step in the log odds above this leaves the range in which the curvature holds.
 _LONGEST_STEP = 2.0
+# Where Newton's steps begin, no share is smaller.
+_RAREST = 1e-6
 # Before anything is learned: pseudo-pairs, the same and not.
 _PSEUDO_PAIRS = 1.0
+
+
+def logistic_regression(
+    x: Float[Tensor, "pair number"], target: Float[Tensor, " pair"]
+) -> Float[Tensor, " coefficient"]:
+    """Ridge logistic regression of probabilities on standardized numbers, by Newton's method.
+
+    The intercept comes last, and is free.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[-1.0], [1.0]] * 50, dtype=torch.float64)
+    >>> beta = logistic_regression(x, torch.tensor([0.2, 0.8] * 50, dtype=torch.float64))
+    >>> beta.round(decimals=1).tolist()
+    [1.3, 0.0]
+    """
+    x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
+    precision = torch.full((x.shape[1],), _RIDGE, dtype=torch.float64)
+    precision[-1] = _FREE
+    beta = torch.zeros_like(precision)
+    beta[-1] = target.mean().clamp(_RAREST, 1 - _RAREST).logit()
+    for _ in range(_NEWTON_STEPS):
+        p = (x @ beta).sigmoid()
+        gradient = x.mT @ (target - p) - precision * beta
+        curvature = x.mT @ ((p * (1 - p)).unsqueeze(1) * x) + torch.diag(precision)
+        step = torch.linalg.solve(curvature, gradient)
+        beta += step * min(1.0, _LONGEST_STEP / max(float((x @ step).abs().max()), 1e-12))
+        if float(step.abs().max()) < 1e-8:
+            break
+    return beta
 
 
 @described
@@ -69,19 +101,7 @@ class LikenessRegression(nn.Module):
         self.location.copy_(values.mean(0))
         deviation = values.std(0, correction=0)
         self.scale.copy_(torch.where(deviation > 0, deviation, 1.0))
-        x = torch.cat([(values - self.location) / self.scale, torch.ones_like(values[:, :1])], 1)
-        precision = torch.full((x.shape[1],), _RIDGE, dtype=torch.float64)
-        precision[-1] = _FREE
+        beta = logistic_regression((values - self.location) / self.scale, same)
         share = (same.sum() + _PSEUDO_PAIRS) / (len(same) + 2 * _PSEUDO_PAIRS)
-        beta = torch.zeros_like(precision)
-        beta[-1] = share.logit()
-        for _ in range(_NEWTON_STEPS):
-            p = (x @ beta).sigmoid()
-            gradient = x.mT @ (same - p) - precision * beta
-            curvature = x.mT @ ((p * (1 - p)).unsqueeze(1) * x) + torch.diag(precision)
-            step = torch.linalg.solve(curvature, gradient)
-            beta += step * min(1.0, _LONGEST_STEP / max(float((x @ step).abs().max()), 1e-12))
-            if float(step.abs().max()) < 1e-8:
-                break
         self.coefficients.copy_(beta[:-1])
         self.intercept.copy_(beta[-1] - share.logit())

@@ -28,15 +28,15 @@ from numbers import Real
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import as_numbers, check_probabilities
+from pyro_crowdclust.partitions import logistic_regression
 
-# Prior precision of a coefficient of a standardized feature.
-_RIDGE = 1.0
 # Odds beyond these are certain; messages stay finite.
 _LARGEST = 30.0
 _ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
@@ -119,8 +119,8 @@ def match_records(
     found = expit(given + _messages(given, sides, chosen).sum(1))
     beta = np.zeros(0)
     if x is not None:
-        beta = _logistic_regression(x, found, _RIDGE)
-        score = x @ beta
+        beta = logistic_regression(torch.from_numpy(x), torch.from_numpy(found)).numpy()
+        score = x @ beta[:-1]
         log_odds = given + feature_weight * (score - score.mean())
         found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
     return Matches(found, chosen, beta)
@@ -160,8 +160,7 @@ def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pai
         row = int((~np.isfinite(x)).any(1).argmax())
         raise ValueError(f"features row {row} is not finite: fill it, or drop the pair")
     deviation = x.std(0)
-    x = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    return np.concatenate([x, np.ones((num_pairs, 1))], 1)
+    return (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
 
 
 def _second_matches(
@@ -264,23 +263,3 @@ def _messages(
         if change < _TOLERANCE:
             break
     return messages
-
-
-def _logistic_regression(
-    x: Float[np.ndarray, "pair feature"], target: Float[np.ndarray, " pair"], ridge: float
-) -> Float[np.ndarray, " feature"]:
-    """Ridge regression on probabilities by Newton's method; the intercept, last, is free."""
-    precision = np.full(x.shape[1], ridge)
-    precision[-1] = 1e-6
-    beta = np.zeros(x.shape[1])
-    beta[-1] = logit(np.clip(target.mean(), 1e-6, 1 - 1e-6))
-    for _ in range(50):
-        p = expit(x @ beta)
-        gradient = x.T @ (target - p) - precision * beta
-        curvature = (x * (p * (1 - p))[:, None]).T @ x + np.diag(precision)
-        step = np.linalg.solve(curvature, gradient)
-        # A step in scores above two leaves the range in which the curvature holds.
-        beta += step * min(1.0, 2.0 / max(np.abs(x @ step).max(), 1e-12))
-        if np.abs(step).max() < 1e-8:
-            break
-    return beta

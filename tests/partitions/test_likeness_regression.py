@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.special import logit
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from pyro_crowdclust.partitions import LikenessRegression
+from pyro_crowdclust.partitions import LikenessRegression, logistic_regression
 
 
 def test_it_is_the_logistic_regression_less_what_is_known_without_it():
@@ -22,6 +23,23 @@ def test_it_is_the_logistic_regression_less_what_is_known_without_it():
     share = (same.sum() + 1) / (len(same) + 2)
     expected = peer.decision_function(standard) - logit(share)
     np.testing.assert_allclose(regression.log_ratio(torch.tensor(x)), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_coefficients_are_at_the_mode(scale):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(60, 2))
+    x = np.column_stack([numbers, np.ones(60)])
+    target = expit(scale * (x @ [1.0, -0.5, 0.7] + rng.normal(size=60)))
+
+    def loss(beta: np.ndarray) -> float:
+        score = x @ beta
+        fit = (target * np.logaddexp(0, -score) + (1 - target) * np.logaddexp(0, score)).sum()
+        return fit + (beta[:2] @ beta[:2] + 1e-6 * beta[2] ** 2) / 2
+
+    mode = minimize(loss, np.zeros(3), tol=1e-12).x
+    found = logistic_regression(torch.tensor(numbers), torch.tensor(target))
+    np.testing.assert_allclose(found, mode, atol=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
