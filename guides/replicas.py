@@ -1,7 +1,7 @@
 """Replicas of a chain of partitions, for some of which answers count less: parallel tempering.
 
     p_b(z, h, theta, s) propto p(z) p(h) p(theta) p(s)
-                               prod_ij sum_y s_y(z, h) p(answers_ij | y, theta)^b
+                               prod_ij sum_y s_y(z, h) [p(answers_ij | y, theta) p(x_ij | y)]^b
 
 is the prior at b = 0 and the posterior at b = 1. Replicas at several powers b make Gibbs sweeps
 side by side. Those with small b go from one mode to another, and neighbours exchange their states
