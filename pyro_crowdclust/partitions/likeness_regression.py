@@ -69,10 +69,10 @@ class LikenessRegression(nn.Module):
     Examples
     --------
     >>> regression = LikenessRegression(1)
-    >>> x = torch.linspace(-1, 1, 200, dtype=torch.float64).unsqueeze(1)
-    >>> regression.learn(x, (x[:, 0] > 0).double())
-    >>> (regression.log_ratio(torch.tensor([[-1.0], [0.0], [1.0]]).double()) / 5).round().tolist()
-    [-1.0, 0.0, 1.0]
+    >>> x = torch.tensor([[0.0], [1.0]] * 50, dtype=torch.float64)
+    >>> regression.learn(x, torch.tensor([0.2, 0.8] * 50, dtype=torch.float64))
+    >>> regression.log_ratio(x[:2]).round(decimals=1).tolist()
+    [-1.3, 1.3]
     """
 
     coefficients: Tensor

@@ -250,6 +250,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> blobs = rng.normal(size=(90, 2)) + 9 * (np.arange(90) % 3)[:, None]
     >>> choice = choice_for(CrowdData(blobs))
