@@ -197,7 +197,8 @@ class PartitionGuide(nn.Module):
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
             self.model.prior.learn(self.labels, heard.pairs, choices)
-            self._learn_likeness(batch, heard)
+            if self.model.likeness is not None:
+                self._learn_likeness(batch, heard)
             self._learn_workers()
 
     def _learn_likeness(self, batch: Batch, heard: PairEvidence) -> None:

@@ -76,9 +76,7 @@ def read_likeness(table: Any) -> pd.DataFrame:
             "likeness of the two, such as a similarity of their texts"
         )
     for name in names:
-        if not (
-            pd.api.types.is_numeric_dtype(found[name]) or pd.api.types.is_bool_dtype(found[name])
-        ):
+        if not pd.api.types.is_numeric_dtype(found[name]):
             raise ValueError(
                 f"likeness column {show(name)} holds {found[name].dtype}, but must hold numbers: "
                 "turn it into some, or drop it"
