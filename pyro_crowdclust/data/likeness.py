@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import in_pandas, item_positions, read_table, reject, show, where
+from pyro_crowdclust.data.tables import as_frame, item_positions, read_table, reject, show, where
 
 _ENDS = ["left", "right"]
 
@@ -65,9 +65,7 @@ def read_likeness(table: Any) -> pd.DataFrame:
     ValueError
         For a table without numbers, and columns that do not hold them.
     """
-    whole = in_pandas(table)
-    if not isinstance(whole, pd.DataFrame):
-        whole = pd.DataFrame(whole)
+    whole = as_frame(table, "likeness")
     names = [name for name in whole.columns if name not in _ENDS]
     found = read_table(whole, "likeness", _ENDS, names, may_lack=names)
     if not names:
