@@ -147,6 +147,11 @@ class AnsweredPartition(nn.Module):
             )
 
     @property
+    def takes_gaps(self) -> bool:
+        """True: no feature is looked at, but for what is known of pairs."""
+        return True
+
+    @property
     def takes_likeness(self) -> bool:
         """True: what numbers of pairs say is learned."""
         return True

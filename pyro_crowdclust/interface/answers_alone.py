@@ -16,7 +16,12 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
-from pyro_crowdclust.interface.said_alone import EPOCHS, SaidAlone, said_alone
+from pyro_crowdclust.interface.said_alone import (
+    EPOCHS,
+    SaidAlone,
+    items_spoken_of,
+    said_alone,
+)
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
 from pyro_crowdclust.results.further_training import FurtherTraining
@@ -56,7 +61,8 @@ class _Trial(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.prior}, hard items" if self.said.hard_items else self.prior
+        hard = ", hard items" * self.said.hard_items
+        return self.prior + hard + ", near items" * self.said.near_items
 
     @property
     def held_out(self) -> float:
@@ -65,6 +71,11 @@ class _Trial(NamedTuple):
     @property
     def clusters(self) -> int:
         return len(self.sizes)
+
+    @property
+    def tells(self) -> bool:
+        """Whether any two items are the same."""
+        return self.clusters < int(self.sizes.sum())
 
     @property
     def effective(self) -> float:
@@ -79,7 +90,8 @@ class AnswersAlone:
     Attributes
     ----------
     data
-        Items and answers about pairs of them, or sorted pages; features are not used.
+        Items and answers about pairs of them, or sorted pages. Features say how alike the two items
+        of a pair are, unless ``likeness`` does; of pages they say nothing.
     share
         Share of the answers, or pages, that are held out.
     """
@@ -124,12 +136,13 @@ class AnswersAlone:
             chance, interrupted = None, True
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is chosen) for t in tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        found = chosen.said.recipe(chosen.said.priors[chosen.prior]())
+        said = chosen.said.about(self.data)
+        found = said.recipe(said.priors[chosen.prior]())
         return found, Chosen(table, reason, chance), interrupted
 
     def _compare(self, tried: list[_Trial], seed: int, epochs: int) -> tuple[_Trial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
-        said = said_alone(self.data)
+        said = said_alone(items_spoken_of(self.data))
         generator = generator_of(seed)
         parts = said.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
@@ -144,10 +157,13 @@ class AnswersAlone:
 
         for prior in said.priors:
             attempt(prior, said)
-        likeliest = max(tried, key=lambda trial: trial.held_out)
+        # Where what a pair looks like is no matter of what it is, answers are predicted, and no
+        # question is answered.
+        telling = [trial for trial in tried if trial.tells] or tried
+        likeliest = max(telling, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
-            chosen = _simplest(tried, likeliest)
+            chosen = _simplest(telling, likeliest)
             reason = f"answers held out are likeliest under {chosen.prior}"
             if chosen is not likeliest:
                 simpler = (
@@ -159,6 +175,9 @@ class AnswersAlone:
                     f"answers held out are about as likely under {chosen.prior} as under "
                     f"{likeliest.prior}, {simpler}"
                 )
+            if len(telling) < len(tried):
+                silent = [trial.prior for trial in tried if not trial.tells]
+                reason += f"; under {' and '.join(silent)} no two items would be the same"
             # Whether items differ is asked under one prior only. Items that are alike are a case of
             # items that differ, so that these have nothing to prove.
             if (with_hard_items := said.with_hard_items()) is not None:
@@ -166,6 +185,11 @@ class AnswersAlone:
                 if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                     chosen = tried[-1]
                     reason += "; they are likelier if some items are hard to recognize"
+            if (with_near_items := chosen.said.with_near_items()) is not None:
+                attempt(chosen.prior, with_near_items)
+                if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
+                    chosen = tried[-1]
+                    reason += "; and if nearest neighbours may be one whom nobody was asked about"
         else:
             # Then they cannot tell priors apart, either.
             chosen = tried[0]

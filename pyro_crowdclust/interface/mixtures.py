@@ -28,9 +28,11 @@ from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
     feature_shape,
+    is_supervised,
     supervision_of,
     takes_all,
 )
+from pyro_crowdclust.interface.records import are_records
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
@@ -279,6 +281,8 @@ def recipe_for(
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)
     if not is_fixed:
+        if num_clusters is None and not is_supervised(data) and are_records(data):
+            return AnswersAlone(data.as_heard())
         return choice_for(data, num_clusters=num_clusters)
     return mixture_for(
         data,

@@ -19,9 +19,11 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.interface.records import hears_features, with_likeness
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, LikenessRegression, ManySmall, PitmanYor
 
@@ -48,11 +50,24 @@ class SaidAlone(Protocol):
     def hard_items(self) -> bool:
         """Whether some items may be hard to recognize."""
 
+    @property
+    def near_items(self) -> bool:
+        """Whether nearest neighbours may be one whom nobody was asked about."""
+
     def with_hard_items(self) -> SaidAlone | None:
         """The same where some items may be hard to recognize; None where that is not asked."""
 
+    def with_near_items(self) -> SaidAlone | None:
+        """The same where nearest neighbours may be one, too, whom nobody was asked about.
+
+        None where that is not asked.
+        """
+
     def for_trials(self) -> SaidAlone:
         """The same, of which fits are only compared with each other."""
+
+    def about(self, data: CrowdData) -> SaidAlone:
+        """The same where these are the data."""
 
     def recipe(self, prior: Any) -> Recipe:
         """Model, guide and options of a fit under a prior of the sizes."""
@@ -82,12 +97,15 @@ class PairsAlone:
         Items and answers.
     hard_items
         Whether some items may be hard to recognize.
+    near_items
+        Whether nearest neighbours by the features may be one whom nobody was asked about.
     max_chains
         Of a fit.
     """
 
     data: CrowdData
     hard_items: bool = False
+    near_items: bool = False
     max_chains: int = _CHAINS
 
     priors: ClassVar[dict[str, Any]] = {
@@ -99,6 +117,16 @@ class PairsAlone:
 
     def with_hard_items(self) -> PairsAlone:
         return replace(self, hard_items=True)
+
+    def with_near_items(self) -> PairsAlone | None:
+        if not hears_features(self.data):
+            return None
+        return replace(self, near_items=True).about(self.data)
+
+    def about(self, data: CrowdData) -> PairsAlone:
+        if hears_features(data):
+            data = with_likeness(data, near=self.near_items)
+        return replace(self, data=data)
 
     def for_trials(self) -> PairsAlone:
         return replace(self, max_chains=_TRIAL_CHAINS)
@@ -161,9 +189,16 @@ class PagesAlone:
         "clusters of all sizes": PitmanYor,
     }
     hard_items: ClassVar[bool] = False
+    near_items: ClassVar[bool] = False
 
     def with_hard_items(self) -> None:
         return None
+
+    def with_near_items(self) -> None:
+        return None
+
+    def about(self, data: CrowdData) -> PagesAlone:
+        return PagesAlone(data)
 
     def for_trials(self) -> PagesAlone:
         return self
@@ -201,7 +236,20 @@ class PagesAlone:
 
 def said_alone(data: CrowdData) -> PairsAlone | PagesAlone:
     """What is said of the items of some data: on sorted pages, or about pairs."""
-    return PairsAlone(data) if data.placements is None else PagesAlone(data)
+    if data.placements is not None:
+        return PagesAlone(data)
+    return PairsAlone(data).about(data)
+
+
+def items_spoken_of(data: CrowdData) -> CrowdData:
+    """The items that people were asked about, or of which it is known how alike they are.
+
+    Of others there is nothing to predict, and what is said of these is as likely without them.
+    """
+    items = data.annotated_items
+    if data.likeness is not None:
+        items = torch.cat([items, data.likeness.items.flatten()]).unique()
+    return some_items(data, items)
 
 
 def _recipe(model: Any, guide: Any, data: CrowdData) -> Recipe:

@@ -156,6 +156,7 @@ def _result(
     train_on: Callable[..., Fitted] | None,
 ) -> Fitted:
     if data is not None:
+        data = _with_likeness(data, known)
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
         if model is None and guide is None:
@@ -218,6 +219,13 @@ def _table(columns: dict[str, Any]) -> pd.DataFrame:
 
 def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
     return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
+
+
+def _with_likeness(data: CrowdData, known: CrowdData) -> CrowdData:
+    """The data with what the fit was told, or told itself from features, of pairs."""
+    if not isinstance(data, CrowdData) or data.likeness is not None or known.likeness is None:
+        return data
+    return data.with_parts(likeness=known.likeness, likeness_names=known.likeness_names)
 
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
-from pyro_crowdclust.interface import CrowdClusterer, cluster, mixture_for
+from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_alone import _agreement, _simplest, _Trial, _trial
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
@@ -106,6 +106,24 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
+
+
+def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(monkeypatch):
+    """Judges who read the same texts err together: looks that say nothing predict them as well."""
+    heard = {"few clusters": 0.5, "many small clusters": 0.4}
+    sizes = {"many small clusters": np.array([2, 1, 1])}
+
+    def trial(said, parts, prior, options):
+        numbers = torch.full((int(parts[0].sum()),), heard.get(prior, 0.3), dtype=torch.float64)
+        return _Trial(prior, said, numbers, sizes.get(prior, np.ones(4, int)), 0.0)
+
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", trial)
+    data = CrowdData(None, answers())
+    chosen = AnswersAlone(data).run()[1]
+    assert chosen.winner == "many small clusters"
+    assert "under few clusters" in chosen.reason
+    sizes.clear()
+    assert AnswersAlone(data).run()[1].winner == "few clusters"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""Items of many small clusters, which features describe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
+from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.records import are_records, with_likeness
+from pyro_crowdclust.metrics import adjusted_rand_index
+
+DIM = 5
+
+
+def records(num_things: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """One to three records of every thing: columns of numbers, one of them with gaps."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(num_things), rng.choice([1, 2, 3], num_things))
+    place = rng.normal(size=(num_things, DIM))[truth] + 0.3 * rng.normal(size=(len(truth), DIM))
+    table = pd.DataFrame(place, columns=[f"c{number}" for number in range(DIM)])
+    table.loc[rng.random(len(table)) < 0.1, "c0"] = np.nan
+    return table, truth
+
+
+def asked(
+    table: pd.DataFrame, truth: np.ndarray, share: float, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Two answers each about a share of the pairs that look alike."""
+    rng = np.random.default_rng(seed)
+    rows = table.fillna(0.0).to_numpy()
+    left, right = np.triu_indices(len(rows), 1)
+    apart = np.linalg.norm(rows[left] - rows[right], axis=1)
+    alike = apart.argsort()[: 5 * len(rows)]
+    pair = np.repeat(rng.choice(alike, int(share * len(alike)), replace=False), 2)
+    label = (truth[left[pair]] == truth[right[pair]]) ^ (rng.random(len(pair)) < 0.05)
+    worker = np.tile(list("ab"), len(pair) // 2)
+    return {"left": left[pair], "right": right[pair], "worker": worker, "label": label.astype(int)}
+
+
+@pytest.fixture
+def _short(monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.partitions.settling._NUMBERS", [2, 3, 4, 6])
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
+    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._CHAINS", 2)
+    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._TRIAL_CHAINS", 1)
+    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
+
+
+def test_pairs_that_look_alike_and_mostly_differ_are_of_records():
+    table, truth = records(60)
+    pairs = asked(table, truth, 0.5)
+    data = CrowdData(table, pairs)
+    assert are_records(data)
+    assert isinstance(recipe_for(data), AnswersAlone)
+    assert isinstance(recipe_for(data, num_clusters=20), Choice)
+    assert not are_records(CrowdData(None, pairs, item_ids=range(len(table))))
+    assert not are_records(CrowdData(table))
+    words = {"label": ["can't tell"] * len(pairs["left"])}
+    assert not are_records(CrowdData(table, pairs | words, grades=["no", "yes"]))
+
+
+def test_random_pairs_are_of_clusters_that_a_mixture_has():
+    table, truth = records(60)
+    left, right = np.triu_indices(len(table), 1)
+    pair = np.random.default_rng(0).choice(len(left), 600, replace=False)
+    label = (truth[left[pair]] == truth[right[pair]]).astype(int)
+    label[:3] = 1
+    pairs = {"left": left[pair], "right": right[pair], "worker": ["a"] * 600, "label": label}
+    assert not are_records(CrowdData(table, pairs))
+
+
+def test_pairs_that_look_alike_of_few_clusters_are_mostly_the_same():
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 6
+    table = pd.DataFrame(rng.normal(size=(6, 4))[truth] + 0.5 * rng.normal(size=(200, 4)))
+    assert not are_records(CrowdData(table, asked(table, truth, 0.2)))
+
+
+def test_likeness_is_the_cosine_and_the_distance_of_rows_in_their_units():
+    """What is missing is at the mean."""
+    rows = np.random.default_rng(0).normal(2.0, [1.0, 5.0, 0.1], size=(30, 3))
+    rows[3, 1] = np.nan
+    pairs = {"left": [0, 5, 0, 3], "right": [1, 2, 1, 4], "worker": list("aaba"), "label": [1] * 4}
+    likeness = with_likeness(CrowdData(rows, pairs)).likeness
+    assert likeness.items.tolist() == [[0, 1], [2, 5], [3, 4]]
+    units = np.nan_to_num((rows - np.nanmean(rows, 0)) / np.nanstd(rows, 0))
+    for (left, right), found in zip(likeness.items, likeness.values, strict=True):
+        one, other = units[left], units[right]
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        np.testing.assert_allclose(found, [cosine, -np.linalg.norm(one - other)], rtol=1e-6)
+
+
+def test_nearest_neighbors_are_candidates_and_categories_count():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=30), "kind": rng.choice(["x", "y"], 30)})
+    pairs = {"left": [0, 0], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    near = with_likeness(CrowdData(table, pairs), near=True).likeness
+    ends = {*map(tuple, near.items.tolist())}
+    assert {(0, 1), (0, 2)} <= ends
+    assert 30 * 5 / 2 <= len(ends) <= 30 * 5 + 2
+    is_neighbor = torch.tensor([pair not in {(0, 1), (0, 2)} for pair in map(tuple, near.items)])
+    kinds = table["kind"].to_numpy()[near.items[is_neighbor]]
+    assert (kinds[:, 0] == kinds[:, 1]).mean() > 0.8
+
+
+@pytest.mark.usefixtures("_short")
+def test_records_are_clustered_saved_and_updated(tmp_path):
+    table, truth = records(60)
+    pairs = asked(table, truth, 0.6)
+    result = cluster(table, pairs, epochs=40, progress=False)
+    assert adjusted_rand_index(truth, result.assignments) > 0.6
+    assert [*result.data.likeness_names] == ["cosine", "nearness"]
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=CrowdData(table, pairs))
+    np.testing.assert_array_equal(loaded.assignments, result.assignments)
+    new, more = table.iloc[:2] + 0.01, len(table)
+    answers = {"left": [0, 0], "right": [more, more + 1], "worker": ["a", "b"], "label": [1, 0]}
+    updated = loaded.update(answers, features=new, item_ids=[more, more + 1])
+    ends = {*map(tuple, updated.data.likeness.items.tolist())}
+    assert updated.data.num_items == more + 2
+    assert {(0, more), (0, more + 1)} <= ends
+
+
+@pytest.mark.usefixtures("_short")
+def test_records_from_files(tmp_path):
+    table, truth = records(60)
+    table.to_csv(tmp_path / "features.csv", index_label="item")
+    pd.DataFrame(asked(table, truth, 0.3)).to_csv(tmp_path / "pairs.csv", index=False)
+    files = [f"--{name}={tmp_path / name}.csv" for name in ("features", "pairs")]
+    out = str(tmp_path / "fit")
+    assert main(["fit", *files, "--epochs", "2", "--starts", "1", "--out", out, "--quiet"]) == 0
+    assert "prior" in pd.read_csv(tmp_path / "fit" / "choice.csv")
+    assert main(["report", out]) == 0
