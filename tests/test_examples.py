@@ -210,6 +210,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         ["--data", str(DATA), "--sets", "allsports", "--epochs", "5"],
         {"allsports"},
     ),
+    "examples/records.py": (
+        [
+            *("--data", str(DATA), "--sets", "candidates", "--panels", "1", "--things", "45"),
+            *("--asked", "120", "--epochs", "2"),
+        ],
+        {"candidates"},
+    ),
     "benchmarks/calibration.py": (
         ["--datasets", "1", "--rows", "pairs"],
         {"pairs", "worst_coverage", "worst_wrong_above_99"},
@@ -329,6 +336,7 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
     "examples/pair_votes.py": [
         *(("allsports/ours", 0.99, 1.0), ("allsports/held_out_log_loss", 0.2, 0.32)),
     ],
+    "examples/records.py": [("candidates/features", 0.6, 1.0)],
     "examples/pages.py": [("placements/accuracy", 0.8, 1.0)],
     "examples/scenes.py": [("ours/nmi", 0.35, 1.0), ("ours/other_folder", 0.8, 1.0)],
     "benchmarks/calibration.py": [
