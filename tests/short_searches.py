@@ -18,9 +18,9 @@ LITTLE = {
     "pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS": 8,
     "pyro_crowdclust.interface.answers_alone._MOST_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
-    "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.25),
+    "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.choosing.trials.MOST_RIVALS": 1,
-    "pyro_crowdclust.interface.choosing.trials.WEIGHTS": (1.0, 0.25),
+    "pyro_crowdclust.interface.choosing.trials.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.said_alone._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
@@ -29,6 +29,8 @@ LITTLE = {
     "pyro_crowdclust.partitions.annealing._MOST": 20,
     "pyro_crowdclust.partitions.settling._NUMBERS": [2, 3, 4, 6],
 }
+# People whose priors settle for fewer steps at the start.
+EARLY_SETTLED = partial(ClassLabelGuide, start_steps=10)
 
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
@@ -38,15 +40,14 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     choosing = "pyro_crowdclust.interface.choosing"
     # Candidates end early, and the chosen one begins once.
     patch.setattr(f"{choosing}.search.Stopping", lambda tolerance: Stopping(10 * tolerance))
-    patch.setattr(f"{choosing}.choice.seeds_of", lambda _, seed: seeds_of(1, seed))
+    patch.setattr(f"{choosing}.choice.seeds_of", lambda *given: seeds_of(*given)[:1])
     settle_early(patch)
 
 
 def settle_early(patch: pytest.MonkeyPatch) -> None:
-    """Let the priors of people who give class labels settle for fewer steps at a start."""
-    short = partial(ClassLabelGuide, start_steps=10)
-    for room in ("guides", "interface.class_labels", "interface.choosing.class_candidates"):
-        patch.setattr(f"pyro_crowdclust.{room}.ClassLabelGuide", short)
+    """Let fits to class labels begin where priors have settled for fewer steps."""
+    for module in ("class_labels", "choosing.class_candidates", "choosing.class_search"):
+        patch.setattr(f"pyro_crowdclust.interface.{module}.ClassLabelGuide", EARLY_SETTLED)
 
 
 def try_forms(patch: pytest.MonkeyPatch, wanted: Callable[[Form], bool]) -> None:

@@ -16,7 +16,7 @@ import torch
 
 from pyro_crowdclust.interface.candidates.forms import DIAGONAL, FULL, REGRESSION
 
-from .short_searches import shorten, try_forms
+from .short_searches import EARLY_SETTLED, shorten, try_forms
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
@@ -465,6 +465,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     torch.set_default_dtype(torch.float32)  # that of a script's own process
     # Choices and draws of partitions have tests of their own; here they try little.
     shorten(monkeypatch)
+    monkeypatch.setattr("pyro_crowdclust.guides.ClassLabelGuide", EARLY_SETTLED)
     # Of few pages that many say which items are the same for sure.
     monkeypatch.setattr("pyro_crowdclust.interface.said_alone._PAGE_CHAINS", 12)
     try_forms(monkeypatch, lambda form: form.features == "columns" and form.kind in KINDS)
