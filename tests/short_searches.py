@@ -24,9 +24,12 @@ LITTLE = {
     "pyro_crowdclust.interface.said_alone._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
+    "pyro_crowdclust.guides.pair_evidence._FIRST_ROUNDS": 10,
     "pyro_crowdclust.guides.partition._MOST_SWEEPS": 1,
     "pyro_crowdclust.guides.sorted_partition._SETTLING": (30, 10),
-    "pyro_crowdclust.partitions.annealing._MOST": 20,
+    "pyro_crowdclust.partitions.annealing._FEWEST": 10,
+    "pyro_crowdclust.partitions.annealing._MOST": 10,
+    "pyro_crowdclust.partitions.settling._CHAINS": 1,
     "pyro_crowdclust.partitions.settling._NUMBERS": [2, 3, 4, 6],
 }
 # People whose priors settle for fewer steps at the start.

@@ -22,7 +22,6 @@ from pyro_crowdclust.families import GaussianParameters, Moments
 from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import AmortizedGuide, ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
