@@ -1,4 +1,4 @@
-"""Files of a simulated crowd for the command line, a choice that was made, and fewer draws."""
+"""Files of a simulated crowd for the command line, a choice that was made, short searches."""
 
 from __future__ import annotations
 
