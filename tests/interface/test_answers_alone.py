@@ -48,9 +48,9 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
 
 
 def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
-    """Eight answers an item, right of 85 %, each about another pair; and three."""
+    """Ten answers an item, right of 85 %, each about another pair; and three."""
     truth, rates = np.arange(60) % 4, [0.85] * 3
-    some = simulate_pairs(truth, rates, rates, pairs_per_worker=160, seed=0)
+    some = simulate_pairs(truth, rates, rates, pairs_per_worker=200, seed=1)
     found = cluster(None, pairs=some, epochs=20, progress=False)
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
