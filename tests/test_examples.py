@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 import torch
 
+from pyro_crowdclust.interface.candidates.forms import DIAGONAL, FULL, REGRESSION
+
+from .short_searches import EARLY_SETTLED, shorten, try_forms
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
 
@@ -33,7 +37,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "examples/gallery.py": (
         [
             *("--epochs", "1", "--restarts", "2", "--clusters", "10", "--hidden", "8"),
-            *("--dim", "2", "--items", "400", "--draws", "30", "--figures", "{tmp}"),
+            *("--dim", "2", "--items", "360", "--draws", "20", "--figures", "{tmp}"),
         ],
         {
             *("pictures", "kilobytes", "loo_per_item", "loo_per_answer"),
@@ -44,8 +48,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         [
             *("--data", str(DATA), "--items", "256", "--epochs", "1"),
             *("--hidden", "8", "--clusters", "10", "--dim", "2"),
-            *("--start", "k-means", "--neighbor-steps", "2", "--partition-steps", "60"),
-            *("--variant", "amortized", "--teaching-steps", "80", "--fit-steps", "2"),
+            *("--start", "k-means", "--neighbor-steps", "2", "--partition-steps", "20"),
+            *("--variant", "amortized", "--teaching-steps", "40", "--fit-steps", "2"),
             *("--width", "8", "--views", "2"),
         ],
         {
@@ -83,7 +87,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "benchmarks/any_table.py": (
         [
             *("--tables", "two", "--crowds", "pairs", "--seeds", "1"),
-            *("--items", "60"),
+            *("--items", "40"),
         ],
         {
             *("share_at_or_above_best", "mean_gap", "worst_gap", "share_not_below_without_answers"),
@@ -91,7 +95,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/tables_as_they_are.py": (
-        ["--tables", "iris", "--cells", "known", "--items", "45"],
+        ["--tables", "iris", "--cells", "known", "--items", "30"],
         {
             *("cells", "share_at_or_above_baseline", "mean_gap", "worst_gap", "median_seconds"),
             *("mean_gap_by_cell", "tables_that_settings_were_chosen_on"),
@@ -117,8 +121,8 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "examples/cifar10_crowd.py": (
         [
-            *("--data", str(DATA), "--items", "120", "--epochs", "1", "--width", "2"),
-            *("--dim", "3", "--patterns", "8", "--fit-steps", "1", "--test-items", "50"),
+            *("--data", str(DATA), "--items", "60", "--epochs", "1", "--width", "2"),
+            *("--dim", "3", "--patterns", "4", "--fit-steps", "1", "--test-items", "30"),
             *("--classifier", "pool", "--steps", "4", "--partition-steps", "10"),
         ],
         {
@@ -135,7 +139,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "examples/annotation_models.py": (
         [
-            *("--data", str(DATA), "--sets", "bluebird", "--epochs", "40", "--draws", "40"),
+            *("--data", str(DATA), "--sets", "bluebird", "--epochs", "20", "--draws", "20"),
             *("--models", "multinomial", "hierarchical Dawid-Skene"),
         ],
         {"gaussian_mixture", "bluebird"},
@@ -150,7 +154,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "examples/momresp_logresp.py": (
         [
             *("--data", str(DATA), "--figures", "{tmp}", "--sizes", "30", "--seeds", "1"),
-            *("--items", "300", "--epochs", "2", "--dim", "5", "--words", "80"),
+            *("--items", "300", "--epochs", "2", "--dim", "4", "--words", "60"),
             *("--folds", "2"),
         ],
         {"news20", "sentiment_text", "labelme"},
@@ -163,7 +167,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"wdc", "soft", "copies"},
     ),
     "examples/classify.py": (
-        ["--tables", "wine", "--seeds", "1", "--epochs", "12", "--folds", "2"],
+        ["--tables", "wine", "--seeds", "1", "--epochs", "6", "--folds", "2"],
         {"wine"},
     ),
     "examples/lapses.py": (["--lapses", "0.35", "--seeds", "1", "--clusters", "8"], {"0.35"}),
@@ -172,7 +176,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"wine"},
     ),
     "examples/pairs_as_classes.py": (
-        ["--data", str(DATA), "--epochs", "3", "--draws", "3"],
+        ["--data", str(DATA), "--epochs", "2", "--draws", "2"],
         {
             *("f1", "majority_vote_f1", "dawid_skene_f1"),
             *("specificity_error", "specificity_correlation"),
@@ -187,7 +191,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "examples/ask_next.py": (
         [
-            *("--rounds", "6", "--items", "300", "--components", "15", "--size", "10"),
+            *("--rounds", "4", "--items", "200", "--components", "12", "--size", "10"),
             *("--figures", "{tmp}"),
         ],
         {
@@ -197,7 +201,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "benchmarks/asking.py": (
         [
-            *("--cases", "digits_pages", "--items", "200", "--components", "10", "--rounds", "2"),
+            *("--cases", "digits_pages", "--items", "120", "--components", "10", "--rounds", "1"),
             *("--feature-weight", "0.1"),
         ],
         {"digits_pages"},
@@ -207,7 +211,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         {"ours", "pairs", "spectral"},
     ),
     "examples/pair_votes.py": (
-        ["--data", str(DATA), "--sets", "allsports", "--epochs", "5"],
+        ["--data", str(DATA), "--sets", "allsports", "--epochs", "3"],
         {"allsports"},
     ),
     "examples/records.py": (
@@ -229,7 +233,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/posteriors.py": (
-        ["--warmup", "60", "--samples", "80", "--fits", "6"],
+        ["--warmup", "60", "--samples", "80", "--fits", "4"],
         {
             *("nuts_mean_distance", "nuts_sd_ratio_lowest", "nuts_sd_ratio_highest"),
             *("nuts_seconds", "coverage_pairs", "kolmogorov_pairs", "kolmogorov_pairs_95"),
@@ -286,7 +290,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
     "benchmarks/scaling.py": (
         [
             *("--clusters", "5", "10", "--dims", "2", "3", "--workers", "5", "10"),
-            *("--answers", "700", "1400", "--items", "1000", "2000", "--steps", "1"),
+            *("--answers", "300", "600", "--items", "400", "800", "--steps", "1"),
             *("--figure", "{tmp}/curves.png"),
         ],
         {
@@ -303,7 +307,7 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
         },
     ),
     "benchmarks/step.py": (
-        ["--steps", "2", "--items", "600", "--hidden", "16"],
+        ["--steps", "1", "--items", "300", "--hidden", "8"],
         {
             *("ratio", "milliseconds", "floor_milliseconds"),
             *("ratio_1_thread", "ratio_2_threads"),
@@ -395,6 +399,8 @@ REACHES: dict[str, list[tuple[str, float, float]]] = {
     "benchmarks/dawid_skene.py": [("accuracy", 0.95, 1.0)],
     "benchmarks/distributed.py": [("max_parameter_difference", 0.0, 1e-9)],
 }
+# Of a choice of the model.
+KINDS = FULL, DIAGONAL, REGRESSION
 # Files that a script reads and that are not part of the project.
 NEEDS = {
     "examples/mnist_crowd.py": ["mnist.npz", "mnist_crowd_annotations.npz"],
@@ -466,12 +472,14 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     torch.set_default_dtype(torch.float32)  # that of a script's own process
     # Choices and draws of partitions have tests of their own; here they try little.
-    monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.SIZES", (4, 8))
-    monkeypatch.setattr("pyro_crowdclust.interface.choosing.trials.MOST_RIVALS", 1)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 10)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
-    monkeypatch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
-    monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
+    shorten(monkeypatch)
+    monkeypatch.setattr("pyro_crowdclust.guides.ClassLabelGuide", EARLY_SETTLED)
+    # Of few pages that many say which items are the same for sure.
+    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._PAGE_CHAINS", 12)
+    try_forms(monkeypatch, lambda form: form.features == "columns" and form.kind in KINDS)
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    if script == "benchmarks/dp_dlgmm_step.py":  # of own processes are the figures of others
+        monkeypatch.setattr("memory.in_own_process", lambda work, *given: work(*given))
     arguments, keys = SCRIPTS[script]
     returned = load_main(script, monkeypatch)([part.format(tmp=tmp_path) for part in arguments])
     figures = json.loads(capsys.readouterr().out.strip().splitlines()[-1])

@@ -61,8 +61,8 @@ def owned(data):
         data.as_pairs(),
         batch_size=None,
         step_size=1.0,
-        epochs=30,
-        stopping=Stopping(1e-3, 3),
+        epochs=20,
+        stopping=Stopping(1e-2, 3),
         callbacks=[OwnershipMoves()] if answered else [],
         dtype=torch.float64,
         progress=False,
@@ -82,7 +82,7 @@ def campaign(criterion, accuracy, **options):
 
 @pytest.mark.parametrize(
     ("options", "gain"),
-    [({"kind": Pages(8), "rounds": 5}, 0.02), ({"kind": Pairs(), "count": 12, "rounds": 4}, 0.05)],
+    [({"kind": Pages(8), "rounds": 4}, 0.02), ({"kind": Pairs(), "count": 12, "rounds": 3}, 0.05)],
 )
 def test_what_is_chosen_teaches_more_than_chance(options, gain):
     last = {}

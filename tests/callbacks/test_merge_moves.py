@@ -22,7 +22,6 @@ from pyro_crowdclust.families import GaussianParameters, Moments
 from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import AmortizedGuide, ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -40,6 +39,7 @@ from ..crowds import (
     plain_pair,
     quiet_fit,
 )
+from ..interface.small_choices import small
 from ..looped_twin import Globals, LoopedTwin
 from ..oracles import random_covariance
 from ..problems import NUM_CLUSTERS, mixture_problem
@@ -276,10 +276,9 @@ def test_merges_with_a_class_table_never_lower_the_bound():
         moves(trainer)
         bounds.append(-value.loss(trainer.model, trainer.guide, batch) - before)
 
+    choice = small(CrowdData(features, pairs, known=known), 8, forms=1)
     fits = {
-        callbacks: cluster(
-            features, pairs, known=known, num_clusters=8, progress=False, callbacks=[watched][:n]
-        )
+        callbacks: choice.fit(num_starts=2, progress=False, callbacks=[watched][:n])
         for n, callbacks in enumerate(("without", "with"))
     }
     assert min(bounds) >= 0

@@ -230,7 +230,7 @@ def test_negative_sizes(arguments, result_file, tmp_path):
         lambda: DiagonalGaussianComponents(10**9, 1),
         lambda: DiagonalGaussianComponents(10**5, 10**5),
         lambda: SkipMLP((10**6, 10**6)),
-        lambda: [SkipMLP((50, 50)) for _ in range(10**6)],
+        lambda: [SkipMLP((500, 500)) for _ in range(10**6)],
         lambda: torch.eye(10**6),
         lambda: torch.ones(10**6, 1) @ torch.ones(1, 10**6),
         lambda: torch.ones(10**4).outer(torch.ones(10**4)),

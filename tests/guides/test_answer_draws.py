@@ -46,10 +46,9 @@ def test_chains_that_agree_are_one_partition_and_others_are_all_there():
 
 def test_the_largest_are_numbered_and_small_ones_are_none():
     data = crowd()
-    whole = drawn_groups(data, 10)
-    two = drawn_groups(data, 2)
+    whole, two = (drawn_groups(data, most, max_chains=2) for most in (10, 2))
     assert torch.equal(two, torch.where(whole < 2, whole, -1))
-    assert drawn_groups(data, 10, smallest=15).max() == 1
+    assert drawn_groups(data, 10, smallest=15, max_chains=2).max() == 1
 
 
 def test_items_with_the_most_answers_come_first():

@@ -1,4 +1,4 @@
-"""Files of a simulated crowd for the command line, a choice that was made, and fewer draws."""
+"""Files of a simulated crowd for the command line, a choice that was made, short searches."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import pytest
 
 from pyro_crowdclust.interface.command_line import main
 
+from ..short_searches import shorten
 from .small_choices import answered, small, two_rings
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def _few_draws():
-    """Of partitions by the answers alone, which have tests of their own; enough here."""
+    """For tests of how a search goes, which name this in place of short searches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_searches():
+    """And few draws of partitions by the answers alone, which have tests of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
         yield
 
 
@@ -30,4 +39,6 @@ def crowd(tmp_path_factory):
 def rings():
     """What was chosen for two rings with answers, and the ring of every item."""
     features, ring = two_rings()
-    return small(answered(features, ring), 3, 8, 16).fit(progress=False), ring
+    with pytest.MonkeyPatch.context() as patch:  # that of a module comes after it, or before
+        shorten(patch)
+        return small(answered(features, ring), 3, 8, 16).fit(progress=False), ring

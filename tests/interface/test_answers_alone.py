@@ -27,18 +27,6 @@ SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
-@pytest.fixture(autouse=True)
-def _short_trials(monkeypatch):
-    """The priors of these crowds are told apart by few sweeps, and few numbers of clusters do."""
-    monkeypatch.setattr("pyro_crowdclust.partitions.settling._NUMBERS", [2, 3, 4, 6])
-    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
-    monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 0)
-    monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
-    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._PAGE_CHAINS", 4)
-
-
 def answers() -> pd.DataFrame:
     frame = simulate_pairs(TRUTH, **RATES, pairs_per_worker=300, seed=0)
     return frame.assign(**{end: "i" + frame[end].astype(str) for end in ("left", "right")})
@@ -60,15 +48,15 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
 
 
 def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
-    """Eight answers an item, right of 85 %, each about another pair; and three."""
+    """Ten answers an item, right of 85 %, each about another pair; and three."""
     truth, rates = np.arange(60) % 4, [0.85] * 3
-    some = simulate_pairs(truth, rates, rates, pairs_per_worker=160, seed=0)
-    found = cluster(None, pairs=some, epochs=40, progress=False)
+    some = simulate_pairs(truth, rates, rates, pairs_per_worker=200, seed=1)
+    found = cluster(None, pairs=some, epochs=20, progress=False)
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 5)
-    result = cluster(None, pairs=few, item_ids=ids, epochs=40, progress=False)
+    result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
     assert "more are needed" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
     together = result.same_cluster_probability(left, right)
@@ -161,13 +149,13 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
     label = same[pair] ^ (rng.random(len(pair)) < 0.05)
     said = {"left": left[pair], "right": right[pair], "label": label.astype(int)}
     said["worker"] = np.tile([0, 1, 2], len(pair) // 3)
-    result = cluster(None, said, progress=False)
+    result = cluster(None, said, epochs=30, progress=False)
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 20)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 12)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(16), [30, 25, 20, 15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1])
     left, right = np.triu_indices(len(truth), 1)
@@ -177,7 +165,7 @@ def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch
     pair = np.repeat(asked, 2)
     label = same[pair] ^ (rng.random(len(pair)) < 0.08)
     said = {"left": left[pair], "right": right[pair], "label": label.astype(int)}
-    result = cluster(None, said | {"worker": np.arange(len(pair)) % 3}, epochs=40, progress=False)
+    result = cluster(None, said | {"worker": np.arange(len(pair)) % 3}, epochs=20, progress=False)
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.95
     assert result.chosen.winner.startswith("many clusters of all sizes")
     result.save(tmp_path / "fit.safetensors")
@@ -212,9 +200,9 @@ def test_how_alike_items_are_is_heard_beside_answers():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"left": left, "right": right}).map(lambda i: f"i{i}")
     table["alike"] = rng.normal(np.where(TRUTH[left] == TRUTH[right], 2.0, 0.0))
-    result = cluster(None, pairs=few, likeness=table, epochs=20, progress=False)
+    result = cluster(None, pairs=few, likeness=table, epochs=8, progress=False)
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.97
-    estimator = CrowdClusterer(max_iter=20, random_state=0).fit(None, pairs=few, likeness=table)
+    estimator = CrowdClusterer(max_iter=8, random_state=0).fit(None, pairs=few, likeness=table)
     np.testing.assert_array_equal(estimator.labels_, result.assignments)
     updated = result.update(every.drop(few.index)[::6])
     assert updated.data.likeness.num_pairs == len(table)
@@ -250,7 +238,7 @@ def test_likeness_beside_features_is_refused():
 def test_an_update_ends_where_a_fresh_fit_ends():
     """Also where few answers had no clusters in them, and others are chosen with all."""
     every = answers()
-    options = {"epochs": 8, "progress": False}
+    options = {"epochs": 5, "progress": False}
     first = cluster(
         None, pairs=every[::10], item_ids=np.unique(every[["left", "right"]]), **options
     )

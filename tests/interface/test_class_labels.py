@@ -62,7 +62,7 @@ def test_the_number_of_communities_is_chosen_by_the_elbo():
         infer_classes(data, num_communities=[])
 
 
-@pytest.mark.parametrize("num_items", [1, 2, 5, 15])
+@pytest.mark.parametrize("num_items", [1, 5])
 def test_a_class_that_nearly_nobody_names_is_no_other_name_of_the_common_one(num_items):
     """Three workers say "a" of every item, but for one answer."""
     said = pd.DataFrame(

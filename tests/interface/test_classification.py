@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.data import MemmapFeatures
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classification, classify, infer_classes
 from pyro_crowdclust.interface.choosing import class_candidates, class_search
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, WorkersStart
@@ -91,8 +92,10 @@ def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
     assert result.chosen.chance == pytest.approx(total / len(labels), abs=1e-9)
 
 
-def test_workers_begin_where_a_start_of_their_own_takes_them(iris):
+def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     """The workers' priors settle at the vote whatever the features are."""
+    for module in (class_candidates, class_search):  # in as many steps as it takes
+        monkeypatch.setattr(module, "ClassLabelGuide", ClassLabelGuide)
     features, _, labels, _ = iris
     data = CrowdData(features, labels=labels)
     candidate = class_candidates.class_candidates(data)[2]

@@ -27,6 +27,7 @@ from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import RobbinsMonro, Stopping
 
+from ..interface.small_choices import small
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
 TRUTH = np.arange(90) % 3
@@ -132,8 +133,7 @@ def test_class_labels_go_on_too():
 
 def test_what_the_interface_made_goes_on():
     before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
-    options = {"num_clusters": 3, "progress": False}
-    chosen = cluster(FEATURES, before, num_starts=1, **options)
+    chosen = small(CrowdData(FEATURES, before), 3, forms=1).fit(num_starts=1, progress=False)
     assert chosen.update(more).chosen is chosen.chosen
     made = CrowdClusterer(3, components=GaussianComponents, n_init=1, random_state=0)
     for first in (chosen, made.fit(FEATURES, pairs=before).result_):

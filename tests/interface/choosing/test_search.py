@@ -33,6 +33,11 @@ from ..small_choices import (
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _short_searches(_few_draws):
+    """Not here, where how a search goes is what is tested."""
+
+
 def trial(form, number: int, elbo: float, answers: np.ndarray) -> Trial:
     return Trial(form, number, elbo, answers[None], number, 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from sklearn.metrics import normalized_mutual_info_score
 
@@ -19,6 +20,11 @@ from pyro_crowdclust.interface.choosing.subsets import (
 from pyro_crowdclust.metrics import clustering_accuracy
 
 from ..small_choices import answered, small
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_searches(_few_draws):
+    """Not here, where candidates have to find the same clusters again."""
 
 
 def test_copies_of_rows_are_no_clusters():

@@ -26,6 +26,11 @@ from pyro_crowdclust.interface.choosing.trials import (
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _short_searches(_few_draws):
+    """Not here, where which trial is better is what is tested."""
+
+
 def answers_about_few(rng: np.random.Generator, number: int, items: int) -> np.ndarray:
     left = rng.integers(0, items, number)
     return np.stack([left, (left + rng.integers(1, items, number)) % items])
