@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
@@ -39,16 +38,6 @@ def asked(
     label = (truth[left[pair]] == truth[right[pair]]) ^ (rng.random(len(pair)) < 0.05)
     worker = np.tile(list("ab"), len(pair) // 2)
     return {"left": left[pair], "right": right[pair], "worker": worker, "label": label.astype(int)}
-
-
-@pytest.fixture
-def _short(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.partitions.settling._NUMBERS", [2, 3, 4, 6])
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 8)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 1)
-    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._CHAINS", 2)
-    monkeypatch.setattr("pyro_crowdclust.interface.said_alone._TRIAL_CHAINS", 1)
-    monkeypatch.setattr("pyro_crowdclust.guides.partition._MOST_SWEEPS", 1)
 
 
 def test_pairs_that_look_alike_and_mostly_differ_are_of_records():
@@ -108,7 +97,6 @@ def test_nearest_neighbors_are_candidates_and_categories_count():
     assert (kinds[:, 0] == kinds[:, 1]).mean() > 0.8
 
 
-@pytest.mark.usefixtures("_short")
 def test_records_are_clustered_saved_and_updated(tmp_path):
     table, truth = records(60)
     pairs = asked(table, truth, 0.6)
@@ -126,7 +114,6 @@ def test_records_are_clustered_saved_and_updated(tmp_path):
     assert {(0, more), (0, more + 1)} <= ends
 
 
-@pytest.mark.usefixtures("_short")
 def test_records_from_files(tmp_path):
     table, truth = records(60)
     table.to_csv(tmp_path / "features.csv", index_label="item")
