@@ -156,7 +156,7 @@ def _result(
     train_on: Callable[..., Fitted] | None,
 ) -> Fitted:
     if data is not None:
-        data = _with_likeness(data, known)
+        data = _as_heard(data, known)
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
         if model is None and guide is None:
@@ -221,11 +221,21 @@ def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
     return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
 
 
-def _with_likeness(data: CrowdData, known: CrowdData) -> CrowdData:
-    """The data with what the fit was told, or told itself from features, of pairs."""
-    if not isinstance(data, CrowdData) or data.likeness is not None or known.likeness is None:
+def _as_heard(data: CrowdData, known: CrowdData) -> CrowdData:
+    """The data as the fit heard them.
+
+    A first call takes pairs on sorted pages for pages, pages that share no items for pairs, and
+    features of records for numbers of pairs.
+    """
+    if not isinstance(data, CrowdData):
         return data
-    return data.with_parts(likeness=known.likeness, likeness_names=known.likeness_names)
+    if known.placements is not None and data.answers is not None and data.is_sorted:
+        data = data.as_placements()
+    elif known.answers is not None and data.placements is not None:
+        data = data.as_pairs()
+    if known.likeness is not None and data.likeness is None:
+        data = data.with_parts(likeness=known.likeness, likeness_names=known.likeness_names)
+    return data
 
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:

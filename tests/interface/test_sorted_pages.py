@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.recipe import as_answered
@@ -32,7 +32,7 @@ def pairs_of(placements: pd.DataFrame) -> pd.DataFrame:
     return CrowdData(None, placements=placements, item_ids=range(120)).as_pairs().pairs
 
 
-def test_a_table_of_pairs_is_heard_as_the_pages_that_it_is():
+def test_a_table_of_pairs_is_heard_as_the_pages_that_it_is(tmp_path):
     said = {"placements": crowd()}, {"pairs": pairs_of(crowd())}
     of_pages, of_pairs = (choice_for(CrowdData(FEATURES, **one)).data.placements for one in said)
     assert torch.equal(of_pages.worker, of_pairs.worker)
@@ -44,6 +44,11 @@ def test_a_table_of_pairs_is_heard_as_the_pages_that_it_is():
     result = small(CrowdData(FEATURES, **said[1]), 4, forms=1).fit(num_starts=1, progress=False)
     assert isinstance(result.model.annotators, SortedPages)
     assert clustering_accuracy(KINDS, result.assignments) > 0.95
+    # Whoever loads it has the table that it was made of, and no placements.
+    result.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=CrowdData(FEATURES, **said[1]))
+    np.testing.assert_array_equal(loaded.assignments, result.assignments)
+    assert loaded.data.placements.num_pages == 24
     more = pairs_of(crowd(seed=1)).replace({"worker": {0: "new"}})
     updated = result.update(more.assign(page=more["page"] + 100), progress=False)
     assert updated.data.placements.num_pages == 48
