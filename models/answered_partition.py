@@ -58,6 +58,9 @@ _RARER_GRADE = 3.0
 _RARER_HARD = {2: 2.0}
 _RARER_HARD_GRADE = 1.3
 _PSEUDO_PAIRS = 20.0
+# Of "same" and "different", as if so many more pairs that differ had looked it. Where pairs have no
+# item in common, answers alone do not tell matches from what only looks like them.
+_MORE_DIFFERENT = 80.0
 
 
 @described
@@ -101,7 +104,10 @@ class AnsweredPartition(nn.Module):
         # Rows of pairs that are different and the same, of every kind; looks likewise.
         rows = torch.stack([self._looks(rarer) for rarer in kinds]).flatten(0, 1)
         family = Dirichlet(self.num_looks)
-        eta = family.natural(_PSEUDO_PAIRS * rows)
+        counts = _PSEUDO_PAIRS * rows
+        if self.num_looks == 2:
+            counts[0, 0] += _MORE_DIFFERENT
+        eta = family.natural(counts)
         self.looks = ConjugatePrior(family, eta, len(rows), dims=("relation", "look"))
 
     def _looks(self, rarer: float) -> Float[Tensor, "relation look"]:

@@ -24,7 +24,7 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # So many clusters a mixture may well have, and of pairs in them that look alike such a share, or
 # more, is the same.
-_MOST_CLUSTERS, _SHARE_SAME = 40, 0.3
+_MOST_CLUSTERS, _SHARE_SAME = 40, 0.4
 # Asked about are those that look alike if a pair of them is more alike than a random one so often.
 _LOOKS_ALIKE = 0.75
 _RANDOM_PAIRS = 5000
