@@ -504,7 +504,7 @@ def test_saved_and_loaded_it_reads_the_same(result, tmp_path):
 def test_looks_before_anything_is_known():
     """Twenty pairs of each relation: same pairs look so 39 times of 40, those of hard items 2 of 3.
 
-    Eighty more differ, and look it. Of grades every level is three times as common as the one before.
+    Eighty more differ, and look it. Of grades every level is three times as common as the last.
     """
     two = AnsweredPartition(TwoCoin(1), FewClusters(), hard_items=True)
     counts = 20 * np.array([[0.975, 0.025], [0.025, 0.975], *[[2 / 3, 1 / 3], [1 / 3, 2 / 3]] * 2])
