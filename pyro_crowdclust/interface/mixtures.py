@@ -266,7 +266,8 @@ def recipe_for(
         Items with features, and what people said of them, if anything.
     num_clusters
         An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
-        features the number is found, and none may be given.
+        features the number is found, and none may be given. With it items are no records
+        (``AnswersAlone``), of which there are more clusters than components could be.
     components, networks, supervision
         As for ``mixture_for``. With any of them there is nothing to choose.
     """
@@ -282,7 +283,7 @@ def recipe_for(
         return _answers_alone(data, num_clusters)
     if not is_fixed:
         if num_clusters is None and not is_supervised(data) and are_records(data):
-            return AnswersAlone(data.as_heard())
+            return AnswersAlone(data)
         return choice_for(data, num_clusters=num_clusters)
     return mixture_for(
         data,
