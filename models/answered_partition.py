@@ -58,8 +58,8 @@ _RARER_GRADE = 3.0
 _RARER_HARD = {2: 2.0}
 _RARER_HARD_GRADE = 1.3
 _PSEUDO_PAIRS = 20.0
-# Of "same" and "different", as if so many more pairs that differ had looked it. Where pairs have no
-# item in common, answers alone do not tell matches from what only looks like them.
+# Of "same" and "different" about records, as if so many more pairs that differ had looked it. Where
+# pairs have no item in common, answers do not tell matches from what only looks like them.
 _MORE_DIFFERENT = 80.0
 
 
@@ -105,7 +105,7 @@ class AnsweredPartition(nn.Module):
         rows = torch.stack([self._looks(rarer) for rarer in kinds]).flatten(0, 1)
         family = Dirichlet(self.num_looks)
         counts = _PSEUDO_PAIRS * rows
-        if self.num_looks == 2:
+        if self.num_looks == 2 and not prior.joins_strangers:
             counts[0, 0] += _MORE_DIFFERENT
         eta = family.natural(counts)
         self.looks = ConjugatePrior(family, eta, len(rows), dims=("relation", "look"))

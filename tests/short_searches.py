@@ -41,10 +41,8 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     for name, little in LITTLE.items():
         patch.setattr(name, little)
     choosing = "pyro_crowdclust.interface.choosing"
-    # Fits end early, and the chosen one begins once.
-    for module in ("choosing.search", "candidates.forms", "mixtures"):
-        ending = f"pyro_crowdclust.interface.{module}.Stopping"
-        patch.setattr(ending, lambda tolerance: Stopping(10 * tolerance))
+    # Candidates end early, and the chosen one begins once.
+    patch.setattr(f"{choosing}.search.Stopping", lambda tolerance: Stopping(10 * tolerance))
     patch.setattr(f"{choosing}.choice.seeds_of", lambda *given: seeds_of(*given)[:1])
     settle_early(patch)
 

@@ -504,12 +504,15 @@ def test_saved_and_loaded_it_reads_the_same(result, tmp_path):
 def test_looks_before_anything_is_known():
     """Twenty pairs of each relation: same pairs look so 39 times of 40, those of hard items 2 of 3.
 
-    Eighty more differ, and look it. Of grades every level is three times as common as the last.
+    Of records eighty more differ, and look it. Of grades every level is three times as common as
+    the one before.
     """
     two = AnsweredPartition(TwoCoin(1), FewClusters(), hard_items=True)
     counts = 20 * np.array([[0.975, 0.025], [0.025, 0.975], *[[2 / 3, 1 / 3], [1 / 3, 2 / 3]] * 2])
-    counts[0, 0] += 80
     np.testing.assert_allclose(two.looks.natural_parameters + 1, counts)
+    counts[0, 0] += 80
+    of_records = AnsweredPartition(TwoCoin(1), ManySmall(), hard_items=True)
+    np.testing.assert_allclose(of_records.looks.natural_parameters + 1, counts)
     graded = AnsweredPartition(GradedAnswers(1, 3), FewClusters())
     shares = np.array([[9.0, 3.0, 1.0], [1.0, 3.0, 9.0]]) / 13
     np.testing.assert_allclose(graded.looks.natural_parameters + 1, 20 * shares)
