@@ -37,6 +37,8 @@ _MOST_PARTS = 5
 _CLEAR = 2.0
 # Of clusters that are too many .05 of the answers and more say otherwise, of records .02 at most.
 _AS_CLOSE = 0.03
+# Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
+_LEAST_SAME = 0.05
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, few clusters, are guesses"
@@ -58,6 +60,7 @@ class _Trial(NamedTuple):
     is_whole: bool = True
     agreement: float = 0.0
     joined: int = 0
+    heard_same: float = 1.0
 
     @property
     def name(self) -> str:
@@ -74,8 +77,8 @@ class _Trial(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether any two items are the same."""
-        return self.clusters < int(self.sizes.sum())
+        """Whether items are the same, and so those of which people said it."""
+        return self.clusters < int(self.sizes.sum()) and self.heard_same >= _LEAST_SAME
 
     @property
     def effective(self) -> float:
@@ -177,7 +180,7 @@ class AnswersAlone:
                 )
             if len(telling) < len(tried):
                 silent = [trial.prior for trial in tried if not trial.tells]
-                reason += f"; under {' and '.join(silent)} no two items would be the same"
+                reason += f"; under {' and '.join(silent)} next to no items would be the same"
             # Whether items differ is asked under one prior only. Items that are alike are a case of
             # items that differ, so that these have nothing to prove.
             if (with_hard_items := said.with_hard_items()) is not None:
@@ -276,21 +279,24 @@ def _trial(
     return _Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
 
 
-def _agreement(result: Fitted) -> tuple[float, int]:
-    """How far the answers say what the clusters do, and how much these say beyond them.
+def _agreement(result: Fitted) -> tuple[float, int, float]:
+    """How far the answers say what the clusters do, how much these say beyond them, and how little.
 
-    ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``, and the number of pairs in one cluster that nobody
-    was asked about. Grades are between 0 and 1, and who cannot tell has no part in it; sorted pages
-    have zeros.
+    ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``, the number of pairs in one cluster that nobody was
+    asked about, and the share of the answers "same" about pairs in one. Grades are between 0 and 1,
+    and who cannot tell has no part in it; sorted pages have 0, 0 and 1.
     """
     answers, labels = result.data.answers, torch.tensor(result.assignments)
     if answers is None:
-        return 0.0, 0
+        return 0.0, 0, 1.0
     ends = torch.stack([answers.left, answers.right], 1)
     pairs = AskedPairs.of(ends, result.data.num_items)
     together = pairs.together(labels)
-    agreement = 1 - (answers.label - together[pairs.pair].double()).abs().nanmean()
-    return float(agreement), pairs.num_within(labels) - int(together.sum())
+    found = together[pairs.pair].double()
+    agreement = 1 - (answers.label - found).abs().nanmean()
+    said_same = answers.label.nansum()
+    heard_same = (answers.label * found).nansum() / said_same if said_same else 1.0
+    return float(agreement), pairs.num_within(labels) - int(together.sum()), float(heard_same)
 
 
 def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:

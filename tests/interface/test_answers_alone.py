@@ -132,9 +132,9 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
     pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
     data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
     result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
-    assert _agreement(result) == (pytest.approx(0.5), 1)
+    assert _agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
     result.assignments = np.arange(4)
-    assert _agreement(result) == (pytest.approx(0.25), 0)
+    assert _agreement(result) == (pytest.approx(0.25), 0, 0.0)
 
 
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
