@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import f1_score
 from sklearn.neighbors import NearestNeighbors
 
 from pyro_crowdclust import CrowdData
@@ -63,11 +64,6 @@ def candidates(num_things: int, asked: int, seed: int) -> tuple[np.ndarray, pd.D
     return place, pairs, same
 
 
-def f1(same: pd.Series, found: pd.Series) -> float:
-    """F1 of "same" over pairs."""
-    return float(2 * (same & found).sum() / max(same.sum() + found.sum(), 1))
-
-
 def compare(
     features: np.ndarray, pairs: pd.DataFrame, same: np.ndarray, changes: dict[str, Any]
 ) -> dict[str, float]:
@@ -91,7 +87,7 @@ def compare(
         CrowdData(None, labels=labels), num_communities=[1], progress=False, **changes
     )
     found["dawid_skene"] = classes.class_probabilities.loc[names, 1].to_numpy() > 0.5
-    scores = {name: f1(truth.to_numpy(), one) for name, one in found.items()}
+    scores = {name: float(f1_score(truth, one)) for name, one in found.items()}
     return scores | {"clusters": len(np.unique(with_features.assignments)), "seconds": seconds}
 
 

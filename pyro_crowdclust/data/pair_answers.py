@@ -63,6 +63,11 @@ class Answers:
         """Number of answers."""
         return len(self.left)
 
+    @property
+    def items(self) -> Int[Tensor, "pair 2"]:
+        """Positions of the two items of each answer."""
+        return torch.stack([self.left, self.right], 1)
+
     def at(self, kept: Bool[Tensor, " pair"]) -> Answers:
         """The answers of some rows."""
         parts = self.left, self.right, self.worker, self.label
@@ -343,7 +348,7 @@ def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:
 
 def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
     """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
-    ends = torch.stack([answers.left, answers.right], dim=1).sort(dim=1).values
+    ends = answers.items.sort(dim=1).values
     # Codes are exact as float64, which labels are.
     label = answers.label.nan_to_num(nan=-1.0)
     codes = [ends, answers.worker[:, None], label[:, None]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -46,6 +47,15 @@ _GUESSES = (
 _ONE_CLUSTER = (
     "either all items are one cluster, as is found, or there are too few answers to tell them "
     "apart, and more are needed"
+)
+
+
+_VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
+    (lambda said: said.with_hard_items(), "some items are hard to recognize"),
+    (
+        lambda said: said.with_near_items(),
+        "nearest neighbours may be one whom nobody was asked about",
+    ),
 )
 
 
@@ -181,18 +191,16 @@ class AnswersAlone:
             if len(telling) < len(tried):
                 silent = [trial.prior for trial in tried if not trial.tells]
                 reason += f"; under {' and '.join(silent)} next to no items would be the same"
-            # Whether items differ is asked under one prior only. Items that are alike are a case of
-            # items that differ, so that these have nothing to prove.
-            if (with_hard_items := said.with_hard_items()) is not None:
-                attempt(chosen.prior, with_hard_items)
+            # What else items may be is asked under one prior only. Items that are alike are a case
+            # of items that differ, so that these have nothing to prove; nor have near ones.
+            for vary, what in _VARIANTS:
+                varied = vary(chosen.said)
+                if varied is None:
+                    continue
+                attempt(chosen.prior, varied)
                 if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
                     chosen = tried[-1]
-                    reason += "; they are likelier if some items are hard to recognize"
-            if (with_near_items := chosen.said.with_near_items()) is not None:
-                attempt(chosen.prior, with_near_items)
-                if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
-                    chosen = tried[-1]
-                    reason += "; and if nearest neighbours may be one whom nobody was asked about"
+                    reason += f"; they are likelier if {what}"
         else:
             # Then they cannot tell priors apart, either.
             chosen = tried[0]
@@ -289,8 +297,7 @@ def _agreement(result: Fitted) -> tuple[float, int, float]:
     answers, labels = result.data.answers, torch.tensor(result.assignments)
     if answers is None:
         return 0.0, 0, 1.0
-    ends = torch.stack([answers.left, answers.right], 1)
-    pairs = AskedPairs.of(ends, result.data.num_items)
+    pairs = AskedPairs.of(answers.items, result.data.num_items)
     together = pairs.together(labels)
     found = together[pairs.pair].double()
     agreement = 1 - (answers.label - found).abs().nanmean()

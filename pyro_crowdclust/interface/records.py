@@ -6,20 +6,17 @@ that look alike, and how alike the two of a pair are says what the pair looks li
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.stats import rankdata
-from sklearn.neighbors import NearestNeighbors
+from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.interface.candidates.coordinates import as_numbers
 from pyro_crowdclust.partitions import AskedPairs
+from pyro_crowdclust.starts.neighbors import nearest_neighbors
 from pyro_crowdclust.training.isolation import generator_of
 
 # So many clusters a mixture may well have, and of pairs in them that look alike such a share, or
@@ -48,36 +45,20 @@ def are_records(data: CrowdData) -> bool:
     answers = data.answers
     if answers is None or data.features_in_memory is None:
         return False
-    pairs = AskedPairs.of(torch.stack([answers.left, answers.right], 1), data.num_items)
-    told = ~answers.label.isnan()
-    share = _mean_by(pairs.pair[told], answers.label[told], pairs.num_pairs)
-    same = share > 0.5
+    pairs = AskedPairs.of(answers.items, data.num_items)
+    told = (~answers.label.isnan()).double()
+    same = pairs.total(answers.label.double().nan_to_num()) > pairs.total(told) / 2
     if not 0 < float(same.double().mean()) < _SHARE_SAME:
         return False
-    ends = torch.stack([pairs.left, pairs.right], 1)
-    asked, place = ends.unique(return_inverse=True)
-    left, right = place[same].mT.numpy()
-    graph = coo_array((np.ones(len(left)), (left, right)), (len(asked), len(asked)))
-    if connected_components(graph)[0] <= _MOST_CLUSTERS:
+    part = AskedPairs.of(pairs.items[same], data.num_items).part
+    if len(part[pairs.asked].unique()) <= _MOST_CLUSTERS:
         return False
-    random = asked[torch.randint(len(asked), (_RANDOM_PAIRS, 2), generator=generator_of(0))]
-    random = random[random[:, 0] != random[:, 1]]
-    nearness = _likeness(data, torch.cat([ends, random]))[:, 1].numpy()
-    return _share_above(nearness[: len(ends)], nearness[len(ends) :]) > _LOOKS_ALIKE
-
-
-def _mean_by(
-    group: Int[Tensor, " answer"], value: Float[Tensor, " answer"], number: int
-) -> Float[Tensor, " group"]:
-    """The mean of every group; of none it is 0."""
-    total = torch.zeros(number, dtype=torch.float64).index_add(0, group, value.double())
-    return total / group.bincount(minlength=number).clamp_min(1)
-
-
-def _share_above(one: Float[np.ndarray, " one"], other: Float[np.ndarray, " other"]) -> float:
-    """How often a number of one sample is above one of the other (Mann and Whitney 1947)."""
-    ranks = rankdata(np.concatenate([one, other]))[: len(one)]
-    return float((ranks.mean() - (len(one) + 1) / 2) / len(other))
+    random = torch.randint(len(pairs.asked), (_RANDOM_PAIRS, 2), generator=generator_of(0))
+    random = pairs.asked[random[random[:, 0] != random[:, 1]]]
+    rows = _rows(data)
+    nearness, by_chance = (_likeness(rows, ends)[:, 1] for ends in (pairs.items, random))
+    above = mannwhitneyu(nearness, by_chance, method="asymptotic").statistic
+    return bool(above > _LOOKS_ALIKE * len(nearness) * len(by_chance))
 
 
 def hears_features(data: CrowdData) -> bool:
@@ -100,30 +81,23 @@ def with_likeness(data: CrowdData, *, near: bool = False) -> CrowdData:
         Whether pairs of nearest neighbours are candidates, too, that nobody was asked about.
     """
     assert data.answers is not None  # as whoever calls has seen
-    ends = torch.stack([data.answers.left, data.answers.right], 1)
-    pairs = AskedPairs.of(ends, data.num_items, _near_pairs(data) if near else None)
-    ends = torch.stack([pairs.left, pairs.right], 1)
-    likeness = Likeness(pairs.left, pairs.right, _likeness(data, ends))
+    rows = _rows(data)
+    neighbors = nearest_neighbors(rows, _NEAREST) if near else None
+    pairs = AskedPairs.of(data.answers.items, data.num_items, neighbors)
+    likeness = Likeness(pairs.left, pairs.right, _likeness(rows, pairs.items))
     return data.with_parts(likeness=likeness, likeness_names=_NUMBERS)
 
 
 def _rows(data: CrowdData) -> Float[Tensor, "item number"]:
+    """All columns as numbers, in units of their deviations."""
     every = torch.arange(data.num_items)
     return as_numbers(data).latent(data.rows(every).double()).flatten(1)
 
 
-def _likeness(data: CrowdData, ends: Int[Tensor, "pair 2"]) -> Float[Tensor, "pair number"]:
+def _likeness(
+    rows: Float[Tensor, "item number"], ends: Int[Tensor, "pair 2"]
+) -> Float[Tensor, "pair 2"]:
     """Cosine and nearness of the two rows of each pair."""
-    left, right = _rows(data)[ends].unbind(1)
+    left, right = rows[ends].unbind(1)
     cosine = torch.cosine_similarity(left, right, dim=1)
     return torch.stack([cosine, -torch.linalg.vector_norm(left - right, dim=1)], 1)
-
-
-def _near_pairs(data: CrowdData) -> Int[Tensor, "pair 2"]:
-    """Every item beside its nearest neighbours."""
-    rows = _rows(data).numpy()
-    number = min(_NEAREST, data.num_items - 1)
-    near = NearestNeighbors(n_neighbors=number).fit(rows).kneighbors(return_distance=False)
-    return torch.stack(
-        [torch.arange(len(rows)).repeat_interleave(number), torch.from_numpy(near).flatten()], 1
-    )

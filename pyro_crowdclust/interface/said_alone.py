@@ -161,8 +161,7 @@ class PairsAlone:
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self._answers.at(out), result.guide
         assert isinstance(guide, PartitionGuide)  # as of the recipe
-        items = torch.stack([held.left, held.right], 1)
-        return guide.log_answer_probabilities(result.data, items, held.worker, held.label)
+        return guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the shares of the labels."""

@@ -71,6 +71,11 @@ class AskedPairs:
         """How many distinct pairs."""
         return len(self.left)
 
+    @property
+    def items(self) -> Int[Tensor, "pair 2"]:
+        """Positions of the two items of each pair."""
+        return torch.stack([self.left, self.right], 1)
+
     def total(self, of_answers: Float[Tensor, " answer *event"]) -> Float[Tensor, " pair *event"]:
         """Sums over the answers about each pair."""
         zeros = of_answers.new_zeros(self.num_pairs, *of_answers.shape[1:])

@@ -18,6 +18,28 @@ _SMALLEST = 1e-12
 _ROWS = 4096
 
 
+def nearest_neighbors(
+    points: Float[Tensor, "item dim"], num_neighbors: int
+) -> Int[Tensor, "pair 2"]:
+    """Every item, and beside it each of the ``num_neighbors`` that are nearest to it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> nearest_neighbors(torch.tensor([[0.0], [1.0], [5.0]]), 1)
+    tensor([[0, 1],
+            [1, 0],
+            [2, 1]])
+    """
+    from sklearn.neighbors import NearestNeighbors  # late: loading it takes a while
+
+    num_neighbors = min(num_neighbors, len(points) - 1)
+    search = NearestNeighbors(n_neighbors=num_neighbors, algorithm="brute").fit(points.numpy())
+    near = torch.as_tensor(search.kneighbors(return_distance=False), dtype=torch.int64)
+    item = torch.arange(len(points)).repeat_interleave(num_neighbors)
+    return torch.stack([item, near.flatten()], 1)
+
+
 def mutual_neighbors(
     points: Float[Tensor, "item dim"], num_neighbors: int
 ) -> Int[Tensor, "pair 2"]:
@@ -32,14 +54,8 @@ def mutual_neighbors(
     tensor([[0, 1],
             [2, 3]])
     """
-    from sklearn.neighbors import NearestNeighbors  # late: loading it takes a while
-
-    num_neighbors = min(num_neighbors, len(points) - 1)
-    search = NearestNeighbors(n_neighbors=num_neighbors, algorithm="brute").fit(points.numpy())
-    near = torch.as_tensor(search.kneighbors(return_distance=False), dtype=torch.int64)
-    item = torch.arange(len(points)).repeat_interleave(num_neighbors)
     # With its ends in order, a pair comes twice exactly if both ends name each other.
-    ends = torch.stack([item, near.flatten()], 1).sort(1).values
+    ends = nearest_neighbors(points, num_neighbors).sort(1).values
     pairs, times = ends.unique(dim=0, return_counts=True)
     return pairs[times == 2]
 

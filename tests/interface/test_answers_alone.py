@@ -96,14 +96,20 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     assert _simplest([likeliest, as_good, worse], likeliest) is as_good
 
 
-def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(monkeypatch):
-    """Judges who read the same texts err together: looks that say nothing predict them as well."""
+@pytest.mark.parametrize("silent", [np.ones(4, int), np.array([2, 1, 1])])
+def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent, monkeypatch):
+    """Judges who read the same texts err together: looks that say nothing predict them as well.
+
+    Nor does it say anything that two items are one, where people said it of very many.
+    """
     heard = {"few clusters": 0.5, "many small clusters": 0.4}
     sizes = {"many small clusters": np.array([2, 1, 1])}
 
     def trial(said, parts, prior, options):
         numbers = torch.full((int(parts[0].sum()),), heard.get(prior, 0.3), dtype=torch.float64)
-        return _Trial(prior, said, numbers, sizes.get(prior, np.ones(4, int)), 0.0)
+        heard_same = 0.8 if prior in sizes else 0.01
+        size = sizes.get(prior, silent)
+        return _Trial(prior, said, numbers, size, 0.0, heard_same=heard_same)
 
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", trial)
     data = CrowdData(None, answers())

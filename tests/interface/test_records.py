@@ -49,6 +49,9 @@ def test_pairs_that_look_alike_and_mostly_differ_are_of_records():
     assert isinstance(recipe_for(data, num_clusters=20), Choice)
     assert not are_records(CrowdData(None, pairs, item_ids=range(len(table))))
     assert not are_records(CrowdData(table))
+    known, apart = {0: "a", 1: "b"}, {"left": [0], "right": [1]}
+    assert isinstance(recipe_for(CrowdData(table, pairs, known=known)), Choice)
+    assert isinstance(recipe_for(CrowdData(table, pairs, cannot_link=apart)), Choice)
     words = {"label": ["can't tell"] * len(pairs["left"])}
     assert not are_records(CrowdData(table, pairs | words, grades=["no", "yes"]))
 

@@ -144,9 +144,7 @@ def splits_of_pairs(data: CrowdData, generator: torch.Generator) -> list[Split]:
     if answers is None:
         return []
     if answers.page is None:
-        of_answer = AskedPairs.of(
-            torch.stack([answers.left, answers.right], 1), data.num_items
-        ).pair
+        of_answer = AskedPairs.of(answers.items, data.num_items).pair
     else:
         of_answer = answers.page.unique(return_inverse=True)[1]
     parts = 10 if answers.num_pairs < _FEW else 4
@@ -184,6 +182,6 @@ def _pairs_out(
     out = of_left | of_right
     if of_pairs:
         # All answers about a pair are held out together: one would tell the other.
-        pairs = AskedPairs.of(torch.stack([answers.left, answers.right], 1), data.num_items)
+        pairs = AskedPairs.of(answers.items, data.num_items)
         out |= (torch.rand(pairs.num_pairs, generator=generator) < of_pairs)[pairs.pair]
     return out, torch.where(of_right & ~of_left, answers.right, answers.left)

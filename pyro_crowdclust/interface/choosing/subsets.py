@@ -46,8 +46,7 @@ def _num_asked(data: CrowdData) -> int:
     """About how many pairs of items there are answers."""
     if data.answers is None:
         return 0
-    ends = torch.stack([data.answers.left, data.answers.right], 1)
-    return AskedPairs.of(ends, data.num_items).num_pairs
+    return AskedPairs.of(data.answers.items, data.num_items).num_pairs
 
 
 def unlike_items(data: CrowdData, max_clusters: int = MOST_CLUSTERS) -> CrowdData:
