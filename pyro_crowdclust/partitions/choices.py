@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from jaxtyping import Int
 
-@dataclass
+
+def _none() -> Int[np.ndarray, " none"]:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
 class Choices:
     """What every item of a sweep could choose, and what it chose: from this priors learn.
 
     Attributes
     ----------
     sizes
-        Of every item the sizes of the clusters that it could join.
+        The sizes of the clusters that items could join, of one item after the other.
+    number
+        How many of them are of each item.
     chosen
         The size of the one that it joined, 0 where it is alone.
     """
 
-    sizes: list[list[int]] = field(default_factory=list)
-    chosen: list[int] = field(default_factory=list)
+    sizes: Int[np.ndarray, " offered"] = field(default_factory=_none)
+    number: Int[np.ndarray, " item"] = field(default_factory=_none)
+    chosen: Int[np.ndarray, " item"] = field(default_factory=_none)

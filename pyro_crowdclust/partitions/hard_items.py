@@ -93,21 +93,15 @@ def sweep_hard(
     generator
         Source of chance; default torch's own.
     """
+    from pyro_crowdclust.partitions.gibbs import visit_hard_items
+
     h = hard.numpy().copy()
     first, others, pair = (part.numpy() for part in pairs.edges)
     # What pairs say for an item being hard, if their other ends are clear and if these are hard.
     gain = said.diff(dim=1).numpy()[pair]
     uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
+    order = torch.randperm(pairs.num_items, generator=generator).numpy()
+    order = order[np.diff(first)[order] > 0]
     chance = torch.logit(uniform).numpy()
-    num_asked, num_hard = len(pairs.asked), int(h[pairs.asked.numpy()].sum())
-    for i in torch.randperm(pairs.num_items, generator=generator).tolist():
-        edges = slice(first[i], first[i + 1])
-        if edges.start == edges.stop:
-            continue
-        num_hard -= int(h[i])
-        of_others = h[others[edges]]
-        log_odds = np.where(of_others, gain[edges, 1], gain[edges, 0]).sum()
-        log_odds += np.log((_HARD + num_hard) / (_CLEAR + num_asked - 1 - num_hard))
-        h[i] = chance[i] < log_odds
-        num_hard += int(h[i])
+    visit_hard_items(order, h, (first, others), gain, chance, (_HARD, _CLEAR))
     return torch.from_numpy(h)

@@ -273,7 +273,7 @@ class ManySmall(nn.Module):
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """The odds under which the choices are likeliest, near to those of the ranges beside."""
         self._learn_closure(labels, pairs)
-        if not choices.chosen:
+        if not len(choices.chosen):
             return
         counts, chosen = self._counts(choices)
         steps = torch.eye(self._RANGES, dtype=torch.float64).diff(dim=0)
@@ -305,13 +305,14 @@ class ManySmall(nn.Module):
 
     def _counts(self, choices: Choices) -> tuple[Tensor, Tensor]:
         """How many clusters of every range each item could join; how often each was joined."""
-        lengths = torch.tensor([len(sizes) for sizes in choices.sizes])
-        item = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-        offered = self._range(torch.tensor([size for sizes in choices.sizes for size in sizes]))
-        counts = torch.zeros(len(lengths), self._RANGES, dtype=torch.float64)
-        counts.index_put_((item, offered), counts.new_ones(()), accumulate=True)
-        chosen = torch.tensor([size for size in choices.chosen if size])
-        return counts, torch.bincount(self._range(chosen), minlength=self._RANGES).double()
+        number, sizes, chosen = map(
+            torch.as_tensor, (choices.number, choices.sizes, choices.chosen)
+        )
+        item = torch.repeat_interleave(torch.arange(len(number)), number)
+        counts = torch.zeros(len(number), self._RANGES, dtype=torch.float64)
+        counts.index_put_((item, self._range(sizes)), counts.new_ones(()), accumulate=True)
+        joined = self._range(chosen[chosen > 0])
+        return counts, torch.bincount(joined, minlength=self._RANGES).double()
 
     @staticmethod
     def _shares(counts: Tensor, log_odds: Tensor) -> Float[Tensor, "item range"]:

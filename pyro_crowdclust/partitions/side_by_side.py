@@ -16,12 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
-from pyro_crowdclust.partitions.choices import Choices
+from pyro_crowdclust.partitions.numbering import without_gaps
 from pyro_crowdclust.partitions.protocols import PartitionPrior
-from pyro_crowdclust.partitions.sweeps import sweep
 
-# Chains are swept one by one where they have more places for clusters, or more in all parts.
-_PLACES, _OF_PARTS = 20_000, 2_000_000
 # Places beside those of the clusters that there are, and more of them where these do not do.
 _SPARE = 3
 
@@ -42,78 +39,12 @@ class Said(Protocol):
         """The item is in its new clusters."""
 
 
-class _SaidOfPairs:
-    """Sums over the pairs of an item and the items of a cluster."""
-
-    def __init__(self, pairs: AskedPairs, weights: Float[Tensor, "chain pair"]) -> None:
-        self.first, self.others, pair = (each.numpy() for each in pairs.edges)
-        self.said = np.ascontiguousarray(weights.numpy()[:, pair].T)
-
-    def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
-        self.z = z
-
-    def take(self, item: int, size: int) -> Float[np.ndarray, " number"]:
-        edges = slice(self.first[item], self.first[item + 1])
-        return np.bincount(self.z[self.others[edges]].ravel(), self.said[edges].ravel(), size)
-
-    def put(self, item: int) -> None:
-        pass
-
-
-def sweep_chains(
-    labels: Int[Tensor, "chain item"],
-    pairs: AskedPairs,
-    weights: Float[Tensor, "chain pair"],
-    prior: PartitionPrior,
-) -> tuple[Int[Tensor, "chain item"], Choices]:
-    """Draw the cluster of every asked item given all others, in every chain.
-
-    Parameters
-    ----------
-    labels
-        Cluster of every item, any numbers.
-    pairs, weights
-        Who was compared, and what the answers say, in nats.
-    prior
-        What sizes clusters have.
-
-    Returns
-    -------
-    labels, choices
-        New labels, numbered without gaps; what items could choose in the last chain, or nothing
-        where priors do not learn from it.
-    """
-    if len(labels) > 1 and prior.joins_strangers and not prior.closure:
-        places = places_of(labels, pairs)
-        most = (places.max() + 1 + _SPARE) * len(labels)
-        if most <= _PLACES and most * (int(pairs.part.max()) + 1) <= _OF_PARTS:
-            return sweep_at_once(places, pairs, _SaidOfPairs(pairs, weights), prior), Choices()
-    drawn = [sweep(one, pairs, of_one, prior) for one, of_one in zip(labels, weights, strict=True)]
-    return torch.stack([one for one, _ in drawn]), drawn[-1][1]
-
-
-def _without_gaps(
-    group: Int[np.ndarray, "item chain"], number: Int[np.ndarray, "item chain"]
-) -> Int[np.ndarray, "item chain"]:
-    """The numbers that are used in every group, from 0 on.
-
-    Examples
-    --------
-    >>> _without_gaps(np.array([[0], [0], [1]]), np.array([[5], [3], [7]])).tolist()
-    [[1], [0], [0]]
-    """
-    most = int(number.max()) + 1
-    used, place = np.unique(group * most + number, return_inverse=True)
-    first = np.searchsorted(used // most, np.arange(int(group.max()) + 1))
-    return place.reshape(number.shape) - first[group]
-
-
 def places_of(
     labels: Int[Tensor, "chain item"], pairs: AskedPairs
 ) -> Int[np.ndarray, "item chain"]:
     """The clusters of every connected part, numbered from 0 on in every chain."""
     part, chain = pairs.part.numpy()[:, None], np.arange(len(labels))
-    return _without_gaps(part * len(chain) + chain, labels.numpy().T)
+    return without_gaps(part * len(chain) + chain, labels.numpy().T)
 
 
 def sweep_at_once(
@@ -169,5 +100,5 @@ def sweep_at_once(
         sizes[part[i], z[i]] += 1
         said.put(i)
     group = np.broadcast_to(chain, z.shape)
-    found = _without_gaps(group, part[:, None] * sizes.shape[1] + z // len(chain))
+    found = without_gaps(group, part[:, None] * sizes.shape[1] + z // len(chain))
     return torch.from_numpy(np.ascontiguousarray(found.T))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -48,7 +49,7 @@ def test_pitman_yor_sums_to_one(discount, concentration):
 def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     """Joining a cluster against being alone, all else the same."""
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4]]), 5)
-    prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, Choices([[2, 1]], [2]))
+    prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, Choices(*map(np.array, ([2, 1], [2], [2]))))
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
     log_odds = prior.log_join(5)[3] + 2 * prior.closure + prior.asked - prior.log_alone(2, 5)
     if not isinstance(prior, ManySmall):
@@ -152,8 +153,10 @@ def test_odds_are_learned_under_their_smoothness():
         torch.randint(1, 12, (n,), generator=generator).tolist() for n in (1, 2, 3, 4, 2, 1, 3)
     ]
     chosen = [sizes[0][0], sizes[1][1], 0, sizes[3][2], 0, sizes[5][0], sizes[6][1]]
+    number = [len(of_item) for of_item in sizes]
+    choices = Choices(*map(np.array, ([*itertools.chain(*sizes)], number, chosen)))
     prior = ManySmall(-1.5)
-    prior.learn(torch.arange(3), complete_pairs(3), Choices(sizes, chosen))
+    prior.learn(torch.arange(3), complete_pairs(3), choices)
     odds = prior.log_odds.clone().requires_grad_()
 
     def of_size(size: int) -> torch.Tensor:

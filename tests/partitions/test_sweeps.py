@@ -6,13 +6,27 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust.partitions import AskedPairs, Choices, FewClusters, ManySmall, PitmanYor, sweep
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    Choices,
+    FewClusters,
+    ManySmall,
+    PitmanYor,
+    sweep,
+    sweep_chains,
+    sweeps,
+)
 
-from .partitions import complete_pairs, every_partition
+from .partitions import (
+    CHAIN,
+    COMPLETE,
+    PARTS,
+    WEIGHTS,
+    complete_pairs,
+    every_partition,
+    shares_of_partitions,
+)
 from .test_priors import field_score
-
-COMPLETE = complete_pairs(4)
-CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +44,7 @@ def test_draws_have_the_exact_probabilities(prior, pairs):
     if isinstance(prior, ManySmall):
         prior.learn(torch.tensor([0, 0, 1, 1]), CHAIN, Choices())
     generator = torch.Generator().manual_seed(1)
-    weights = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)[: pairs.num_pairs]
+    weights = WEIGHTS[: pairs.num_pairs]
     score = (
         (lambda labels, pairs: field_score(prior, labels, pairs))
         if isinstance(prior, ManySmall)
@@ -61,7 +75,8 @@ def test_items_that_no_chain_of_pairs_connects_stay_apart(prior):
         labels, choices = sweep(labels, pairs, weights, prior, generator)
         assert not set(labels[:3].tolist()) & set(labels[3:].tolist())
         assert (labels == labels[5]).sum() == (labels == labels[6]).sum() == 1
-        assert len(choices.sizes) == len(choices.chosen) == 5
+        assert len(choices.number) == len(choices.chosen) == 5
+        assert len(choices.sizes) == choices.number.sum()
 
 
 def test_many_small_clusters_are_not_joined_by_items_they_were_not_compared_with():
@@ -80,5 +95,30 @@ def test_costs_do_not_grow_with_the_number_of_clusters():
     pairs = AskedPairs.of(items, num_items=20_000)
     weights = torch.zeros(len(items), dtype=torch.float64)
     labels, choices = sweep(torch.arange(20_000), pairs, weights, ManySmall())
-    assert max(map(len, choices.sizes)) == 1
+    assert choices.number.max() == 1
     assert len(labels.unique()) < 20_000
+
+
+@pytest.mark.parametrize("window", [1, 16])
+@pytest.mark.parametrize("prior", [PitmanYor(0.2, 1.5), FewClusters(0.7)])
+@pytest.mark.parametrize("pairs", [COMPLETE, CHAIN, PARTS])
+def test_draws_of_every_chain_have_the_exact_probabilities(prior, pairs, window, monkeypatch):
+    """Two kinds of chains, of which one hears half; and however far the odds are known ahead."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(sweeps, "_WINDOW", window)
+    weights = torch.tensor([[1.0], [0.5]], dtype=torch.float64) * WEIGHTS[: pairs.num_pairs]
+    found, exact = shares_of_partitions(lambda *of: sweep_chains(*of)[0], prior, pairs, weights)
+    np.testing.assert_allclose(found, exact, atol=0.03)
+
+
+@pytest.mark.parametrize("prior", [PitmanYor(), FewClusters(), ManySmall()])
+def test_from_one_cluster_to_as_many_as_there_are_items_and_back(prior):
+    pairs, labels = complete_pairs(40), torch.zeros(2, 40, dtype=torch.int64)
+    apart = torch.full((2, pairs.num_pairs), -50.0, dtype=torch.float64)
+    labels, choices = sweep_chains(labels, pairs, apart, prior)
+    assert [sorted(one) for one in labels.tolist()] == [list(range(40))] * 2
+    assert not choices.chosen.any()
+    for _ in range(4):
+        labels, choices = sweep_chains(labels, pairs, -apart, prior)
+    assert (labels == 0).all()
+    assert choices.chosen.tolist() == choices.sizes.tolist() == [39] * 40
