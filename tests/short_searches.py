@@ -15,10 +15,11 @@ from pyro_crowdclust.training import Stopping
 
 # Where the library says how much is tried and drawn, and what is enough here.
 LITTLE = {
-    "pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS": 8,
+    "pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS": 8,
     "pyro_crowdclust.interface.answers_alone._MOST_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
     "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.5, 0.1),
+    "pyro_crowdclust.interface.choosing.told_by_answers.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MOST_RIVALS": 1,
     "pyro_crowdclust.interface.choosing.trials.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.said_alone._PAGE_CHAINS": 4,

@@ -31,13 +31,14 @@ from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.options import check_values
 
 # Sweeps of a fit that is only compared with another, at most.
-_TRIAL_EPOCHS = 60
+TRIAL_EPOCHS = 60
 _MOST_PARTS = 5
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
 _CLEAR = 2.0
-# Of clusters that are too many .05 of the answers and more say otherwise, of records .02 at most.
-_AS_CLOSE = 0.03
+# Of clusters that are too many .05 of the answers about random pairs and more say otherwise, of
+# records .02 at most. What looks alike is many clusters, unless answers deny it more often.
+_AS_CLOSE, _AS_CLOSE_ALIKE = 0.03, 0.1
 # Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
 _LEAST_SAME = 0.05
 _GUESSES = (
@@ -140,7 +141,7 @@ class AnswersAlone:
         chance: float | None
         interrupted = False
         try:
-            chosen, reason, chance = self._compare(tried, seed, min(epochs, _TRIAL_EPOCHS))
+            chosen, reason, chance = self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
             if not tried:
                 raise
@@ -176,7 +177,8 @@ class AnswersAlone:
         likeliest = max(telling, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
         if _is_worse(chance, likeliest.log_probabilities, _CLEAR):
-            chosen = _simplest(telling, likeliest)
+            as_close = _AS_CLOSE_ALIKE if said.look_alike else _AS_CLOSE
+            chosen = _simplest(telling, likeliest, as_close)
             reason = f"answers held out are likeliest under {chosen.prior}"
             if chosen is not likeliest:
                 simpler = (
@@ -306,13 +308,14 @@ def _agreement(result: Fitted) -> tuple[float, int, float]:
     return float(agreement), pairs.num_within(labels) - int(together.sum()), float(heard_same)
 
 
-def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
+def _simplest(tried: list[_Trial], likeliest: _Trial, as_close: float) -> _Trial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters.
 
     Of several answers about one pair the others tell what is held out, whatever the clusters are.
     So another is preferred that agrees with as many of the answers, or nearly, though it joins less
     than half as many pairs that nobody was asked about. So does that of records, where people were
-    asked about pairs that look alike; where pairs are random it agrees with fewer.
+    asked about pairs that look alike; where pairs are random it agrees with fewer. How near is
+    ``as_close``.
     """
     heard = likeliest.log_probabilities
     as_good = [trial for trial in tried if not _is_worse(trial.log_probabilities, heard, _CLEAR)]
@@ -320,7 +323,7 @@ def _simplest(tried: list[_Trial], likeliest: _Trial) -> _Trial:
     saying_less = [
         trial
         for trial in as_good
-        if trial.joined < simplest.joined / 2 and trial.agreement > simplest.agreement - _AS_CLOSE
+        if trial.joined < simplest.joined / 2 and trial.agreement > simplest.agreement - as_close
     ]
     return min(saying_less, key=lambda trial: trial.joined, default=simplest)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.likeness import Likeness
+from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.interface.candidates.coordinates import as_numbers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.starts.neighbors import nearest_neighbors
@@ -30,26 +31,20 @@ _NEAREST = 5
 _NUMBERS = pd.Index(["cosine", "nearness"])
 
 
-def are_records(data: CrowdData) -> bool:
-    """Whether answers speak of many clusters, too small to have a shape.
+def may_be_records(data: CrowdData) -> bool:
+    """Whether answers leave more clusters than a mixture has, of items that look alike.
 
-    So they do where people were asked about pairs that look more alike than random ones, and mostly
-    said that they differ, and where the pairs of which they said "same" leave more items apart than
-    there are clusters in a mixture. In few clusters, pairs that look alike are mostly the same.
+    So they do where people were asked about pairs that look more alike than random ones, and where
+    the pairs of which they said "same" leave more items apart than there are clusters in a mixture.
 
     Parameters
     ----------
     data
         Items with features in memory and answers about pairs.
     """
-    answers = data.answers
-    if answers is None or data.features_in_memory is None:
+    if data.answers is None or data.features_in_memory is None:
         return False
-    pairs = AskedPairs.of(answers.items, data.num_items)
-    told = (~answers.label.isnan()).double()
-    same = pairs.total(answers.label.double().nan_to_num()) > pairs.total(told) / 2
-    if not 0 < float(same.double().mean()) < _SHARE_SAME:
-        return False
+    pairs, same = _said_same(data.answers, data.num_items)
     part = AskedPairs.of(pairs.items[same], data.num_items).part
     if len(part[pairs.asked].unique()) <= _MOST_CLUSTERS:
         return False
@@ -59,6 +54,25 @@ def are_records(data: CrowdData) -> bool:
     nearness, by_chance = (_likeness(rows, ends)[:, 1] for ends in (pairs.items, random))
     above = mannwhitneyu(nearness, by_chance, method="asymptotic").statistic
     return bool(above > _LOOKS_ALIKE * len(nearness) * len(by_chance))
+
+
+def are_records(data: CrowdData) -> bool:
+    """Whether they may be, and people mostly said that what looks alike differs.
+
+    In few clusters, pairs that look alike are mostly the same.
+    """
+    if not may_be_records(data):
+        return False
+    assert data.answers is not None  # as they may be records
+    _, same = _said_same(data.answers, data.num_items)
+    return 0 < float(same.double().mean()) < _SHARE_SAME
+
+
+def _said_same(answers: Answers, num_items: int) -> tuple[AskedPairs, Bool[Tensor, " pair"]]:
+    """The pairs that people were asked about, and of which most said that they are the same."""
+    pairs = AskedPairs.of(answers.items, num_items)
+    told = (~answers.label.isnan()).double()
+    return pairs, pairs.total(answers.label.double().nan_to_num()) > pairs.total(told) / 2
 
 
 def hears_features(data: CrowdData) -> bool:

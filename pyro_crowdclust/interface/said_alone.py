@@ -25,7 +25,14 @@ from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.interface.records import hears_features, with_likeness
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
-from pyro_crowdclust.partitions import FewClusters, LikenessRegression, ManySmall, PitmanYor
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    FewClusters,
+    LikenessRegression,
+    ManySmall,
+    PitmanYor,
+    closes_triangles,
+)
 
 EPOCHS = 120
 # At most so many chains, and of fits that are only compared. Of sorted pages as many as place so
@@ -49,6 +56,10 @@ class SaidAlone(Protocol):
     @property
     def hard_items(self) -> bool:
         """Whether some items may be hard to recognize."""
+
+    @property
+    def look_alike(self) -> bool:
+        """Whether items seem to have been compared since they look alike."""
 
     @property
     def near_items(self) -> bool:
@@ -115,6 +126,11 @@ class PairsAlone:
         "clusters of all sizes": PitmanYor,
     }
 
+    @property
+    def look_alike(self) -> bool:
+        pairs = AskedPairs.of(self._answers.items, self.data.num_items)
+        return self._answers.page is None and closes_triangles(pairs)
+
     def with_hard_items(self) -> PairsAlone:
         return replace(self, hard_items=True)
 
@@ -152,7 +168,7 @@ class PairsAlone:
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self.data.num_pairs, 200, share, max_parts, generator)
+        return _parts(self.data.num_pairs, 500, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
@@ -189,6 +205,7 @@ class PagesAlone:
     }
     hard_items: ClassVar[bool] = False
     near_items: ClassVar[bool] = False
+    look_alike: ClassVar[bool] = False
 
     def with_hard_items(self) -> None:
         return None

@@ -93,7 +93,7 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     # By one and a half standard errors, and by more than three.
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
-    assert _simplest([likeliest, as_good, worse], likeliest) is as_good
+    assert _simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
 
 
 @pytest.mark.parametrize("silent", [np.ones(4, int), np.array([2, 1, 1])])
@@ -121,16 +121,36 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
 
 
 @pytest.mark.parametrize(
-    ("agreement", "joined", "expected"),
-    [(0.945, 12, "many"), (0.97, 12, "many"), (0.99, 12, "few"), (0.945, 4, "few")],
+    ("agreement", "joined", "as_close", "expected"),
+    [
+        (0.945, 12, 0.03, "many"),
+        (0.97, 12, 0.03, "many"),
+        (0.99, 12, 0.03, "few"),
+        (0.99, 12, 0.1, "many"),
+        (0.945, 4, 0.1, "few"),
+    ],
 )
 def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
-    agreement, joined, expected
+    agreement, joined, as_close, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
     of_records = _Trial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
     fewer = _Trial("few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
-    assert _simplest([fewer, of_records], of_records).prior == expected
+    assert _simplest([fewer, of_records], of_records, as_close).prior == expected
+
+
+def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
+    """All pairs of blocks of six items; those of a page are compared whatever they look like."""
+    left, right = (
+        (torch.combinations(torch.arange(6)) + 6 * torch.arange(10).view(-1, 1, 1))
+        .view(-1, 2)
+        .T.tolist()
+    )
+    pairs = {"left": left, "right": right, "worker": ["a"] * 150, "label": [0, 1] * 75}
+    assert PairsAlone(CrowdData(None, pairs)).look_alike
+    pages = pairs | {"page": [place // 15 for place in range(150)]}
+    assert not PairsAlone(CrowdData(None, pages)).look_alike
+    assert not PairsAlone(CrowdData(None, answers())).look_alike
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
@@ -145,7 +165,7 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
 
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 30)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 30)
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 2)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
@@ -161,7 +181,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
 
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._TRIAL_EPOCHS", 12)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 12)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(16), [30, 25, 20, 15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1])
     left, right = np.triu_indices(len(truth), 1)
@@ -188,7 +208,7 @@ def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
-    for number, most in ((100, 5), (1000, 2), (4000, 1)):
+    for number, most in ((100, 5), (2500, 2), (6000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
         answered = PairsAlone(CrowdData(None, pairs))
         parts = answered.parts(0.1, 5, torch.Generator().manual_seed(0))

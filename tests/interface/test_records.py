@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
+from pyro_crowdclust.interface.choosing import told_by_answers
+from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.records import are_records, with_likeness
+from pyro_crowdclust.interface.records import are_records, may_be_records, with_likeness
 from pyro_crowdclust.metrics import adjusted_rand_index
+
+from ..short_searches import shorten
+from .small_choices import small
 
 DIM = 5
 
 
-def records(num_things: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """One to three records of every thing: columns of numbers, one of them with gaps."""
+def records(
+    num_things: int, sizes: Sequence[int] = (1, 2, 3), seed: int = 0
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """So many records of every thing: columns of numbers, one of them with gaps."""
     rng = np.random.default_rng(seed)
-    truth = np.repeat(np.arange(num_things), rng.choice([1, 2, 3], num_things))
+    truth = np.repeat(np.arange(num_things), rng.choice(sizes, num_things))
     place = rng.normal(size=(num_things, DIM))[truth] + 0.3 * rng.normal(size=(len(truth), DIM))
     table = pd.DataFrame(place, columns=[f"c{number}" for number in range(DIM)])
     table.loc[rng.random(len(table)) < 0.1, "c0"] = np.nan
@@ -26,14 +37,14 @@ def records(num_things: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def asked(
-    table: pd.DataFrame, truth: np.ndarray, share: float, seed: int = 0
+    table: pd.DataFrame, truth: np.ndarray, share: float, near: int = 5, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Two answers each about a share of the pairs that look alike."""
+    """Two answers each about a share of the pairs that look alike, so many for every item."""
     rng = np.random.default_rng(seed)
     rows = table.fillna(0.0).to_numpy()
     left, right = np.triu_indices(len(rows), 1)
     apart = np.linalg.norm(rows[left] - rows[right], axis=1)
-    alike = apart.argsort()[: 5 * len(rows)]
+    alike = apart.argsort()[: near * len(rows)]
     pair = np.repeat(rng.choice(alike, int(share * len(alike)), replace=False), 2)
     label = (truth[left[pair]] == truth[right[pair]]) ^ (rng.random(len(pair)) < 0.05)
     worker = np.tile(list("ab"), len(pair) // 2)
@@ -71,6 +82,58 @@ def test_pairs_that_look_alike_of_few_clusters_are_mostly_the_same():
     truth = np.arange(200) % 6
     table = pd.DataFrame(rng.normal(size=(6, 4))[truth] + 0.5 * rng.normal(size=(200, 4)))
     assert not are_records(CrowdData(table, asked(table, truth, 0.2)))
+
+
+@pytest.fixture(scope="module")
+def of_several():
+    """Things of which there are so many records that most of what looks alike is the same."""
+    table, truth = records(45, sizes=(4, 5, 6))
+    table = table.drop(columns="c0")
+    return CrowdData(table, asked(table, truth, 0.8, near=2)), truth
+
+
+@pytest.fixture
+def _short_search(monkeypatch):
+    """Of ten parts of the answers three are held out in turn, which is enough here."""
+    shorten(monkeypatch)
+    monkeypatch.setattr(
+        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:3]
+    )
+
+
+def test_many_clusters_of_which_most_that_look_alike_are_the_same_are_compared(of_several):
+    """With clusters of the features, as they may be few."""
+    data, _ = of_several
+    assert may_be_records(data)
+    assert not are_records(data)
+    assert recipe_for(data).may_be_records
+    assert not recipe_for(data, num_clusters=20).may_be_records
+    table, truth = records(6, sizes=(20, 30))
+    assert not may_be_records(CrowdData(table, asked(table, truth, 0.4)))
+
+
+@pytest.mark.usefixtures("_short_search")
+def test_clusters_that_no_mixture_has_are_found(of_several):
+    data, truth = of_several
+    choice = small(data, 4, 8, forms=1)
+    result = choice.fit(epochs=40, progress=False)
+    assert isinstance(result.guide, PartitionGuide)
+    assert adjusted_rand_index(truth, result.assignments) > 0.8
+    assert "clearly likelier if clusters are of any number and size" in result.chosen.reason
+    recipe, chosen = choice.run(progress=False)
+    assert isinstance(recipe.guide, PartitionGuide)
+    assert chosen.reason == result.chosen.reason
+
+
+@pytest.mark.usefixtures("_short_search")
+def test_clusters_of_the_features_stay_where_a_partition_knows_no_more():
+    """Answers about few of the pairs that look alike leave many items apart."""
+    table, truth = records(6, sizes=(60,))
+    data = CrowdData(table.drop(columns="c0"), asked(table, truth, 0.06))
+    assert may_be_records(data)
+    result = small(data, 6, forms=1).fit(progress=False)
+    assert not isinstance(result.guide, PartitionGuide)
+    assert adjusted_rand_index(truth, result.assignments) > 0.8
 
 
 def test_likeness_is_the_cosine_and_the_distance_of_rows_in_their_units():

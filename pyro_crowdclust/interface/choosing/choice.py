@@ -21,6 +21,7 @@ from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import warnings_once
+from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
@@ -37,6 +38,7 @@ from pyro_crowdclust.interface.recipe import (
     labels_alone,
     seeds_of,
 )
+from pyro_crowdclust.interface.records import may_be_records
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
@@ -49,6 +51,10 @@ from pyro_crowdclust.transforms import Projected
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
+_RECORDS = (
+    "held-out answers are clearly likelier if clusters are of any number and size, and features "
+    "say how alike two items look, than in clusters of the features"
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,12 @@ class Choice(Plan):
         progress
             Show which candidate is being tried.
         """
-        return self._found(Search(self, seed, progress))[1:]
+        search = Search(self, seed, progress)
+        found = self._found(search)[1:]
+        if not search.found_records:
+            return found
+        recipe, chosen = AnswersAlone(self.data).run(seed=seed)
+        return recipe, _because(_RECORDS, chosen)
 
     def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
         best, reason = search.best()
@@ -113,6 +124,9 @@ class Choice(Plan):
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes
+        if search.found_records:
+            of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
+            return replace(of_answers, chosen=_because(_RECORDS, of_answers.chosen))
         source = self._source(best)
         if search.interrupted:
             fitted = recipe.fit(seed=seed, **options)
@@ -280,4 +294,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     if data.answers is None or is_supervised(data):
         return choice
     silent = data.with_parts(answers=None, _pairs_index=None)
-    return replace(choice, alone=choice_for(silent, num_clusters=num_clusters))
+    return replace(
+        choice,
+        may_be_records=num_clusters is None and may_be_records(data),
+        alone=choice_for(silent, num_clusters=num_clusters),
+    )

@@ -41,6 +41,9 @@ class Plan:
     max_groups
         Of rows that are nearly the same one counts, unless their groups are no more than this and
         may be clusters, or that leaves one cluster. None: all count.
+    may_be_records
+        Whether clusters may be more than ``sizes``, and too small to have a shape: partitions by
+        the answers, which have such, are then compared with the winner.
     alone
         The plan without the answers, which counts where these tell nothing about other items;
         None where there are none, or more is said of the items.
@@ -55,4 +58,5 @@ class Plan:
     max_items: int = MOST_ITEMS
     best_forms: int = 2
     max_groups: int | None = MOST_CLUSTERS
+    may_be_records: bool = False
     alone: Plan | None = None

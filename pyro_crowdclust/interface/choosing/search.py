@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,11 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     unlike_items,
 )
-from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
+from pyro_crowdclust.interface.choosing.told_by_answers import (
+    Draws,
+    clusters_told,
+    partition_tells,
+)
 from pyro_crowdclust.interface.choosing.trials import (
     WEIGHTS,
     Trial,
@@ -73,7 +78,7 @@ class Search:
         # What forms make of the data, and what makes their ELBO comparable.
         self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
-        self.interrupted = False
+        self.interrupted = self.found_records = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
     def best(self) -> tuple[Trial, str]:
@@ -94,6 +99,11 @@ class Search:
         if silent is not None and not self.splits:
             return self.without_answers(silent)[0], f"answers are too few to hold some out: {ALONE}"
         best, reason = self.best_heard()
+        if self.plan.may_be_records:
+            by_features = partial(self.whole_fit_of, best)
+            self.found_records = partition_tells(self.data, self.seed, by_features)
+            if self.found_records:
+                return best, reason
         if silent is None or self.tells_of_others(best):
             return best, reason
         alone, fitted = self.without_answers(silent)

@@ -6,13 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
+from pyro_crowdclust.guides import DrawnStart, PartitionGuide, drawn_groups, drawn_partitions
+from pyro_crowdclust.interface.answers_alone import TRIAL_EPOCHS
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
+from pyro_crowdclust.interface.said_alone import PairsAlone
+from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.isolation import generator_of
 
 # Of guesses most parts need not be seen: so many have to show something.
@@ -83,13 +87,64 @@ def clusters_told(
     return number if by_features is None or is_clear(found - heard, ends, 1) else None
 
 
+def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]) -> bool:
+    """Whether a partition of the items into clusters of any number and size predicts answers best.
+
+    Features say in it how alike two items look, and nearest neighbours may be one. What is held out
+    is as of ``clusters_told``; a part of it says under which prior of the sizes. By the others it
+    must be clearly better than chance, and than the clusters of the features.
+
+    Parameters
+    ----------
+    data
+        Items with features, and answers about pairs.
+    seed
+        Of what is held out, and of the fits.
+    by_features
+        The clusters of the features, fitted to a part of the answers.
+    """
+    splits = splits_of_pairs(data, generator_of(seed))
+    if not splits:
+        return False
+    first, *others = splits
+    heard = first.log_probability(by_features(first.data)).mean()
+    under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsAlone.priors}
+    prior = max(under, key=lambda prior: under[prior])
+    if under[prior] <= heard:
+        return False
+    found = np.concatenate([_by_partition(one, prior, seed) for one in others])
+    beside = np.concatenate([one.log_probability(by_features(one.data)) for one in others])
+    chance = np.concatenate([one.by_chance for one in others])
+    ends = torch.cat([one.ends for one in others], 1).numpy()
+    return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(found - beside, ends, 1)
+
+
 def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:
-    """Log-probability of what is held out, by partitions of the items that were asked about."""
-    kept, held_out = one.data.answers, one.held_out
+    """Log-probability of what is held out, by partitions into few clusters."""
+    data, ends = _asked_about(one)
+    return _log_probability(drawn_partitions(without_features(data), seed=seed), one, ends)
+
+
+def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
+    """The same by partitions of which features say how alike two items look."""
+    data, ends = _asked_about(one)
+    said = PairsAlone(data, near_items=True).about(data).for_trials()
+    recipe = said.recipe(said.priors[prior]())
+    fitted = whole(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
+    return _log_probability(fitted, one, ends)
+
+
+def _asked_about(one: Split) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
+    """The items of which answers are kept or held out, and the places of those of the latter."""
+    kept = one.data.answers
     assert kept is not None  # some are kept in
     items, place = torch.cat([kept.left, kept.right, *one.ends]).unique(return_inverse=True)
-    drawn = drawn_partitions(some_items(without_features(one.data), items), seed=seed)
-    ends = place[2 * kept.num_pairs :].reshape(2, -1).mT
-    return drawn.guide.log_answer_probabilities(
-        drawn.data, ends, held_out.worker, held_out.label
-    ).numpy()
+    return some_items(one.data, items), place[2 * kept.num_pairs :].reshape(2, -1).mT
+
+
+def _log_probability(
+    drawn: Fitted, one: Split, ends: Int[Tensor, "pair 2"]
+) -> Float[np.ndarray, " pair"]:
+    held_out, guide = one.held_out, drawn.guide
+    assert isinstance(guide, PartitionGuide)  # as of partitions
+    return guide.log_answer_probabilities(drawn.data, ends, held_out.worker, held_out.label).numpy()
