@@ -32,9 +32,7 @@ from pyro_crowdclust.models.sorted_partition import SortedPartition, paged_items
 from pyro_crowdclust.partitions import (
     Choices,
     PagedItems,
-    SaidOnPages,
-    places_of,
-    sweep_at_once,
+    sweep_pages,
 )
 
 # Sweeps until chains are compared, at first and again; spreads are as at first for some of them,
@@ -142,9 +140,8 @@ class SortedPartitionGuide(nn.Module):
         """
         annotators, prior, connections = self.model.annotators, self.model.prior, paged.connections
         spreads = torch.tensor(annotators.spreads, dtype=torch.float64)
-        said = SaidOnPages(paged, spreads[self.chain_spreads[:, paged.pages.worker]])
-        places = places_of(self.chain_labels, connections)
-        self.chain_labels = sweep_at_once(places, connections, said, prior)
+        of_pages = spreads[self.chain_spreads[:, paged.pages.worker]]
+        self.chain_labels = sweep_pages(self.chain_labels, paged, of_pages, prior)
         log_groups = paged.log_workers(
             self.chain_labels, annotators.spreads, annotators.num_workers
         )

@@ -168,7 +168,7 @@ class PairsAlone:
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self.data.num_pairs, 500, share, max_parts, generator)
+        return _parts(self.data.num_pairs, 300, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)

@@ -9,13 +9,12 @@ from pyro_crowdclust.partitions.likeness_regression import LikenessRegression, l
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
-from pyro_crowdclust.partitions.side_by_side import places_of, sweep_at_once
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep, sweep_chains
 from pyro_crowdclust.partitions.triangles import closes_triangles
 from pyro_crowdclust.partitions.urn_site import UrnGroups
-from pyro_crowdclust.partitions.urns import PagedItems, SaidOnPages
+from pyro_crowdclust.partitions.urns import PagedItems, sweep_pages
 
 __all__ = [
     "NUM_KINDS",
@@ -31,7 +30,6 @@ __all__ = [
     "PagedItems",
     "PartitionPrior",
     "PitmanYor",
-    "SaidOnPages",
     "Start",
     "UrnGroups",
     "anneal",
@@ -39,11 +37,10 @@ __all__ = [
     "consensus",
     "logistic_regression",
     "num_hard_ends",
-    "places_of",
     "share_together",
     "spectral_partitions",
     "sweep",
-    "sweep_at_once",
     "sweep_chains",
     "sweep_hard",
+    "sweep_pages",
 ]

@@ -39,14 +39,14 @@ def place_of(scores: np.ndarray, number: int, chance: float) -> int:
 def clusters_of(
     z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """What ``visit_items`` keeps of the clusters of some items.
+    """What is kept of the clusters of some items while these move.
 
     Parameters
     ----------
     z
         Cluster of every item, numbered without gaps.
     asked
-        Items that were compared with anybody.
+        Items of which anything was said.
     part
         Of every item.
     join
@@ -78,38 +78,97 @@ def clusters_of(
 
 
 @_compiled
+def _leave(k: int, p: int, clusters: tuple[np.ndarray, ...], join: np.ndarray) -> None:
+    """An item of part p is out of cluster k."""
+    sizes, _, total, number_of, free, num_free, num_clusters = clusters
+    total[p] += join[sizes[k] - 1] - join[sizes[k]]
+    sizes[k] -= 1
+    if sizes[k] == 0:
+        free[num_free[0]] = k
+        num_free[0] += 1
+        num_clusters[0] -= 1
+        number_of[p] -= 1
+
+
+@_compiled
+def _joined(
+    p: int,
+    clusters: tuple[np.ndarray, ...],
+    said: np.ndarray,
+    seen: np.ndarray,
+    num_seen: int,
+    is_seen: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray, float, bool],
+    log_alone: float,
+    chance: np.ndarray,
+) -> int:
+    """The cluster that an item of part p joins: one of which something is said, or another."""
+    sizes, part_of, total, number_of, free, num_free, num_clusters = clusters
+    log_join, join, closure, joins_strangers = weights
+    scores = np.empty(max(num_seen, number_of[p]) + 2)
+    scores[0], scores[1] = log_alone, -math.inf
+    known = 0.0
+    for place in range(num_seen):
+        size = sizes[seen[place]]
+        known += join[size]
+        scores[place + 2] = said[seen[place]] + log_join[size] + closure * size
+    if joins_strangers and num_seen < number_of[p]:
+        scores[1] = math.log(max(total[p] - known, 1e-300))
+    place = place_of(scores, num_seen + 2, chance[0])
+    if place == 0:
+        num_free[0] -= 1
+        k = free[num_free[0]]
+        part_of[k] = p
+        num_clusters[0] += 1
+        number_of[p] += 1
+    elif place == 1:
+        number = 0
+        for other in range(len(sizes)):
+            if sizes[other] and part_of[other] == p and not is_seen[other]:
+                seen[num_seen + number] = other
+                scores[number] = log_join[sizes[other]]
+                number += 1
+        k = seen[num_seen + place_of(scores, number, chance[1])]
+    else:
+        k = seen[place - 2]
+    total[p] += join[sizes[k] + 1] - join[sizes[k]]
+    sizes[k] += 1
+    return k
+
+
+@_compiled
 def visit_items(
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray],
     order: np.ndarray,
     begin: int,
     z: np.ndarray,
+    part: np.ndarray,
     clusters: tuple[np.ndarray, ...],
-    edges: tuple[np.ndarray, ...],
-    chance: np.ndarray,
     weights: tuple[np.ndarray, np.ndarray, float, bool],
     log_alone: np.ndarray,
     fewest: int,
+    chance: np.ndarray,
     choices: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> int:
     """Draw the clusters of items in some order, from a place on, as ``sweep`` says.
 
     Parameters
     ----------
+    pairs
+        First place of every item's edges, their other ends, and what each adds to the score.
     order, begin
         Items that were compared with anybody, and the first place to visit.
-    z
-        Cluster of every item, which changes in place; clusters are of one part each.
+    z, part
+        Cluster of every item, which changes in place, and its part.
     clusters
         Those of these, as ``clusters_of`` has them, which change in place.
-    edges
-        First place of every item's edges, their other ends, what each adds to the score, and the
-        part of every item.
-    chance
-        Two uniform numbers for every item.
     weights
         ``log_join`` and its exponential, 0 of an empty cluster; the closure; and whether an item
         may join strangers.
     log_alone, fewest
         Of so many clusters and more, those beside which an item may be.
+    chance
+        Two uniform numbers for every item.
     choices
         By visit, how many clusters the item could join, and the size of that which it joined; and
         of all of them the sizes, one after the other. All are written.
@@ -119,30 +178,18 @@ def visit_items(
     The next place to visit: the number of items, unless there came to be fewer or more clusters
     than ``log_alone`` is of.
     """
-    sizes, part_of, total, number_of, free, num_free, num_clusters = clusters
-    first, others, evidence, part = edges
-    log_join, join, closure, joins_strangers = weights
+    first, others, evidence = pairs
     num_offered, chosen, offered = choices
-    seen = np.empty(len(sizes) + 1, dtype=np.int64)
+    sizes, num_clusters = clusters[0], clusters[6]
+    said, seen = np.zeros(len(sizes)), np.empty(len(sizes) + 1, dtype=np.int64)
     is_seen = np.zeros(len(sizes), dtype=np.bool_)
-    said = np.zeros(len(sizes))
-    scores = np.empty(len(sizes) + 2)
-    end = 0
-    for visit in range(begin):
-        end += num_offered[visit]
+    end = num_offered[:begin].sum()
     for visit in range(begin, len(order)):
         # One fewer when the item is out.
         if not fewest < num_clusters[0] < fewest + len(log_alone):
             return visit
         i = order[visit]
-        p, own = part[i], z[i]
-        total[p] += join[sizes[own] - 1] - join[sizes[own]]
-        sizes[own] -= 1
-        if sizes[own] == 0:
-            free[num_free[0]] = own
-            num_free[0] += 1
-            num_clusters[0] -= 1
-            number_of[p] -= 1
+        _leave(z[i], part[i], clusters, weights[1])
         num_seen = 0
         for edge in range(first[i], first[i + 1]):
             k = z[others[edge]]
@@ -150,39 +197,81 @@ def visit_items(
                 is_seen[k], said[k], seen[num_seen] = True, 0.0, k
                 num_seen += 1
             said[k] += evidence[edge]
-        scores[0], scores[1] = log_alone[num_clusters[0] - fewest], -math.inf
-        known = 0.0
         for place in range(num_seen):
-            size = sizes[seen[place]]
-            known += join[size]
-            scores[place + 2] = said[seen[place]] + log_join[size] + closure * size
-            offered[end + place] = size
-        if joins_strangers and num_seen < number_of[p]:
-            scores[1] = math.log(max(total[p] - known, 1e-300))
-        place = place_of(scores, num_seen + 2, chance[0, i])
-        if place == 0:
-            num_free[0] -= 1
-            k = free[num_free[0]]
-            part_of[k] = p
-            num_clusters[0] += 1
-            number_of[p] += 1
-        elif place == 1:
-            number = 0
-            for other in range(len(sizes)):
-                if sizes[other] and part_of[other] == p and not is_seen[other]:
-                    seen[num_seen + number] = other
-                    scores[number] = log_join[sizes[other]]
-                    number += 1
-            k = seen[num_seen + place_of(scores, number, chance[1, i])]
-        else:
-            k = seen[place - 2]
+            offered[end + place] = sizes[seen[place]]
+        of_alone = log_alone[num_clusters[0] - fewest]
+        z[i] = _joined(
+            part[i], clusters, said, seen, num_seen, is_seen, weights, of_alone, chance[:, i]
+        )
+        num_offered[visit], chosen[visit] = num_seen, sizes[z[i]] - 1
+        end += num_seen
         for place in range(num_seen):
             is_seen[seen[place]] = False
-        num_offered[visit], chosen[visit] = num_seen, sizes[k]
-        end += num_seen
-        total[p] += join[sizes[k] + 1] - join[sizes[k]]
-        sizes[k] += 1
-        z[i] = k
+    return len(order)
+
+
+@_compiled
+def visit_paged_items(
+    pages: tuple[np.ndarray, ...],
+    order: np.ndarray,
+    begin: int,
+    z: np.ndarray,
+    part: np.ndarray,
+    clusters: tuple[np.ndarray, ...],
+    weights: tuple[np.ndarray, np.ndarray, float, bool],
+    log_alone: np.ndarray,
+    fewest: int,
+    chance: np.ndarray,
+) -> int:
+    """The same of items on sorted pages, as ``sweep_pages`` says.
+
+    Parameters
+    ----------
+    pages
+        First place of every item's placements, their pages and groups; first place of every page's
+        placements, their items and groups; and of every page ``c / G_p`` and c.
+    order, begin, z, part, clusters, weights, log_alone, fewest, chance
+        As of ``visit_items``.
+
+    Returns
+    -------
+    As of ``visit_items``.
+    """
+    first, page_of, group_of, first_on, item_on, group_on, each, spread = pages
+    sizes, num_clusters = clusters[0], clusters[6]
+    said, seen = np.zeros(len(sizes)), np.empty(len(sizes) + 1, dtype=np.int64)
+    is_seen = np.zeros(len(sizes), dtype=np.bool_)
+    held, on_page = np.zeros(len(sizes)), np.zeros(len(sizes))
+    for visit in range(begin, len(order)):
+        if not fewest < num_clusters[0] < fewest + len(log_alone):
+            return visit
+        i = order[visit]
+        _leave(z[i], part[i], clusters, weights[1])
+        num_seen = 0
+        for placement in range(first[i], first[i + 1]):
+            page, group = page_of[placement], group_of[placement]
+            for other in range(first_on[page], first_on[page + 1]):
+                if item_on[other] != i:
+                    k = z[item_on[other]]
+                    if not is_seen[k]:
+                        is_seen[k], said[k], seen[num_seen] = True, 0.0, k
+                        num_seen += 1
+                    on_page[k] += 1
+                    held[k] += group_on[other] == group
+            # Beside a cluster that has nothing on the page.
+            silent = math.log(each[page] / spread[page])
+            for place in range(num_seen):
+                k = seen[place]
+                if on_page[k]:
+                    found = (held[k] + each[page]) / (on_page[k] + spread[page])
+                    said[k] += math.log(found) - silent
+                    on_page[k] = held[k] = 0.0
+        of_alone = log_alone[num_clusters[0] - fewest]
+        z[i] = _joined(
+            part[i], clusters, said, seen, num_seen, is_seen, weights, of_alone, chance[:, i]
+        )
+        for place in range(num_seen):
+            is_seen[seen[place]] = False
     return len(order)
 
 

@@ -14,6 +14,9 @@ was compared with somebody.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -76,37 +79,76 @@ def sweep_chains(
     labels, choices
         New labels, numbered without gaps; what items could choose in the last chain.
     """
-    from pyro_crowdclust.partitions.gibbs import clusters_of, visit_items
+    from pyro_crowdclust.partitions.gibbs import visit_items
 
-    shape, asked, part = labels.shape, pairs.asked.numpy(), pairs.part.numpy()
     first, others, pair = (of_edge.numpy() for of_edge in pairs.edges)
     evidence = (weights + prior.asked - prior.closure).numpy()[:, pair]
-    log_join = np.array(prior.log_join(pairs.num_items))
+    visits = np.zeros((2, len(pairs.asked)), dtype=np.int64)
+    offered = np.zeros(len(others), dtype=np.int64)
+
+    def visit(chain: int, *of_chain: Any) -> int:
+        return visit_items((first, others, evidence[chain]), *of_chain, (*visits, offered))
+
+    drawn = visited(labels, pairs, prior, visit, generator)
+    return drawn, Choices(offered[: visits[0].sum()], *visits)
+
+
+def visited(
+    labels: Int[Tensor, "chain item"],
+    connections: AskedPairs,
+    prior: PartitionPrior,
+    visit: Callable[..., int],
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "chain item"]:
+    """Draw the cluster of every connected item given all others, in every chain.
+
+    Parameters
+    ----------
+    labels
+        Cluster of every item, any numbers.
+    connections
+        Who has anything to do with whom.
+    prior
+        What sizes clusters have.
+    visit
+        Goes through the items of a chain, whose number it gets first: ``visit_items``, or another,
+        of what is said of them.
+    generator
+        Source of chance; default torch's own.
+
+    Returns
+    -------
+    New labels, numbered without gaps.
+    """
+    from pyro_crowdclust.partitions.gibbs import clusters_of
+
+    (num_chains, num_items), asked = labels.shape, connections.asked.numpy()
+    part = connections.part.numpy()
+    log_join = np.array(prior.log_join(num_items))
     join = np.exp(log_join)
     join[0] = 0.0
-    chance = torch.rand(shape[0], 2, shape[1], generator=generator, dtype=torch.float64).numpy()
-    order = torch.rand(shape[0], len(asked), generator=generator).argsort(1).numpy()
+    weights = log_join, join, prior.closure, prior.joins_strangers
+    chance = torch.rand(num_chains, 2, num_items, generator=generator, dtype=torch.float64).numpy()
+    order = torch.rand(num_chains, len(asked), generator=generator).argsort(1).numpy()
     # Clusters of one part each.
-    chain = np.arange(shape[0])[:, None]
-    z = without_gaps(chain, part * (int(labels.max()) + 1) + labels.numpy())
-    visits = np.zeros((2, len(asked)), dtype=np.int64)
-    offered = np.zeros(len(others), dtype=np.int64)
-    for one in range(shape[0]):
-        clusters, place = clusters_of(z[one], asked, part, join), 0
+    number = np.arange(num_chains)[:, None]
+    z = without_gaps(number, part * (int(labels.max()) + 1) + labels.numpy())
+    for chain in range(num_chains):
+        clusters, place = clusters_of(z[chain], asked, part, join), 0
         while place < len(asked):
-            num_clusters = int(clusters[-1][0])
-            window = range(max(num_clusters - _WINDOW, 0), num_clusters + _WINDOW)
-            place = visit_items(
-                asked[order[one]],
+            beside = int(clusters[-1][0])
+            window = range(max(beside - _WINDOW, 0), beside + _WINDOW)
+            log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
+            place = visit(
+                chain,
+                asked[order[chain]],
                 place,
-                z[one],
+                z[chain],
+                part,
                 clusters,
-                (first, others, evidence[one], part),
-                chance[one],
-                (log_join, join, prior.closure, prior.joins_strangers),
-                np.array([prior.log_alone(beside, len(asked)) for beside in window]),
+                weights,
+                log_alone,
                 window.start,
-                (*visits, offered),
+                chance[chain],
             )
-    choices = Choices(offered[: visits[0].sum()], *visits)
-    return torch.from_numpy(without_gaps(chain, z)), choices
+    return torch.from_numpy(without_gaps(number, z))

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ from torch import Tensor
 
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+from pyro_crowdclust.partitions.protocols import PartitionPrior
+from pyro_crowdclust.partitions.sweeps import visited
 
 # A finite spread beside which no number of items counts.
 ANYWHERE = 1e12
@@ -198,50 +201,46 @@ class UrnCounts:
     held: Float[Tensor, " cell"]
 
 
-class SaidOnPages:
-    """How well an item fits every cluster by the groups of others on its pages; see ``Said``.
+def sweep_pages(
+    labels: Int[Tensor, "chain item"],
+    paged: PagedItems,
+    spreads: Float[Tensor, "chain page"],
+    prior: PartitionPrior,
+) -> Int[Tensor, "chain item"]:
+    """Draw the cluster of every item given all others, in random order, in every chain.
+
+        p(z_i = k | rest) propto exp( log_join(n_k) )
+                                 prod_p (n_pkg + c / G_p) / (n_pk + c)
+
+    over the pages p of the item, in group g. Beside clusters that have nothing on them that is
+    ``1 / G_p`` each, so that they are strangers (see ``sweep``), and the cost is the items on them.
 
     Parameters
     ----------
+    labels
+        Cluster of every item, any numbers.
     paged
         The pages.
     spreads
         c of every page, in every chain.
+    prior
+        What sizes clusters have; one under which items join strangers.
+
+    Returns
+    -------
+    New labels, numbered without gaps.
     """
+    from pyro_crowdclust.partitions.gibbs import visit_paged_items
 
-    def __init__(self, paged: PagedItems, spreads: Float[Tensor, "chain page"]) -> None:
-        self._first, self._page, self._group = paged.by_item
-        self._paged = paged
-        spread = spreads.clamp(max=ANYWHERE).numpy().T
-        self._spread = np.ascontiguousarray(spread)
-        # Nothing is on a page without groups.
-        self._each = self._spread / paged.pages.num_groups.clamp_min(1).numpy()[:, None]
+    pages = paged.pages
+    first_on = torch.searchsorted(pages.page.contiguous(), torch.arange(pages.num_pages + 1))
+    on_pages = first_on.numpy(), pages.item.numpy(), pages.group.numpy()
+    spread = spreads.clamp(max=ANYWHERE).contiguous().numpy()
+    # Nothing is on a page without groups.
+    each = spread / pages.num_groups.clamp_min(1).numpy()
 
-    def begin(self, z: Int[np.ndarray, "item chain"], size: int) -> None:
-        self._z, pages = z, self._paged.pages
-        self._held = np.zeros((pages.num_pages, pages.most_groups, size))
-        page, group = pages.page.numpy()[:, None], pages.group.numpy()[:, None]
-        np.add.at(self._held, (page, group, z[self._paged.item.numpy()]), 1)
-        self._total = self._held.sum(1)
+    def visit(chain: int, *of_chain: Any) -> int:
+        said = *paged.by_item, *on_pages, each[chain], spread[chain]
+        return visit_paged_items(said, *of_chain)
 
-    def take(self, item: int, size: int) -> Float[np.ndarray, " number"]:
-        more = size - self._total.shape[1]
-        if more:
-            self._held = np.pad(self._held, ((0, 0), (0, 0), (0, more)))
-            self._total = np.pad(self._total, ((0, 0), (0, more)))
-        page, group = self._change(item, -1)
-        shape = len(page), -1, self._z.shape[1]
-        held = self._held[page, group].reshape(shape) + self._each[page, None]
-        total = self._total[page].reshape(shape) + self._spread[page, None]
-        return np.log(held / total).sum(0).ravel()
-
-    def put(self, item: int) -> None:
-        self._change(item, 1)
-
-    def _change(self, item: int, by: int) -> tuple[np.ndarray, np.ndarray]:
-        """One item more or less; returns its pages and groups."""
-        at = slice(self._first[item], self._first[item + 1])
-        page, group = self._page[at], self._group[at]
-        self._held[page[:, None], group[:, None], self._z[item]] += by
-        self._total[page[:, None], self._z[item]] += by
-        return page, group
+    return visited(labels, paged.connections, prior, visit)

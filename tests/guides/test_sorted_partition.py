@@ -23,11 +23,6 @@ ACCURACY = [0.95, 0.9, 0.85, 1 / 3]
 COLUMNS = ["page", "item", "worker", "group"]
 
 
-@pytest.fixture(autouse=True)
-def _short_settling(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.guides.sorted_partition._SETTLING", (30, 10))
-
-
 def crowd_of(truth: np.ndarray, accuracy: list[float], seed: int = 0, pages: int = 10) -> CrowdData:
     crowd = simulate_placements(truth, accuracy, pages_per_worker=pages, page_size=12, seed=seed)
     return CrowdData(None, placements=crowd[COLUMNS], item_ids=range(len(truth)))

@@ -16,10 +16,8 @@ from pyro_crowdclust.partitions import (
     FewClusters,
     PagedItems,
     PitmanYor,
-    SaidOnPages,
     UrnGroups,
-    places_of,
-    sweep_at_once,
+    sweep_pages,
 )
 
 from .partitions import every_partition
@@ -104,8 +102,7 @@ def test_sweeps_draw_from_the_exact_posterior(prior):
     place = {tuple(labels.tolist()): number for number, labels in enumerate(every)}
     labels, counts = torch.zeros(80, 6, dtype=torch.int64), np.zeros((2, len(every)))
     for turn in range(120):
-        said = SaidOnPages(items, spreads.repeat(40, 1))
-        labels = sweep_at_once(places_of(labels, connections), connections, said, prior)
+        labels = sweep_pages(labels, items, spreads.repeat(40, 1), prior)
         for chain, one in enumerate(labels.tolist() if turn >= 20 else []):
             assert one.count(one[5]) == 1
             met = tuple(map(list(dict.fromkeys(one)).index, one))
@@ -119,9 +116,7 @@ def test_items_make_room_for_clusters_of_their_own():
     items = paged(pd.DataFrame(rows, columns=["page", "item", "worker", "group"]), 7)
     labels, spreads = torch.zeros(3, 7, dtype=torch.int64), torch.full((3, 30), 0.1).double()
     for _ in range(3):
-        said = SaidOnPages(items, spreads)
-        places = places_of(labels, items.connections)
-        labels = sweep_at_once(places, items.connections, said, FewClusters())
+        labels = sweep_pages(labels, items, spreads, FewClusters())
     assert [sorted(one) for one in labels.tolist()] == [list(range(7))] * 3
 
 
@@ -134,10 +129,7 @@ def test_pages_without_items_say_nothing():
     np.testing.assert_allclose(found[:, kept], whole[:, kept])
     assert not found[:, 1].any()
     assert torch.isfinite(items.pair_counts(labels, 2)).all()
-    said = SaidOnPages(items, torch.ones(1, 3).double())
-    drawn = sweep_at_once(
-        places_of(labels, items.connections), items.connections, said, FewClusters()
-    )
+    drawn = sweep_pages(labels, items, torch.ones(1, 3).double(), FewClusters())
     assert drawn.shape == labels.shape
 
 
