@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
-from scipy.stats import poisson
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
@@ -38,6 +36,9 @@ def closes_triangles(pairs: AskedPairs) -> bool:
     >>> closes_triangles(AskedPairs.of(blocks.flatten(0, 1), 60))
     True
     """
+    from scipy import sparse
+    from scipy.stats import poisson
+
     ends = pairs.items.numpy()
     both = np.concatenate([ends, ends[:, ::-1]]).T
     graph = sparse.coo_array((np.ones(both.shape[1]), both), (pairs.num_items,) * 2).tocsr()
