@@ -46,7 +46,7 @@ def may_be_records(data: CrowdData) -> bool:
         return False
     pairs, same = _said_same(data.answers, data.num_items)
     part = AskedPairs.of(pairs.items[same], data.num_items).part
-    if len(part[pairs.asked].unique()) <= _MOST_CLUSTERS:
+    if not bool(same.any()) or len(part[pairs.asked].unique()) <= _MOST_CLUSTERS:
         return False
     random = torch.randint(len(pairs.asked), (_RANDOM_PAIRS, 2), generator=generator_of(0))
     random = pairs.asked[random[random[:, 0] != random[:, 1]]]
@@ -65,7 +65,7 @@ def are_records(data: CrowdData) -> bool:
         return False
     assert data.answers is not None  # as they may be records
     _, same = _said_same(data.answers, data.num_items)
-    return 0 < float(same.double().mean()) < _SHARE_SAME
+    return float(same.double().mean()) < _SHARE_SAME
 
 
 def _said_same(answers: Answers, num_items: int) -> tuple[AskedPairs, Bool[Tensor, " pair"]]:

@@ -64,7 +64,7 @@ def test_pairs_that_look_alike_and_mostly_differ_are_of_records():
     assert isinstance(recipe_for(CrowdData(table, pairs, known=known)), Choice)
     assert isinstance(recipe_for(CrowdData(table, pairs, cannot_link=apart)), Choice)
     words = {"label": ["can't tell"] * len(pairs["left"])}
-    assert not are_records(CrowdData(table, pairs | words, grades=["no", "yes"]))
+    assert not may_be_records(CrowdData(table, pairs | words, grades=["no", "yes"]))
 
 
 def test_random_pairs_are_of_clusters_that_a_mixture_has():
@@ -123,6 +123,14 @@ def test_clusters_that_no_mixture_has_are_found(of_several):
     recipe, chosen = choice.run(progress=False)
     assert isinstance(recipe.guide, PartitionGuide)
     assert chosen.reason == result.chosen.reason
+
+
+def test_where_a_part_alone_can_be_held_out_nothing_is_compared(of_several, monkeypatch):
+    def one_part(*given):
+        return splits_of_pairs(*given)[:1]
+
+    monkeypatch.setattr(told_by_answers, "splits_of_pairs", one_part)
+    assert not told_by_answers.partition_tells(of_several[0], 0, pytest.fail)
 
 
 @pytest.mark.usefixtures("_short_search")

@@ -104,7 +104,7 @@ def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData
         The clusters of the features, fitted to a part of the answers.
     """
     splits = splits_of_pairs(data, generator_of(seed))
-    if not splits:
+    if len(splits) < 2:
         return False
     first, *others = splits
     heard = first.log_probability(by_features(first.data)).mean()
