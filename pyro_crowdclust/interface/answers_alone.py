@@ -200,8 +200,10 @@ class AnswersAlone:
                 if varied is None:
                     continue
                 attempt(chosen.prior, varied)
-                if _is_worse(chosen.log_probabilities, tried[-1].log_probabilities, errors=0.0):
-                    chosen = tried[-1]
+                trial = tried[-1]
+                likelier = _is_worse(chosen.log_probabilities, trial.log_probabilities, errors=0.0)
+                if likelier and (trial.tells or not chosen.tells):
+                    chosen = trial
                     reason += f"; they are likelier if {what}"
         else:
             # Then they cannot tell priors apart, either.

@@ -106,9 +106,11 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     sizes = {"many small clusters": np.array([2, 1, 1])}
 
     def trial(said, parts, prior, options):
-        numbers = torch.full((int(parts[0].sum()),), heard.get(prior, 0.3), dtype=torch.float64)
-        heard_same = 0.8 if prior in sizes else 0.01
-        size = sizes.get(prior, silent)
+        # With hard items answers are likelier still, and nothing is the same again.
+        number = heard.get(prior, 0.3) + 0.2 * said.hard_items
+        numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
+        tells = prior in sizes and not said.hard_items
+        heard_same, size = (0.8, sizes[prior]) if tells else (0.01, silent)
         return _Trial(prior, said, numbers, size, 0.0, heard_same=heard_same)
 
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", trial)
@@ -117,7 +119,7 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     assert chosen.winner == "many small clusters"
     assert "under few clusters" in chosen.reason
     sizes.clear()
-    assert AnswersAlone(data).run()[1].winner == "few clusters"
+    assert AnswersAlone(data).run()[1].winner == "few clusters, hard items"
 
 
 @pytest.mark.parametrize(
