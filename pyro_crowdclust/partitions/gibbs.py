@@ -94,19 +94,21 @@ def _leave(k: int, p: int, clusters: tuple[np.ndarray, ...], join: np.ndarray) -
 def _joined(
     p: int,
     clusters: tuple[np.ndarray, ...],
-    said: np.ndarray,
-    seen: np.ndarray,
-    num_seen: int,
-    is_seen: np.ndarray,
+    heard: tuple[np.ndarray, np.ndarray, int, np.ndarray],
     weights: tuple[np.ndarray, np.ndarray, float, bool],
-    log_alone: float,
+    log_alone: np.ndarray,
+    fewest: int,
     chance: np.ndarray,
 ) -> int:
-    """The cluster that an item of part p joins: one of which something is said, or another."""
+    """The cluster that an item of part p joins: one of which something is said, or another.
+
+    Those of which something was said are no longer seen.
+    """
     sizes, part_of, total, number_of, free, num_free, num_clusters = clusters
+    said, seen, num_seen, is_seen = heard
     log_join, join, closure, joins_strangers = weights
     scores = np.empty(max(num_seen, number_of[p]) + 2)
-    scores[0], scores[1] = log_alone, -math.inf
+    scores[0], scores[1] = log_alone[num_clusters[0] - fewest], -math.inf
     known = 0.0
     for place in range(num_seen):
         size = sizes[seen[place]]
@@ -131,6 +133,8 @@ def _joined(
         k = seen[num_seen + place_of(scores, number, chance[1])]
     else:
         k = seen[place - 2]
+    for one in range(num_seen):
+        is_seen[seen[one]] = False
     total[p] += join[sizes[k] + 1] - join[sizes[k]]
     sizes[k] += 1
     return k
@@ -199,14 +203,10 @@ def visit_items(
             said[k] += evidence[edge]
         for place in range(num_seen):
             offered[end + place] = sizes[seen[place]]
-        of_alone = log_alone[num_clusters[0] - fewest]
-        z[i] = _joined(
-            part[i], clusters, said, seen, num_seen, is_seen, weights, of_alone, chance[:, i]
-        )
+        heard = said, seen, num_seen, is_seen
+        z[i] = _joined(part[i], clusters, heard, weights, log_alone, fewest, chance[:, i])
         num_offered[visit], chosen[visit] = num_seen, sizes[z[i]] - 1
         end += num_seen
-        for place in range(num_seen):
-            is_seen[seen[place]] = False
     return len(order)
 
 
@@ -266,12 +266,8 @@ def visit_paged_items(
                     found = (held[k] + each[page]) / (on_page[k] + spread[page])
                     said[k] += math.log(found) - silent
                     on_page[k] = held[k] = 0.0
-        of_alone = log_alone[num_clusters[0] - fewest]
-        z[i] = _joined(
-            part[i], clusters, said, seen, num_seen, is_seen, weights, of_alone, chance[:, i]
-        )
-        for place in range(num_seen):
-            is_seen[seen[place]] = False
+        heard = said, seen, num_seen, is_seen
+        z[i] = _joined(part[i], clusters, heard, weights, log_alone, fewest, chance[:, i])
     return len(order)
 
 

@@ -78,6 +78,13 @@ class PagedItems:
         first = torch.searchsorted(self.item[order], torch.arange(self.num_items + 1))
         return first.numpy(), self.pages.page[order].numpy(), self.pages.group[order].numpy()
 
+    @cached_property
+    def by_page(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First place of every page's placements, their items and groups."""
+        pages = self.pages
+        first = torch.searchsorted(pages.page.contiguous(), torch.arange(pages.num_pages + 1))
+        return first.numpy(), pages.item.numpy(), pages.group.numpy()
+
     def counts(self, labels: Int[Tensor, "chain item"]) -> UrnCounts:
         """How many items of every cluster are on every page and in each of its groups.
 
@@ -232,15 +239,12 @@ def sweep_pages(
     """
     from pyro_crowdclust.partitions.gibbs import visit_paged_items
 
-    pages = paged.pages
-    first_on = torch.searchsorted(pages.page.contiguous(), torch.arange(pages.num_pages + 1))
-    on_pages = first_on.numpy(), pages.item.numpy(), pages.group.numpy()
     spread = spreads.clamp(max=ANYWHERE).contiguous().numpy()
     # Nothing is on a page without groups.
-    each = spread / pages.num_groups.clamp_min(1).numpy()
+    each = spread / paged.pages.num_groups.clamp_min(1).numpy()
 
     def visit(chain: int, *of_chain: Any) -> int:
-        said = *paged.by_item, *on_pages, each[chain], spread[chain]
+        said = *paged.by_item, *paged.by_page, each[chain], spread[chain]
         return visit_paged_items(said, *of_chain)
 
     return visited(labels, paged.connections, prior, visit)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.partitions import AskedPairs, PartitionPrior
+from pyro_crowdclust.partitions import AskedPairs
 
 # Items 0 to 2 are one cluster, 3 and 4 another; 5 is with these in one draw of four, else alone.
 DRAWS = torch.tensor(
@@ -33,31 +32,3 @@ def complete_pairs(num_items: int) -> AskedPairs:
     """Every item compared with every other."""
     items = torch.combinations(torch.arange(num_items))
     return AskedPairs.of(items, num_items)
-
-
-COMPLETE = complete_pairs(4)
-CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
-PARTS = AskedPairs.of(torch.tensor([[0, 2], [1, 3]]), num_items=4)
-# What answers say for "same", of as many of these as there are pairs.
-WEIGHTS = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)
-
-
-def shares_of_partitions(
-    swept: Callable, prior: PartitionPrior, pairs: AskedPairs, weights: Tensor
-) -> tuple[np.ndarray, Tensor]:
-    """How often chains of two kinds draw every partition of four items, and its probability."""
-    every = [
-        labels
-        for labels in every_partition(4)
-        if len(pairs.split(labels).unique()) == len(labels.unique())
-    ]
-    exact = torch.tensor([float(prior.log_prob(labels, pairs)) for labels in every])
-    together = torch.stack([pairs.together(labels) for labels in every]).double()
-    exact = (exact + weights @ together.mT).softmax(1)
-    place = {tuple(labels.tolist()): number for number, labels in enumerate(every)}
-    labels, counts = torch.zeros(120, 4, dtype=torch.int64), np.zeros(exact.shape)
-    for turn in range(60):
-        labels = swept(labels, pairs, weights.repeat(60, 1), prior)
-        for chain, one in enumerate(labels.tolist() if turn >= 10 else []):
-            counts[chain % 2, place[tuple(map(list(dict.fromkeys(one)).index, one))]] += 1
-    return counts / counts.sum(1, keepdims=True), exact

@@ -17,16 +17,14 @@ from pyro_crowdclust.partitions import (
     sweeps,
 )
 
-from .partitions import (
-    CHAIN,
-    COMPLETE,
-    PARTS,
-    WEIGHTS,
-    complete_pairs,
-    every_partition,
-    shares_of_partitions,
-)
+from .partitions import complete_pairs, every_partition
 from .test_priors import field_score
+
+COMPLETE = complete_pairs(4)
+CHAIN = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), num_items=4)
+PARTS = AskedPairs.of(torch.tensor([[0, 2], [1, 3]]), num_items=4)
+# What answers say for "same", of as many of these as there are pairs.
+WEIGHTS = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +105,21 @@ def test_draws_of_every_chain_have_the_exact_probabilities(prior, pairs, window,
     torch.manual_seed(0)
     monkeypatch.setattr(sweeps, "_WINDOW", window)
     weights = torch.tensor([[1.0], [0.5]], dtype=torch.float64) * WEIGHTS[: pairs.num_pairs]
-    found, exact = shares_of_partitions(lambda *of: sweep_chains(*of)[0], prior, pairs, weights)
-    np.testing.assert_allclose(found, exact, atol=0.03)
+    every = [
+        labels
+        for labels in every_partition(4)
+        if len(pairs.split(labels).unique()) == len(labels.unique())
+    ]
+    exact = torch.tensor([float(prior.log_prob(labels, pairs)) for labels in every])
+    together = torch.stack([pairs.together(labels) for labels in every]).double()
+    exact = (exact + weights @ together.mT).softmax(1)
+    place = {tuple(labels.tolist()): number for number, labels in enumerate(every)}
+    labels, counts = torch.zeros(120, 4, dtype=torch.int64), np.zeros(exact.shape)
+    for turn in range(60):
+        labels, _ = sweep_chains(labels, pairs, weights.repeat(60, 1), prior)
+        for chain, one in enumerate(labels.tolist() if turn >= 10 else []):
+            counts[chain % 2, place[tuple(map(list(dict.fromkeys(one)).index, one))]] += 1
+    np.testing.assert_allclose(counts / counts.sum(1, keepdims=True), exact, atol=0.03)
 
 
 @pytest.mark.parametrize("prior", [PitmanYor(), FewClusters(), ManySmall()])
