@@ -96,10 +96,14 @@ def build(
     return model, MessagePassingGuide(model, networks, recognition_term=term)
 
 
-def trainer_of(model: Any, guide: Any, data: CrowdData, sample_size: int = 10_000) -> Trainer:
-    """A run from a start at so many items, as ``fit`` would make it."""
+def trainer_of(
+    model: Any, guide: Any, data: CrowdData, device: str = "cpu", **of_start: Any
+) -> Trainer:
+    """A run from a ``PrincipalComponentStart``, as ``fit`` would make it."""
     generator = torch.Generator().manual_seed(0)
-    PrincipalComponentStart(sample_size=sample_size)(model, guide, data, generator)
+    PrincipalComponentStart(**of_start)(model, guide, data, generator)
+    for part in (model, guide):
+        part.to(device)
     return Trainer(
         model,
         guide,
@@ -107,6 +111,7 @@ def trainer_of(model: Any, guide: Any, data: CrowdData, sample_size: int = 10_00
         MinibatchSampler(data, generator=generator),
         optim=adam,
         step_size=0.01,
+        device=device,
     )
 
 
@@ -115,10 +120,10 @@ def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
     return trainer_of(*build(**sizes), data)
 
 
-def make_floor(hidden: int) -> Callable[[Batch], None]:
-    """The same networks and optimizer with nothing around them."""
-    encoder = SkipMLP((PIXELS, hidden, hidden, 2 * DIM))
-    decoder = SkipMLP((DIM, hidden, hidden, PIXELS))
+def make_floor(hidden: int, device: str = "cpu") -> Callable[[Batch], None]:
+    """The same networks and optimizer with nothing around them; a step reads its loss, too."""
+    encoder = SkipMLP((PIXELS, hidden, hidden, 2 * DIM)).to(device)
+    decoder = SkipMLP((DIM, hidden, hidden, PIXELS)).to(device)
     optimizer = adam([*encoder.parameters(), *decoder.parameters()])
 
     def loss(features: Tensor, item_weight: Tensor) -> Tensor:
@@ -130,7 +135,9 @@ def make_floor(hidden: int) -> Callable[[Batch], None]:
 
     def step(batch: Batch) -> None:
         optimizer.zero_grad(set_to_none=True)
-        loss(batch.features, batch.item_weight).backward()
+        found = loss(batch.features, batch.item_weight)
+        found.item()
+        found.backward()
         optimizer.step()
 
     return step

@@ -5,8 +5,9 @@ from 4,000, are sorted by 32 workers. They sort by what people said that they se
 the true classes with the errors of the 48 workers who sorted MNIST (``--quality mnist``). K = 10
 clusters, d = 64. First the answers alone say which of the answered images are one cluster. Ridge
 regression on how patches respond to patterns is taught these (``--classifier patches``), and a
-residual network what that finds of all images, by views of them. What both say (``pool``, the
-default) is q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``.
+network what that finds of all images, by views of them. What both say (``pool``, the default) is
+q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``. With
+``--classifier network`` a network alone is taught the clusters.
 
     python examples/cifar10_crowd.py --fit-steps 40 --seed 0
     python examples/cifar10_crowd.py --fit-steps 40 --classifier patches
@@ -18,7 +19,7 @@ Without answers the first clusters are those of k-means on these responses:
 The networks are for a processor. Those of the paper, five stacks of residual blocks from 32 x 32 to
 8 x 8 and back and nine convolutional layers for q(z | o), are ``--networks paper``, for a GPU:
 
-    python examples/cifar10_crowd.py --networks paper --width 64 --epochs 200 --device cuda
+    python examples/cifar10_crowd.py --networks paper --width 64 --device cuda
 
 Reads ``cifar10_train_1.npz``, ``cifar10_train_2.npz``, ``cifar10_test_first1000.npz``, and
 ``mnist.npz`` and ``mnist_crowd_annotations.npz`` or ``cifar10n_labels.npz`` from a folder; its
@@ -163,15 +164,18 @@ def build(
     dim, width, hidden = options.dim, options.width, 8 * options.width
     if options.networks == "paper":
         decoder = ResidualDecoder(dim, IMAGE, width)
-        classifier = ConvolutionalClassifier(IMAGE, CLASSES, 2 * width)
+        network = ConvolutionalClassifier(IMAGE, CLASSES, 2 * width)
         trunk = ResidualEncoder(IMAGE, hidden, width)
     else:
         decoder = SkipMLP((dim, hidden, PIXELS))
-        patches = PatchClassifier(IMAGE, CLASSES, options.patterns, stride=options.stride)
-        residual = ResidualClassifier(IMAGE, CLASSES, 2 * width)
-        pooled = options.classifier == "pool"
-        classifier = OpinionPool([patches, residual]) if pooled else patches
+        network = ResidualClassifier(IMAGE, CLASSES, 2 * width)
         trunk = SkipMLP((PIXELS, hidden, hidden))
+    patches = PatchClassifier(IMAGE, CLASSES, options.patterns, stride=options.stride)
+    classifier = {
+        "patches": patches,
+        "pool": OpinionPool([patches, network]),
+        "network": network,
+    }[options.classifier]
     model = SemiCrowdsourcedMixture(
         DirichletWeights(CLASSES, 1.0),
         GaussianComponents(CLASSES, dim),
@@ -227,11 +231,17 @@ class Scores:
         )
 
 
-def distillation(steps: int) -> Distillation:
-    """Teaching by views that are milder than those that keep clusters: few are seen of an image."""
-    return Distillation(
-        RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0), steps=steps
-    )
+def teacher(options: argparse.Namespace) -> Teaching | RidgeTeaching | Distillation:
+    """How q(z | o) is taught; a pool by views that are milder than those that keep clusters.
+
+    Few views are seen of an image.
+    """
+    if options.classifier == "network":
+        return Teaching(RandomPhoto(IMAGE), steps=options.steps)
+    if options.classifier == "patches":
+        return RidgeTeaching()
+    mild = RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0)
+    return Distillation(mild, steps=options.steps)
 
 
 def start(
@@ -244,11 +254,7 @@ def start(
         clusters = clusters_of_patches(images, options.seed)
     else:
         clusters = clusters_of_answered(pairs, options.items, options.seed)
-    if options.networks == "paper":
-        return TaughtStart(clusters, Teaching(RandomPhoto(IMAGE), steps=options.steps))
-    if options.classifier == "patches":
-        return TaughtStart(clusters, RidgeTeaching())
-    return TaughtStart(clusters, distillation(options.steps))
+    return TaughtStart(clusters, teacher(options), device=options.device)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
@@ -266,7 +272,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
     parser.add_argument("--quality", choices=["mnist", "cifar10n"], default="cifar10n")
     parser.add_argument("--networks", choices=["small", "paper"], default="small")
-    parser.add_argument("--classifier", choices=["patches", "pool"], default="pool")
+    parser.add_argument("--classifier", choices=["patches", "network", "pool"], default="pool")
     parser.add_argument("--patterns", type=int, default=400, help="of patches")
     parser.add_argument("--stride", type=int, default=1, help="pixels from patch to patch")
     parser.add_argument("--width", type=int, default=32)

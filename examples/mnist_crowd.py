@@ -192,7 +192,10 @@ def start(options: argparse.Namespace) -> PrincipalComponentStart:
         return PrincipalComponentStart(partition_steps=options.partition_steps)
     classifier = partial(ConvolutionalEncoder, IMAGE_SHAPE)
     partition = NeighborPartition(
-        classifier, RandomAffine(IMAGE_SHAPE), steps=options.neighbor_steps
+        classifier,
+        RandomAffine(IMAGE_SHAPE),
+        steps=options.neighbor_steps,
+        device=options.device,
     )
     return PrincipalComponentStart(
         sample_size=60_000, partition=partition, partition_steps=options.partition_steps
@@ -211,7 +214,7 @@ def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
 
     view = ViewOrItself(RandomAffine(IMAGE_SHAPE))
     teaching = Teaching(view, steps=options.teaching_steps)
-    return TaughtStart(found, teaching, start=elsewhere)
+    return TaughtStart(found, teaching, start=elsewhere, device=options.device)
 
 
 def see_views(result: Fitted, options: argparse.Namespace) -> None:
@@ -220,7 +223,8 @@ def see_views(result: Fitted, options: argparse.Namespace) -> None:
     generator = torch.Generator().manual_seed(options.seed)
     amounts = 2 * torch.rand(options.views, view.num_random, generator=generator) - 1
     recognition = result.guide.recognition
-    recognition.set_classifier(ViewPool(recognition.classifier, view, amounts))
+    pool = ViewPool(recognition.classifier, view, amounts)
+    recognition.set_classifier(pool.to(options.device))
 
 
 class Scores:
@@ -276,6 +280,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no epoch after these")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
     parser.add_argument(
         "--held-out-pages", type=int, default=0, help="leave their images' answers out, and score"
@@ -331,6 +336,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             step_size=RobbinsMonro(options.step_size, options.step_delay, forgetting=1.0),
             initialize=start(options),
             seed=options.seed,
+            device=options.device,
             progress=False,
             callbacks=[*callbacks(options), scores],
             checkpoint=options.checkpoint and Checkpoint(options.checkpoint, resume=True),
@@ -347,6 +353,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
                 step_size=options.step_size,
                 initialize=successor(result, options),
                 seed=options.seed,
+                device=options.device,
                 progress=False,
                 callbacks=[*rate_moves(options), scores],
                 trainer=partial(Trainer, ranks=ranks),

@@ -308,6 +308,10 @@ def _started(
             part.check(data)
     cast_networks(*inner, dtype)
     if initialize is not None:
+        for part in inner:
+            if isinstance(part, nn.Module):
+                # Where the data are, if they come from a fit on another device.
+                part.to("cpu")
         initialize(*inner, data, generator)
     for part in inner:
         if isinstance(part, nn.Module):

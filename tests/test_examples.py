@@ -306,6 +306,13 @@ SCRIPTS: dict[str, tuple[list[str], set[str]]] = {
             *("type_errors", "lines_of_code", "public_names"),
         },
     ),
+    "benchmarks/gpu.py": (
+        [
+            *("--device", "cpu", "--steps", "1", "--items", "300", "--hidden", "8"),
+            *("--no-compile", "--cpu-share", "10"),
+        ],
+        {"bayes", "scdc", "floor", "over_floor"},
+    ),
     "benchmarks/step.py": (
         ["--steps", "1", "--items", "300", "--hidden", "8"],
         {

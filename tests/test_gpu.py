@@ -13,14 +13,18 @@ import pyro
 import pytest
 import torch
 
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.distributions import ConjugatePosterior
-from pyro_crowdclust.inference import LossTerms
+from pyro_crowdclust.inference import LossTerms, ViewOrItself
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
+from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP
+from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, Teaching
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.training.elbo import default_elbo
 
 from .crowds import amortized_pair, message_passing_pair, plain_pair, quiet_fit
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd
+from .striped_photos import SIZE, guide_with, stripes
 
 PAIRS = {
     "message passing": (message_passing_pair, crowd_of_pages),
@@ -28,6 +32,17 @@ PAIRS = {
     "plain": (plain_pair, crowd_of_pages),
     "class labels": (dawid_skene_pair, labelled_crowd),
 }
+
+
+class Shaken:
+    """A view: every feature moves a little."""
+
+    num_random = 1
+
+    def __call__(self, features: torch.Tensor, amounts: torch.Tensor) -> torch.Tensor:
+        return features + 0.1 * amounts.to(features)
+
+
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
@@ -77,6 +92,60 @@ def test_fits_on_a_gpu(kind):
     result = quiet_fit(*make(), make_data(), epochs=5, device="cuda")
     assert np.isfinite(result.history["elbo"]).all()
     assert result.probabilities.shape[0] == make_data().num_items
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", PAIRS)
+def test_what_was_fitted_on_a_gpu_goes_on_anywhere(kind, tmp_path):
+    make, make_data = PAIRS[kind]
+    data = make_data()
+    result = quiet_fit(*make(), data, epochs=5, device="cuda")
+    result.save(tmp_path / "fit")
+    on_processor = load(tmp_path / "fit")
+    assert np.allclose(on_processor.probabilities, result.probabilities, atol=1e-4)
+    again = load(tmp_path / "fit", device="cuda")
+    assert np.allclose(again.probabilities, result.probabilities, atol=1e-4)
+    for device in ("cpu", "cuda"):
+        further = quiet_fit(result.model, result.guide, data, epochs=2, device=device)
+        assert np.isfinite(further.history["elbo"]).all()
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("classifier", "teaching"),
+    [
+        (SkipMLP((SIZE**2, 8, 3)), Teaching(ViewOrItself(Shaken()), steps=200)),
+        (
+            OpinionPool([PatchClassifier((1, SIZE, SIZE), 3, 8), SkipMLP((SIZE**2, 8, 3))]),
+            Distillation(ViewOrItself(Shaken()), steps=200),
+        ),
+    ],
+)
+def test_networks_are_taught_on_a_gpu(classifier, teaching):
+    images, kind = stripes(300, seed=0)
+    guide = guide_with(classifier)
+    clusters = torch.where(torch.arange(300) < 100, kind, -1)
+    result = quiet_fit(
+        guide.model,
+        guide,
+        CrowdData(images),
+        initialize=TaughtStart(clusters, teaching, device="cuda"),
+        epochs=2,
+        device="cuda",
+    )
+    assert next(result.guide.parameters()).device.type == "cuda"
+    assert result.predict_proba(images).shape == (300, 3)
+
+
+@needs_gpu
+def test_neighbors_are_learned_on_a_gpu():
+    images, _ = stripes(300, seed=0)
+    partition = NeighborPartition(
+        lambda count: SkipMLP((SIZE**2, 8, count)), ViewOrItself(Shaken()), steps=50, device="cuda"
+    )
+    found = partition(images, 5, torch.Generator().manual_seed(0))
+    assert found.device.type == "cpu"
+    assert torch.allclose(found.sum(1), torch.ones(300, dtype=found.dtype))
 
 
 # The sparse products of class labels are not there on this device.

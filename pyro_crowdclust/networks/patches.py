@@ -13,8 +13,9 @@ from pyro_crowdclust.files.parts import described
 # Added to the variances of patches before they are whitened, and rounds of k-means.
 _SMALLEST_VARIANCE = 0.1
 _ROUNDS = 10
-# Images that pass at once: the responses of more do not fit in the cache of a processor.
-_IMAGES = 4
+# Images that pass at once: the responses of more do not fit in the cache of a processor, and fewer
+# leave a GPU idle.
+_IMAGES, _IMAGES_ELSEWHERE = 4, 256
 
 
 @described
@@ -101,7 +102,7 @@ class PatchClassifier(nn.Module):
         whitening = vectors @ torch.diag((values + _SMALLEST_VARIANCE).rsqrt()) @ vectors.mT
         white = (patches - mean) @ whitening
         drawn = torch.randn(self.patterns.shape, generator=generator, dtype=white.dtype)
-        centers = nn.functional.normalize(drawn, dim=1)
+        centers = nn.functional.normalize(drawn.to(white), dim=1)
         for _ in range(_ROUNDS):
             nearness, nearest = (white @ centers.mT).max(1)
             # A pattern that nothing is near to stays where it is.
@@ -151,7 +152,8 @@ class PatchClassifier(nn.Module):
 
     def pooled(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item pooled"]:
         """Mean responses of the image and its mirror image, before they are standardized."""
-        parts = images.unflatten(-1, self.image_shape).split(_IMAGES)
+        at_once = _IMAGES if images.device.type == "cpu" else _IMAGES_ELSEWHERE
+        parts = images.unflatten(-1, self.image_shape).split(at_once)
         both = [(self._pooled(part) + self._pooled(part.flip(-1))) / 2 for part in parts]
         return torch.cat(both)
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.inference.views import View
-from pyro_crowdclust.starts.descent import random_views
+from pyro_crowdclust.starts.descent import on_device, random_views
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12
@@ -176,6 +176,8 @@ class NeighborPartition:
         r of ``neighbor_information``: the larger, the finer the clusters.
     learning_rate
         Of Adam; it falls linearly over the second half of the steps.
+    device
+        Where the classifier learns, e.g. ``"cuda"``; None for the processor.
 
     Raises
     ------
@@ -192,6 +194,7 @@ class NeighborPartition:
     balance: float = 3.0
     chance_pairs: float = 5.0
     learning_rate: float = 2e-3
+    device: str | None = None
 
     def __call__(
         self,
@@ -207,13 +210,17 @@ class NeighborPartition:
         features = features.to(torch.get_default_dtype())
         pairs = mutual_neighbors(self._coordinates(features), self.num_neighbors)
         network = self.network(num_clusters).to(features.dtype)
-        self._train(network, features, pairs, generator)
-        with torch.no_grad():
-            parts = features.split(_ROWS)
-            found = torch.cat([network(part).softmax(-1) for part in parts]).double()
+        with on_device(self.device, network):
+            self._train(network, features, pairs, generator)
+            found = self._found(network, features)
         joint = found[pairs[:, 0]].mT @ found[pairs[:, 1]] / len(pairs)
         label = join_by_neighbors((joint + joint.mT) / 2, found.mean(0), self.chance_pairs)
         return torch.zeros_like(found).index_add_(1, label, found)
+
+    @torch.no_grad()
+    def _found(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
+        parts = [network(part.to(self.device)).softmax(-1) for part in features.split(_ROWS)]
+        return torch.cat(parts).cpu().double()
 
     def _coordinates(self, features: Tensor) -> Tensor:
         centered = features - features.mean(0)
@@ -229,7 +236,8 @@ class NeighborPartition:
                 group["lr"] = self.learning_rate * min(1.0, 2 * (1 - step / self.steps))
             drawn = torch.randint(len(pairs), (self.batch_size,), generator=generator)
             ends = pairs[drawn].mT.flatten()
-            logits = network(random_views(self.view, features[ends], generator))
+            seen = features[ends].to(self.device)
+            logits = network(random_views(self.view, seen, generator))
             loss = neighbor_loss(logits.log_softmax(-1), self.balance)
             optimizer.zero_grad()
             loss.backward()

@@ -76,7 +76,9 @@ class RidgeTeaching:
         pooled = network.pooled(features_for(network, data, known))
         network.standardize(pooled)
         weight, bias = regressed(
-            network.standardized(pooled), clusters[known], network.head.out_features
+            network.standardized(pooled),
+            clusters[known].to(pooled.device),
+            network.head.out_features,
         )
         network.head.weight.copy_(weight)
         network.head.bias.copy_(bias)

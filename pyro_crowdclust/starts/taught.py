@@ -15,7 +15,13 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.networks.recognition_networks import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
-from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
+from pyro_crowdclust.starts.descent import (
+    descend,
+    features_for,
+    learn_patterns,
+    on_device,
+    random_views,
+)
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
@@ -102,7 +108,8 @@ class Teaching:
         def loss(step: int, average: nn.Module) -> Tensor:
             drawn = self._some(known, generator)
             views = random_views(self.view, features_for(network, data, drawn), generator)
-            told = nn.functional.cross_entropy(network(views), clusters[drawn])
+            logits = network(views)
+            told = nn.functional.cross_entropy(logits, clusters[drawn].to(logits.device))
             if not len(others) or step < self.alone * self.steps:
                 return told
             features = features_for(network, data, self._some(others, generator))
@@ -145,6 +152,8 @@ class TaughtStart:
         How.
     start
         The start of everything else.
+    device
+        Where the classifier is taught, e.g. ``"cuda"``; None for the processor.
 
     Raises
     ------
@@ -158,6 +167,7 @@ class TaughtStart:
     start: Callable[..., None] = field(
         default_factory=lambda: PrincipalComponentStart(partition_steps=0)
     )
+    device: str | None = None
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Start ``model`` and ``guide``."""
@@ -173,8 +183,11 @@ class TaughtStart:
             sizes = torch.bincount(clusters[clusters >= 0], minlength=model.num_clusters).double()
             place = model.weights.preferred_order(sizes).argsort()
             clusters = torch.where(clusters >= 0, place[clusters], -1)
-        self.teaching.teach(classifier, data, clusters, generator)
-        guide.start_at(_found(model, guide, data))
+        with on_device(self.device, model, guide):
+            self.teaching.teach(classifier, data, clusters, generator)
+            latent, assignments = _found(guide, data, self.device)
+        observed = model.components.observe(latent, False)
+        guide.start_at(MixtureStart(observed, assignments, 1.0, data.known))
 
     def _clusters(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
         if self.clusters is None and data.known is None:
@@ -209,11 +222,11 @@ def _classifier(guide: Any) -> nn.Module | None:
 
 
 @torch.no_grad()
-def _found(model: Any, guide: Any, data: CrowdData) -> MixtureStart:
-    """All items where the guide finds them by their features."""
+def _found(
+    guide: Any, data: CrowdData, device: str | None
+) -> tuple[Float[Tensor, "item dim"], Float[Tensor, "item cluster"]]:
+    """Where all items are by their features, and in which clusters."""
     dtype = next(guide.recognition.parameters()).dtype
-    found = [guide.infer(batch.to(None, dtype)) for batch in item_batches(data, _ROWS)]
+    found = [guide.infer(batch.to(device, dtype)) for batch in item_batches(data, _ROWS)]
     latent = torch.cat([part.latent.mean for part in found])
-    assignments = torch.cat([part.assignments for part in found]).double()
-    observed = model.components.observe(latent, False)
-    return MixtureStart(observed, assignments, 1.0, data.known)
+    return latent.cpu(), torch.cat([part.assignments for part in found]).cpu().double()

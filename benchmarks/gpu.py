@@ -1,0 +1,124 @@
+"""Time of a step on a GPU, with networks that are compiled or not, over that of a processor.
+
+BayesSCDC and SCDC on MNIST shapes, as in ``step.py``. A step is that of ``fit``: it moves its
+minibatch to the device and waits for the ELBO. The floor is ``step.py``'s, the bare networks of
+BayesSCDC on the same device, which waits for its loss. Networks are compiled by
+``nn.Module.compile``, as a user would before ``fit``; the first steps, which compile, are counted
+in seconds.
+
+    python benchmarks/gpu.py --device cuda
+
+Last line: one JSON object. By case, ``cpu``, ``device`` and ``compiled`` are milliseconds of a step
+(medians), ``compiling`` the seconds of the first steps so, and ``speedup`` and
+``compiled_speedup`` ratios to the processor, which runs on ``--threads``. ``floor`` is milliseconds
+of the bare networks on the device, ``over_floor`` BayesSCDC's there over that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from step import build, make_data, make_floor, trainer_of
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.training import Trainer
+
+# Minibatches that steps take turns with.
+BATCHES = 10
+
+
+def prepared(data: CrowdData, device: str, compiled: bool, **sizes: Any) -> Trainer:
+    """A run on the device."""
+    torch.manual_seed(0)
+    model, guide = build(**sizes)
+    trainer = trainer_of(model, guide, data, device=device, sample_size=1000)
+    if compiled:
+        for part in [*guide.recognition.children(), *model.emission.children()]:
+            part.compile(dynamic=True)
+    return trainer
+
+
+def milliseconds(step: Callable[[Batch], object], batches: Sequence[Batch], steps: int) -> float:
+    """Median of so many steps, each of which waits for its result."""
+    times = []
+    for number in range(steps):
+        started = time.perf_counter()
+        step(batches[number % len(batches)])
+        times.append(time.perf_counter() - started)
+    return 1e3 * statistics.median(times)
+
+
+def measure(
+    data: CrowdData, batches: Sequence[Batch], options: argparse.Namespace, amortized: bool
+) -> dict[str, float]:
+    """Steps of one guide on the processor, on the device, and there compiled."""
+    found: dict[str, float] = {}
+    places = [("cpu", "cpu", False), ("device", options.device, False)]
+    if not options.no_compile:
+        places.append(("compiled", options.device, True))
+    for place, device, compiled in places:
+        trainer = prepared(data, device, compiled, hidden=options.hidden, amortized=amortized)
+
+        def step(batch: Batch, trainer: Trainer = trainer, device: str = device) -> None:
+            trainer.step(batch.to(device, torch.float32))
+
+        share = options.cpu_share if device == "cpu" else 1
+        started = time.perf_counter()
+        milliseconds(step, batches, max(1, len(batches) // share))
+        warm = time.perf_counter() - started
+        found[place] = milliseconds(step, batches, max(1, options.steps // share))
+        if compiled:
+            found["compiling"] = warm
+    found["speedup"] = found["cpu"] / found["device"]
+    if "compiled" in found:
+        found["compiled_speedup"] = found["cpu"] / found["compiled"]
+    return found
+
+
+def floor_milliseconds(batches: Sequence[Batch], options: argparse.Namespace) -> float:
+    """The bare networks of BayesSCDC on the device."""
+    floor = make_floor(options.hidden, options.device)
+
+    def step(batch: Batch) -> None:
+        floor(batch.to(options.device, torch.float32))
+
+    milliseconds(step, batches, len(batches))
+    return milliseconds(step, batches, options.steps)
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark; returns what it prints as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--cpu-share", type=int, default=10, help="so many times fewer steps there")
+    parser.add_argument("--items", type=int, default=8000)
+    parser.add_argument("--hidden", type=int, default=500)
+    parser.add_argument("--no-compile", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+
+    data = make_data(options.items)
+    batches = list(prepared(data, "cpu", False, hidden=options.hidden).batches)[:BATCHES]
+    figures: dict[str, Any] = {}
+    for name, amortized in (("bayes", False), ("scdc", True)):
+        found = measure(data, batches, options, amortized)
+        figures[name] = {key: round(value, 3) for key, value in found.items()}
+        print(f"{name}: {figures[name]}", flush=True)
+    floor = floor_milliseconds(batches, options)
+    figures["floor"] = round(floor, 3)
+    figures["over_floor"] = round(figures["bayes"]["device"] / floor, 3)
+    print(json.dumps(figures))
+    return figures
+
+
+if __name__ == "__main__":
+    main()
