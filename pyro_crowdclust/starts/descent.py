@@ -13,8 +13,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import SupportsLearnPatterns
-from pyro_crowdclust.training.options import check_device
 
 # Items that patterns are learned from.
 _ROWS = 1024

@@ -9,7 +9,8 @@ import torch
 from pyro.infer.elbo import ELBO
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import check_whole, first_line
+from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
@@ -49,32 +50,6 @@ def check_values(
     if not callable(step_size):
         check_step_size(step_size)
     check_device(device)
-
-
-def check_device(device: Any) -> None:
-    """Raise a ``ValueError`` unless torch knows the device and has it here; None is no matter.
-
-    Examples
-    --------
-    >>> check_device("graphics")
-    Traceback (most recent call last):
-    ValueError: device is 'graphics', but must be one that torch knows, such as 'cpu' or 'cuda'
-    """
-    if device is None:
-        return
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"device is {device!r}, but must be one that torch knows, such as 'cpu' or 'cuda'"
-        ) from error
-    try:
-        torch.empty(0, device=found)
-    except Exception as error:  # every kind of device has errors of its own
-        raise ValueError(
-            f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave it "
-            "out to train on the processor"
-        ) from error
 
 
 def check_elbo(elbo: object) -> None:

@@ -204,7 +204,7 @@ def test_a_device_that_is_not_there_is_refused():
     data, human = striped()
     start = TaughtStart(known_of(human), quick, device="graphics")
     with pytest.raises(ValueError, match="device is 'graphics'"):
-        started(start, data, DirichletWeights(2, 1.0))
+        started(start, data, DirichletWeights(3, 1.0))
 
 
 def test_a_guide_without_a_classifier_is_refused():
