@@ -17,6 +17,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.interface.records import hears_features
 from pyro_crowdclust.interface.said_alone import (
     EPOCHS,
     SaidAlone,
@@ -52,11 +53,11 @@ _ONE_CLUSTER = (
 
 
 _VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
-    (lambda said: said.with_hard_items(), "some items are hard to recognize"),
     (
         lambda said: said.with_near_items(),
         "nearest neighbours may be one whom nobody was asked about",
     ),
+    (lambda said: said.with_hard_items(), "some items are hard to recognize"),
 )
 
 
@@ -161,13 +162,14 @@ class AnswersAlone:
         parts = said.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
-        def attempt(prior: str, said: SaidAlone) -> None:
+        def attempt(prior: str, said: SaidAlone) -> _Trial:
             trial = _trial(said, parts, prior, options)
             # Of the first of all what there is until Ctrl-C, of others only what is whole.
             if trial.is_whole or not tried:
                 tried.append(trial)
             if not trial.is_whole:
                 raise KeyboardInterrupt
+            return trial
 
         for prior in said.priors:
             attempt(prior, said)
@@ -194,17 +196,11 @@ class AnswersAlone:
                 silent = [trial.prior for trial in tried if not trial.tells]
                 reason += f"; under {' and '.join(silent)} next to no items would be the same"
             # What else items may be is asked under one prior only. Items that are alike are a case
-            # of items that differ, so that these have nothing to prove; nor have near ones.
-            for vary, what in _VARIANTS:
-                varied = vary(chosen.said)
-                if varied is None:
-                    continue
-                attempt(chosen.prior, varied)
-                trial = tried[-1]
-                likelier = _is_worse(chosen.log_probabilities, trial.log_probabilities, errors=0.0)
-                if likelier and (trial.tells or not chosen.tells):
-                    chosen = trial
-                    reason += f"; they are likelier if {what}"
+            # of hard ones, so that these have nothing to prove, but where features say how alike
+            # items are.
+            errors = 1.0 if hears_features(self.data) else 0.0
+            chosen, likelier_if = _varied(chosen, attempt, errors)
+            reason += likelier_if
         else:
             # Then they cannot tell priors apart, either.
             chosen = tried[0]
@@ -289,6 +285,41 @@ def _trial(
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     heard, said_of = torch.cat(log_probabilities), _agreement(result)
     return _Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
+
+
+def _varied(
+    chosen: _Trial, attempt: Callable[[str, SaidAlone], _Trial], errors: float
+) -> tuple[_Trial, str]:
+    """The likelier of the variants of a trial, and then the others beside it; and why it is.
+
+    Parameters
+    ----------
+    chosen
+        What is varied.
+    attempt
+        Tries what is said under a prior.
+    errors
+        Standard errors by which held-out answers have to be likelier.
+    """
+    reason, left = "", list(_VARIANTS)
+    while left:
+        trials = [
+            (attempt(chosen.prior, varied), variant)
+            for variant in left
+            if (varied := variant[0](chosen.said)) is not None
+        ]
+        better = [
+            (trial, variant)
+            for trial, variant in trials
+            if (trial.tells or not chosen.tells)
+            and _is_worse(chosen.log_probabilities, trial.log_probabilities, errors)
+        ]
+        if not better:
+            break
+        chosen, taken = max(better, key=lambda one: one[0].held_out)
+        reason += f"; they are likelier if {taken[1]}"
+        left = [variant for _, variant in trials if variant is not taken]
+    return chosen, reason
 
 
 def _agreement(result: Fitted) -> tuple[float, int, float]:

@@ -13,7 +13,13 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
-from pyro_crowdclust.interface.answers_alone import _agreement, _simplest, _Trial, _trial
+from pyro_crowdclust.interface.answers_alone import (
+    _agreement,
+    _simplest,
+    _Trial,
+    _trial,
+    _varied,
+)
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -120,6 +126,46 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     assert "under few clusters" in chosen.reason
     sizes.clear()
     assert AnswersAlone(data).run()[1].winner == "few clusters, hard items"
+
+
+@pytest.mark.parametrize(
+    ("near", "hard", "both", "errors", "taken"),
+    [
+        (0.2, 0.1, 0.3, 1.0, "near items hard items"),
+        (0.2, 0.1, 0.2, 1.0, "near items"),
+        (0.1, 0.2, 0.0, 1.0, "hard items"),
+        (-0.1, 0.01, 0.3, 0.0, "hard items near items"),
+        (-0.1, 0.01, 0.3, 1.0, ""),
+        (-0.1, -0.1, 0.3, 0.0, ""),
+    ],
+)
+def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
+    near, hard, both, errors, taken
+):
+    """Of 50 answers half are likelier by .1 more and half by .1 less, an error of .014."""
+    gains = {(False, False): 0.0, (True, False): near, (False, True): hard, (True, True): both}
+    around = torch.tensor([-0.1, 0.1], dtype=torch.float64).repeat(25)
+
+    def said(near_items: bool, hard_items: bool) -> SimpleNamespace:
+        return SimpleNamespace(
+            near_items=near_items,
+            hard_items=hard_items,
+            with_near_items=lambda: said(True, hard_items),
+            with_hard_items=lambda: said(near_items, True),
+        )
+
+    def attempt(prior, of):
+        gain = gains[of.near_items, of.hard_items]
+        numbers = gain + around * (gain != 0)
+        return _Trial(prior, of, numbers, np.array([2, 1]), 0.0)
+
+    start = attempt("few clusters", said(False, False))
+    chosen, reason = _varied(start, attempt, errors)
+    best = gains["near items" in taken, "hard items" in taken]
+    assert chosen.held_out == pytest.approx(best)
+    said_first = re.findall("nearest neighbours|hard to recognize", reason)
+    words = {"near items": "nearest neighbours", "hard items": "hard to recognize"}
+    assert said_first == [words[one] for one in re.findall("near items|hard items", taken)]
 
 
 @pytest.mark.parametrize(
