@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,9 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
-from pyro_crowdclust.interface.answers_alone import (
-    _agreement,
-    _simplest,
-    _Trial,
-    _trial,
-    _varied,
-)
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
+from pyro_crowdclust.interface.trials_alone import Trial, trial_of
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -29,7 +22,6 @@ from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from ..control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
-SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
@@ -88,20 +80,6 @@ def test_items_that_are_all_one_cluster_are_not_called_guesses():
     assert "either all items are one cluster, as is found, or" in result.chosen.reason
 
 
-def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
-    heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
-
-    def trial(change: torch.Tensor, sizes: list[int]) -> _Trial:
-        return _Trial("a prior", SAID, heard + change, np.array(sizes), 0.0)
-
-    likeliest = trial(0 * noise, [5, 5, 5, 5])
-    # By one and a half standard errors, and by more than three.
-    as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
-    assert as_good.effective < 3
-    assert _simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
-
-
 @pytest.mark.parametrize("silent", [np.ones(4, int), np.array([2, 1, 1])])
 def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent, monkeypatch):
     """Judges who read the same texts err together: looks that say nothing predict them as well.
@@ -117,9 +95,9 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
         numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
         tells = prior in sizes and not said.hard_items
         heard_same, size = (0.8, sizes[prior]) if tells else (0.01, silent)
-        return _Trial(prior, said, numbers, size, 0.0, heard_same=heard_same)
+        return Trial(prior, said, numbers, size, 0.0, heard_same=heard_same)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", trial)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", trial)
     data = CrowdData(None, answers())
     chosen = AnswersAlone(data).run()[1]
     assert chosen.winner == "many small clusters"
@@ -128,63 +106,32 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     assert AnswersAlone(data).run()[1].winner == "few clusters, hard items"
 
 
-@pytest.mark.parametrize(
-    ("near", "hard", "both", "errors", "taken"),
-    [
-        (0.2, 0.1, 0.3, 1.0, "near items hard items"),
-        (0.2, 0.1, 0.2, 1.0, "near items"),
-        (0.1, 0.2, 0.0, 1.0, "hard items"),
-        (-0.1, 0.01, 0.3, 0.0, "hard items near items"),
-        (-0.1, 0.01, 0.3, 1.0, ""),
-        (-0.1, -0.1, 0.3, 0.0, ""),
-    ],
-)
-def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
-    near, hard, both, errors, taken
-):
-    """Of 50 answers half are likelier by .1 more and half by .1 less, an error of .014."""
-    gains = {(False, False): 0.0, (True, False): near, (False, True): hard, (True, True): both}
-    around = torch.tensor([-0.1, 0.1], dtype=torch.float64).repeat(25)
+def test_a_fit_that_joins_nobody_gives_way_to_the_next_best(monkeypatch):
+    """Trials joined items, the fit to all answers does not: it has found another mode."""
+    likely = {"many small clusters": 0.5, "clusters of all sizes": 0.4, "few clusters": 0.45}
 
-    def said(near_items: bool, hard_items: bool) -> SimpleNamespace:
-        return SimpleNamespace(
-            near_items=near_items,
-            hard_items=hard_items,
-            with_near_items=lambda: said(True, hard_items),
-            with_hard_items=lambda: said(near_items, True),
-        )
+    def trial(said, parts, prior, options):
+        number = likely.get(prior, 0.3) - 0.4 * said.hard_items
+        numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
+        sizes = np.ones(3, dtype=int) if prior == "few clusters" else np.array([2, 1])
+        return Trial(prior, said, numbers, sizes, 0.0, heard_same=0.8)
 
-    def attempt(prior, of):
-        gain = gains[of.near_items, of.hard_items]
-        numbers = gain + around * (gain != 0)
-        return _Trial(prior, of, numbers, np.array([2, 1]), 0.0)
+    module = "pyro_crowdclust.interface.answers_alone."
+    monkeypatch.setattr(module + "trial_of", trial)
+    joins_nobody = {ManySmall}
 
-    start = attempt("few clusters", said(False, False))
-    chosen, reason = _varied(start, attempt, errors)
-    best = gains["near items" in taken, "hard items" in taken]
-    assert chosen.held_out == pytest.approx(best)
-    said_first = re.findall("nearest neighbours|hard to recognize", reason)
-    words = {"near items": "nearest neighbours", "hard items": "hard to recognize"}
-    assert said_first == [words[one] for one in re.findall("near items|hard items", taken)]
+    def tells(result):
+        return type(result.model.prior) not in joins_nobody
 
-
-@pytest.mark.parametrize(
-    ("agreement", "joined", "as_close", "expected"),
-    [
-        (0.945, 12, 0.03, "many"),
-        (0.97, 12, 0.03, "many"),
-        (0.99, 12, 0.03, "few"),
-        (0.99, 12, 0.1, "many"),
-        (0.945, 4, 0.1, "few"),
-    ],
-)
-def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
-    agreement, joined, as_close, expected
-):
-    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = _Trial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
-    fewer = _Trial("few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
-    assert _simplest([fewer, of_records], of_records, as_close).prior == expected
+    monkeypatch.setattr(module + "result_tells", tells)
+    search = AnswersAlone(CrowdData(None, answers()))
+    result = search.fit(epochs=2, progress=False)
+    assert result.chosen.winner == "clusters of all sizes"
+    assert "next to no items would be the same under many small clusters" in result.chosen.reason
+    joins_nobody.add(type(result.model.prior))
+    result = search.fit(epochs=2, progress=False)
+    assert result.chosen.winner == "many small clusters"
+    assert "with all answers" not in result.chosen.reason
 
 
 def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
@@ -199,16 +146,6 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
     pages = pairs | {"page": [place // 15 for place in range(150)]}
     assert not PairsAlone(CrowdData(None, pages)).look_alike
     assert not PairsAlone(CrowdData(None, answers())).look_alike
-
-
-def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
-    # Of three pairs in one cluster two were asked about; two of four answers say what it says.
-    pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
-    data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
-    result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
-    assert _agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
-    result.assignments = np.arange(4)
-    assert _agreement(result) == (pytest.approx(0.25), 0, 0.0)
 
 
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
@@ -355,9 +292,9 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     def press_control_c(said, parts, prior, *others):
         if prior == "clusters of all sizes":
             raise KeyboardInterrupt
-        return _trial(said, parts, prior, *others)
+        return trial_of(said, parts, prior, *others)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._trial", press_control_c)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", press_control_c)
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     table = result.chosen.table

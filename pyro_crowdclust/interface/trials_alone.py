@@ -1,0 +1,182 @@
+"""A prior of the sizes of clusters on trial: how likely it finds answers that were held out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.stats import entropy
+from torch import Tensor
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.interface.said_alone import SaidAlone
+from pyro_crowdclust.partitions import AskedPairs
+from pyro_crowdclust.training import is_interrupted
+
+# Standard errors by which answers held out are clearly likelier under one prior than another: the
+# best of several looks better than it is.
+CLEAR = 2.0
+# Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
+_LEAST_SAME = 0.05
+
+_VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
+    (
+        lambda said: said.with_near_items(),
+        "nearest neighbours may be one whom nobody was asked about",
+    ),
+    (lambda said: said.with_hard_items(), "some items are hard to recognize"),
+)
+
+
+class Trial(NamedTuple):
+    """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
+
+    prior: str
+    said: SaidAlone
+    log_probabilities: Float[Tensor, " answer"]
+    sizes: Int[np.ndarray, " cluster"]
+    seconds: float
+    is_whole: bool = True
+    agreement: float = 0.0
+    joined: int = 0
+    heard_same: float = 1.0
+
+    @property
+    def name(self) -> str:
+        hard = ", hard items" * self.said.hard_items
+        return self.prior + hard + ", near items" * self.said.near_items
+
+    @property
+    def held_out(self) -> float:
+        return float(self.log_probabilities.mean())
+
+    @property
+    def clusters(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def tells(self) -> bool:
+        """Whether items are the same, and so those of which people said it."""
+        return _tells(self.sizes, self.heard_same)
+
+    @property
+    def effective(self) -> float:
+        """``exp H`` of their shares: so many clusters of like size would tell as much."""
+        return float(np.exp(entropy(self.sizes)))
+
+
+def trial_of(
+    said: SaidAlone,
+    parts: list[Bool[Tensor, " unit"]],
+    prior: str,
+    options: dict[str, Any],
+) -> Trial:
+    """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
+    started, log_probabilities, is_whole = time.perf_counter(), [], True
+    for out in parts:
+        told = said.without(out).for_trials()
+        result = told.recipe(said.priors[prior]()).fit(**options)
+        log_probabilities.append(said.log_probability(result, out))
+        if is_interrupted(result):
+            is_whole = False
+            break
+    sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
+    heard, said_of = torch.cat(log_probabilities), agreement(result)
+    return Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
+
+
+def varied(
+    chosen: Trial, attempt: Callable[[str, SaidAlone], Trial], errors: float
+) -> tuple[Trial, str]:
+    """The likelier of the variants of a trial, and then the others beside it; and why it is.
+
+    Parameters
+    ----------
+    chosen
+        What is varied.
+    attempt
+        Tries what is said under a prior.
+    errors
+        Standard errors by which held-out answers have to be likelier.
+    """
+    reason, left = "", list(_VARIANTS)
+    while left:
+        trials = [
+            (attempt(chosen.prior, said), variant)
+            for variant in left
+            if (said := variant[0](chosen.said)) is not None
+        ]
+        better = [
+            (trial, variant)
+            for trial, variant in trials
+            if (trial.tells or not chosen.tells)
+            and is_worse(chosen.log_probabilities, trial.log_probabilities, errors)
+        ]
+        if not better:
+            break
+        chosen, taken = max(better, key=lambda one: one[0].held_out)
+        reason += f"; they are likelier if {taken[1]}"
+        left = [variant for _, variant in trials if variant is not taken]
+    return chosen, reason
+
+
+def _tells(sizes: Int[np.ndarray, " cluster"], heard_same: float) -> bool:
+    """Whether clusters of such sizes join items, and those of which people said it."""
+    return len(sizes) < int(sizes.sum()) and heard_same >= _LEAST_SAME
+
+
+def result_tells(result: Fitted) -> bool:
+    """Whether a fit does."""
+    return _tells(np.bincount(result.assignments), agreement(result)[2])
+
+
+def agreement(result: Fitted) -> tuple[float, int, float]:
+    """How far the answers say what the clusters do, how much these say beyond them, and how little.
+
+    ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``, the number of pairs in one cluster that nobody was
+    asked about, and the share of the answers "same" about pairs in one. Grades are between 0 and 1,
+    and who cannot tell has no part in it; sorted pages have 0, 0 and 1.
+    """
+    answers, labels = result.data.answers, torch.tensor(result.assignments)
+    if answers is None:
+        return 0.0, 0, 1.0
+    pairs = AskedPairs.of(answers.items, result.data.num_items)
+    together = pairs.together(labels)
+    found = together[pairs.pair].double()
+    agreeing = 1 - (answers.label - found).abs().nanmean()
+    said_same = answers.label.nansum()
+    heard_same = (answers.label * found).nansum() / said_same if said_same else 1.0
+    return float(agreeing), pairs.num_within(labels) - int(together.sum()), float(heard_same)
+
+
+def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
+    """Of trials that are not worse than the likeliest the one with the fewest clusters.
+
+    Of several answers about one pair the others tell what is held out, whatever the clusters are.
+    So another is preferred that agrees with as many of the answers, or nearly, though it joins less
+    than half as many pairs that nobody was asked about. So does that of records, where people were
+    asked about pairs that look alike; where pairs are random it agrees with fewer. How near is
+    ``as_close``.
+    """
+    heard = likeliest.log_probabilities
+    as_good = [trial for trial in tried if not is_worse(trial.log_probabilities, heard, CLEAR)]
+    fewest = min(as_good, key=lambda trial: trial.effective)
+    saying_less = [
+        trial
+        for trial in as_good
+        if trial.joined < fewest.joined / 2 and trial.agreement > fewest.agreement - as_close
+    ]
+    return min(saying_less, key=lambda trial: trial.joined, default=fewest)
+
+
+def is_worse(
+    one: Float[Tensor, " answer"], other: Float[Tensor, " answer"], errors: float = 1.0
+) -> bool:
+    """Whether the answers are less likely by more than so many errors of the mean difference."""
+    difference = other - one
+    error = float(difference.std(correction=0)) / len(one) ** 0.5
+    return float(difference.mean()) > errors * error

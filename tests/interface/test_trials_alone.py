@@ -1,0 +1,99 @@
+"""Priors on trial: which variants are taken, and which of those that are as good."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.said_alone import PairsAlone
+from pyro_crowdclust.interface.trials_alone import Trial, agreement, simplest, varied
+
+SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
+
+
+def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
+    heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
+
+    def trial(change: torch.Tensor, sizes: list[int]) -> Trial:
+        return Trial("a prior", SAID, heard + change, np.array(sizes), 0.0)
+
+    likeliest = trial(0 * noise, [5, 5, 5, 5])
+    # By one and a half standard errors, and by more than three.
+    as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
+    assert as_good.effective < 3
+    assert simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
+
+
+@pytest.mark.parametrize(
+    ("near", "hard", "both", "errors", "taken"),
+    [
+        (0.2, 0.1, 0.3, 1.0, "near items hard items"),
+        (0.2, 0.1, 0.2, 1.0, "near items"),
+        (0.1, 0.2, 0.0, 1.0, "hard items"),
+        (-0.1, 0.01, 0.3, 0.0, "hard items near items"),
+        (-0.1, 0.01, 0.3, 1.0, ""),
+        (-0.1, -0.1, 0.3, 0.0, ""),
+    ],
+)
+def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
+    near, hard, both, errors, taken
+):
+    """Of 50 answers half are likelier by .1 more and half by .1 less, an error of .014."""
+    gains = {(False, False): 0.0, (True, False): near, (False, True): hard, (True, True): both}
+    around = torch.tensor([-0.1, 0.1], dtype=torch.float64).repeat(25)
+
+    def said(near_items: bool, hard_items: bool) -> SimpleNamespace:
+        return SimpleNamespace(
+            near_items=near_items,
+            hard_items=hard_items,
+            with_near_items=lambda: said(True, hard_items),
+            with_hard_items=lambda: said(near_items, True),
+        )
+
+    def attempt(prior, of):
+        gain = gains[of.near_items, of.hard_items]
+        numbers = gain + around * (gain != 0)
+        return Trial(prior, of, numbers, np.array([2, 1]), 0.0)
+
+    start = attempt("few clusters", said(False, False))
+    chosen, reason = varied(start, attempt, errors)
+    best = gains["near items" in taken, "hard items" in taken]
+    assert chosen.held_out == pytest.approx(best)
+    said_first = re.findall("nearest neighbours|hard to recognize", reason)
+    words = {"near items": "nearest neighbours", "hard items": "hard to recognize"}
+    assert said_first == [words[one] for one in re.findall("near items|hard items", taken)]
+
+
+@pytest.mark.parametrize(
+    ("agreement", "joined", "as_close", "expected"),
+    [
+        (0.945, 12, 0.03, "many"),
+        (0.97, 12, 0.03, "many"),
+        (0.99, 12, 0.03, "few"),
+        (0.99, 12, 0.1, "many"),
+        (0.945, 4, 0.1, "few"),
+    ],
+)
+def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
+    agreement, joined, as_close, expected
+):
+    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
+    of_records = Trial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
+    fewer = Trial("few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
+    assert simplest([fewer, of_records], of_records, as_close).prior == expected
+
+
+def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
+    # Of three pairs in one cluster two were asked about; two of four answers say what it says.
+    pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
+    data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
+    result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
+    assert agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
+    result.assignments = np.arange(4)
+    assert agreement(result) == (pytest.approx(0.25), 0, 0.0)
