@@ -231,17 +231,20 @@ class Scores:
         )
 
 
-def teacher(options: argparse.Namespace) -> Teaching | RidgeTeaching | Distillation:
-    """How q(z | o) is taught; a pool by views that are milder than those that keep clusters.
+def distillation(steps: int) -> Distillation:
+    """Teaching by views that are milder than those that keep clusters: few are seen of an image."""
+    return Distillation(
+        RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0), steps=steps
+    )
 
-    Few views are seen of an image.
-    """
+
+def teacher(options: argparse.Namespace) -> Teaching | RidgeTeaching | Distillation:
+    """How q(z | o) is taught the first clusters."""
     if options.classifier == "network":
         return Teaching(RandomPhoto(IMAGE), steps=options.steps)
     if options.classifier == "patches":
         return RidgeTeaching()
-    mild = RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0)
-    return Distillation(mild, steps=options.steps)
+    return distillation(options.steps)
 
 
 def start(
