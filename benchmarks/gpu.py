@@ -3,15 +3,14 @@
 BayesSCDC and SCDC on MNIST shapes, as in ``step.py``. A step is that of ``fit``: it moves its
 minibatch to the device and waits for the ELBO. The floor is ``step.py``'s, the bare networks of
 BayesSCDC on the same device, which waits for its loss. Networks are compiled by
-``nn.Module.compile``, as a user would before ``fit``; the first steps, which compile, are counted
-in seconds.
+``nn.Module.compile``, as a user would before ``fit``; the first steps, which compile, do not count.
 
     python benchmarks/gpu.py --device cuda
 
 Last line: one JSON object. By case, ``cpu``, ``device`` and ``compiled`` are milliseconds of a step
-(medians), ``compiling`` the seconds of the first steps so, and ``speedup`` and
-``compiled_speedup`` ratios to the processor, which runs on ``--threads``. ``floor`` is milliseconds
-of the bare networks on the device, ``over_floor`` BayesSCDC's there over that.
+(medians), ``speedup`` and ``compiled_speedup`` ratios to the processor, which runs on
+``--threads``. ``floor`` is milliseconds of the bare networks on the device, ``over_floor``
+BayesSCDC's there over that.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from step import build, make_data, make_floor, trainer_of
+from step import build, make_data, make_floor, take_turns, trainer_of
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import Batch
@@ -45,13 +44,17 @@ def prepared(data: CrowdData, device: str, compiled: bool, **sizes: Any) -> Trai
     return trainer
 
 
-def milliseconds(step: Callable[[Batch], object], batches: Sequence[Batch], steps: int) -> float:
-    """Median of so many steps, each of which waits for its result."""
-    times = []
-    for number in range(steps):
-        started = time.perf_counter()
-        step(batches[number % len(batches)])
-        times.append(time.perf_counter() - started)
+def milliseconds(
+    work: Callable[[Batch], object], device: str, batches: Sequence[Batch], steps: int
+) -> float:
+    """Median of so many steps on the device, each of which waits for its result."""
+
+    def step(batch: Batch) -> None:
+        work(batch.to(device, torch.float32))
+
+    (times,) = take_turns(
+        [step], batches, steps, warm_up=min(steps, len(batches)), clock=time.perf_counter
+    )
     return 1e3 * statistics.median(times)
 
 
@@ -60,37 +63,17 @@ def measure(
 ) -> dict[str, float]:
     """Steps of one guide on the processor, on the device, and there compiled."""
     found: dict[str, float] = {}
-    places = [("cpu", "cpu", False), ("device", options.device, False)]
+    fewer = max(1, options.steps // options.cpu_share)
+    places = [("cpu", "cpu", False, fewer), ("device", options.device, False, options.steps)]
     if not options.no_compile:
-        places.append(("compiled", options.device, True))
-    for place, device, compiled in places:
+        places.append(("compiled", options.device, True, options.steps))
+    for place, device, compiled, steps in places:
         trainer = prepared(data, device, compiled, hidden=options.hidden, amortized=amortized)
-
-        def step(batch: Batch, trainer: Trainer = trainer, device: str = device) -> None:
-            trainer.step(batch.to(device, torch.float32))
-
-        share = options.cpu_share if device == "cpu" else 1
-        started = time.perf_counter()
-        milliseconds(step, batches, max(1, len(batches) // share))
-        warm = time.perf_counter() - started
-        found[place] = milliseconds(step, batches, max(1, options.steps // share))
-        if compiled:
-            found["compiling"] = warm
+        found[place] = milliseconds(trainer.step, device, batches, steps)
     found["speedup"] = found["cpu"] / found["device"]
     if "compiled" in found:
         found["compiled_speedup"] = found["cpu"] / found["compiled"]
     return found
-
-
-def floor_milliseconds(batches: Sequence[Batch], options: argparse.Namespace) -> float:
-    """The bare networks of BayesSCDC on the device."""
-    floor = make_floor(options.hidden, options.device)
-
-    def step(batch: Batch) -> None:
-        floor(batch.to(options.device, torch.float32))
-
-    milliseconds(step, batches, len(batches))
-    return milliseconds(step, batches, options.steps)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -113,7 +96,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         found = measure(data, batches, options, amortized)
         figures[name] = {key: round(value, 3) for key, value in found.items()}
         print(f"{name}: {figures[name]}", flush=True)
-    floor = floor_milliseconds(batches, options)
+    bare = make_floor(options.hidden, options.device)
+    floor = milliseconds(bare, options.device, batches, options.steps)
     figures["floor"] = round(floor, 3)
     figures["over_floor"] = round(figures["bayes"]["device"] / floor, 3)
     print(json.dumps(figures))

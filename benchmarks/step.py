@@ -150,14 +150,19 @@ def _turns(steps: int) -> Iterator[range]:
 
 
 def take_turns(
-    works: Sequence[Callable[[Batch], object]], batches: Sequence[Batch], steps: int, warm_up: int
+    works: Sequence[Callable[[Batch], object]],
+    batches: Sequence[Batch],
+    steps: int,
+    warm_up: int,
+    clock: Callable[[], float] | None = None,
 ) -> list[list[float]]:
     """Seconds of every step of every work; the first ones, which warm up caches, are left out.
 
     The works take turns of ``TURN`` steps: a neighbour on the machine slows all of them, and most
     steps come after one of their own, as in training.
     """
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    if clock is None:
+        clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[list[float]] = [[] for _ in works]
     for turn in _turns(steps + warm_up):
         for work, seconds in zip(works, times, strict=True):

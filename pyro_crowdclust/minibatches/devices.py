@@ -1,7 +1,9 @@
-"""Where minibatches can be."""
+"""Where minibatches, models and guides can be, and a stay elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -33,3 +35,25 @@ def check_device(device: Any) -> None:
             f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave it "
             "out to train on the processor"
         ) from error
+
+
+@contextmanager
+def on_device(device: str | torch.device | None, *modules: Any) -> Iterator[None]:
+    """Modules on a device for the time of the block, then where they were; None: where they are.
+
+    Starts run on the processor, where all features are. Steps on minibatches need not.
+
+    Raises
+    ------
+    ValueError
+        If torch does not know the device, or has none here.
+    """
+    check_device(device)
+    found = [(module, next(module.parameters(), torch.empty(0)).device) for module in modules]
+    try:
+        for module in modules:
+            module.to(device)
+        yield
+    finally:
+        for module, before in found:
+            module.to(before)

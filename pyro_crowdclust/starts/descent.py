@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -13,33 +11,10 @@ from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
-from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import SupportsLearnPatterns
 
 # Items that patterns are learned from.
 _ROWS = 1024
-
-
-@contextmanager
-def on_device(device: str | torch.device | None, *modules: Any) -> Iterator[None]:
-    """Modules on a device for the time of the block, then where they were; None: where they are.
-
-    Starts run on the processor, where all features are. Steps on minibatches need not.
-
-    Raises
-    ------
-    ValueError
-        If torch does not know the device, or has none here.
-    """
-    check_device(device)
-    found = [(module, next(module.parameters(), torch.empty(0)).device) for module in modules]
-    try:
-        for module in modules:
-            module.to(device)
-        yield
-    finally:
-        for module, before in found:
-            module.to(before)
 
 
 def descend(

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.inference.views import View
-from pyro_crowdclust.starts.descent import on_device, random_views
+from pyro_crowdclust.minibatches.devices import on_device
+from pyro_crowdclust.starts.descent import random_views
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12

@@ -12,16 +12,11 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.networks.recognition_networks import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
-from pyro_crowdclust.starts.descent import (
-    descend,
-    features_for,
-    learn_patterns,
-    on_device,
-    random_views,
-)
+from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 

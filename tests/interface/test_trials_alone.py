@@ -11,7 +11,13 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.said_alone import PairsAlone
-from pyro_crowdclust.interface.trials_alone import Trial, agreement, simplest, varied
+from pyro_crowdclust.interface.trials_alone import (
+    Trial,
+    agreement,
+    result_tells,
+    simplest,
+    varied,
+)
 
 SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 
@@ -97,3 +103,14 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
     assert agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
     result.assignments = np.arange(4)
     assert agreement(result) == (pytest.approx(0.25), 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [([0, 0, 0, 1], True), ([0, 1, 2, 3], False), ([0, 1, 1, 2], False)],
+)
+def test_a_fit_tells_if_items_are_the_same_of_which_people_said_it(assignments, expected):
+    pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    data = CrowdData(None, pairs=pairs, item_ids=[0, 1, 2, 3])
+    result = SimpleNamespace(data=data, assignments=np.array(assignments))
+    assert result_tells(result) == expected
