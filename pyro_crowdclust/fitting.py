@@ -177,7 +177,17 @@ def fit(
         "dtype": dtype,
     }
     options = of_batches | of_steps
-    check_values(data, epochs=epochs, seed=seed, device=device, callbacks=callbacks, **options)
+    check_values(
+        data,
+        epochs=epochs,
+        seed=seed,
+        device=device,
+        callbacks=callbacks,
+        initialize=initialize,
+        stopping=stopping,
+        trainer=trainer,
+        **options,
+    )
     seed = int(seed)  # of NumPy's integers files know nothing
     check_gaps(model, data)
     check_likeness(model, data)

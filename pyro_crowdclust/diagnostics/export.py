@@ -17,6 +17,7 @@ from pyro_crowdclust.diagnostics.exported_data import (
     data_groups,
     have_clusters,
 )
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel, name_of
 
 
@@ -131,8 +132,7 @@ def to_arviz(
 def _check(fits: list[FittedModel], num_draws: int) -> None:
     if not fits:
         raise ValueError("there is no fit to export: the list is empty")
-    if num_draws < 1:
-        raise ValueError(f"num_draws is {num_draws}, but must be at least 1")
+    check_whole("num_draws", num_draws, least=1)
     first = fits[0].data
     for number, result in enumerate(fits):
         same = result.data is first or (

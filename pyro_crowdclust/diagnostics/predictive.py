@@ -23,6 +23,7 @@ from pyro_crowdclust.diagnostics.draws import (
     sites_with_density,
 )
 from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsDiscreteValues,
@@ -211,8 +212,7 @@ def check_workers(
         about.
     """
     data, answers = result.data, result.data.answers
-    if num_draws < 1:
-        raise ValueError(f"num_draws is {num_draws}, but must be at least 1")
+    check_whole("num_draws", num_draws, least=1)
     if answers is None:
         raise ValueError(
             "there are no answers about pairs to check; what became of sorted pages is in "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,7 +49,7 @@ class RobbinsMonro:
         return self.initial * (1 + step / self.delay) ** -self.forgetting
 
 
-def check_step_size(step_size: float) -> None:
+def check_step_size(step_size: Any) -> None:
     """Raise a ``ValueError`` for a step that is none of natural gradients.
 
     Examples
@@ -57,7 +58,7 @@ def check_step_size(step_size: float) -> None:
     Traceback (most recent call last):
     ValueError: step_size is 1.5, but a natural step needs 0 < step_size <= 1
     """
-    if not 0 < step_size <= 1:
+    if step_size is None or isinstance(step_size, str) or not 0 < step_size <= 1:
         raise ValueError(f"step_size is {step_size}, but a natural step needs 0 < step_size <= 1")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,10 +10,21 @@ from pyro.infer.elbo import ELBO
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
+from pyro_crowdclust.training.stopping import Stopping
+
+# Options that are objects of the library.
+_KINDS = {"stopping": Stopping, "answer_sampling": AnswerSampling}
+# Options that are called, and with what.
+_CALLED = {
+    "optim": "the parameters of networks",
+    "initialize": "model, guide, data and a generator, such as PrincipalComponentStart()",
+    "trainer": "what trains, as Trainer is",
+}
 
 
 def check_values(
@@ -36,7 +47,7 @@ def check_values(
     data
         What is to be fitted.
     epochs, batch_size, step_size, elbo, seed, device, dtype, callbacks, others
-        Options of ``fit``; of the others nothing is wrong whatever they are.
+        Options of ``fit``; of others than those nothing is wrong whatever they are.
     """
     check_elbo(elbo)
     check_callbacks(callbacks)
@@ -50,6 +61,30 @@ def check_values(
     if not callable(step_size):
         check_step_size(step_size)
     check_device(device)
+    check_parts(others)
+
+
+def check_parts(options: Mapping[str, Any]) -> None:
+    """Raise a ``ValueError`` for options that are no objects of their kind, or cannot be called.
+
+    Examples
+    --------
+    >>> check_parts({"stopping": None})
+    Traceback (most recent call last):
+    ValueError: stopping is None, but must be an object of Stopping, or left out
+    """
+    for name in options.keys() & _KINDS:
+        if not isinstance(options[name], _KINDS[name]):
+            kind = _KINDS[name].__name__
+            raise ValueError(
+                f"{name} is {options[name]!r}, but must be an object of {kind}, or left out"
+            )
+    for name in options.keys() & _CALLED:
+        is_none_at_all = options[name] is None and name == "initialize"
+        if not callable(options[name]) and not is_none_at_all:
+            raise ValueError(
+                f"{name} is {options[name]!r}, but must be callable with {_CALLED[name]}"
+            )
 
 
 def check_elbo(elbo: object) -> None:

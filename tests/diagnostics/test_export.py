@@ -740,6 +740,8 @@ class TestWorkerChecks:
         assert check_workers(result, 20).loc[0, "agreement"] == pytest.approx(2 / 3)
         with pytest.raises(ValueError, match="num_draws is 0, but must be at least 1"):
             check_workers(result, 0)
+        with pytest.raises(ValueError, match="num_draws is '9', but must be a whole number"):
+            check_workers(result, "9")
 
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):

@@ -211,6 +211,23 @@ def test_callbacks_that_are_none(callbacks, message):
 
 
 @pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"stopping": None}, "stopping is None, but must be an object of Stopping, or left out"),
+        ({"stopping": 1e-3}, "stopping is 0.001, but must be an object of Stopping"),
+        ({"answer_sampling": 9}, "answer_sampling is 9, but must be an object of AnswerSampling"),
+        ({"optim": "adam"}, "optim is 'adam', but must be callable with the parameters of"),
+        ({"initialize": "k-means"}, "initialize is 'k-means', but must be callable with model, "),
+        ({"trainer": None}, "trainer is None, but must be callable with what trains"),
+        ({"step_size": None}, "step_size is None, but a natural step needs 0 < step_size <= 1"),
+    ],
+)
+def test_options_that_are_of_another_kind(option, message):
+    with refuses(message):
+        quiet_fit(*plain_pair(), crowd(), **option)
+
+
+@pytest.mark.parametrize(
     ("returned", "kind"),
     [
         (
