@@ -47,7 +47,7 @@ def check_values(
     data
         What is to be fitted.
     epochs, batch_size, step_size, elbo, seed, device, dtype, callbacks, others
-        Options of ``fit``; of others than those nothing is wrong whatever they are.
+        Options of ``fit``; others, which it does not have, may be whatever they are.
     """
     check_elbo(elbo)
     check_callbacks(callbacks)
@@ -73,18 +73,15 @@ def check_parts(options: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     ValueError: stopping is None, but must be an object of Stopping, or left out
     """
-    for name in options.keys() & _KINDS:
-        if not isinstance(options[name], _KINDS[name]):
-            kind = _KINDS[name].__name__
-            raise ValueError(
-                f"{name} is {options[name]!r}, but must be an object of {kind}, or left out"
-            )
-    for name in options.keys() & _CALLED:
-        is_none_at_all = options[name] is None and name == "initialize"
-        if not callable(options[name]) and not is_none_at_all:
-            raise ValueError(
-                f"{name} is {options[name]!r}, but must be callable with {_CALLED[name]}"
-            )
+    for name, kind in _KINDS.items():
+        if name in options and not isinstance(options[name], kind):
+            of_kind = f"an object of {kind.__name__}, or left out"
+            raise ValueError(f"{name} is {options[name]!r}, but must be {of_kind}")
+    for name, given in _CALLED.items():
+        value = options.get(name)
+        may_lack = name not in options or name == "initialize"
+        if not callable(value) and not (may_lack and value is None):
+            raise ValueError(f"{name} is {value!r}, but must be callable with {given}")
 
 
 def check_elbo(elbo: object) -> None:
