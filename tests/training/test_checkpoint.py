@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -381,27 +382,31 @@ def test_folders_are_looked_at_first(tmp_path, path):
             run("full batch", 0, stop, checkpoint=place)
 
 
-@pytest.fixture
-def small_files():
-    """No file of more than 50 kB can be written: a disk that is nearly full."""
+@contextmanager
+def nearly_full_disk() -> Iterator[Callable[[int], None]]:
+    """What limits the size of files, until the end: pytest writes its own after a test."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk_is_said_before_training(path, small_files):
-    small_files(50_000)
-    with refuses(r"cannot write 1\.\d MB at .*File too large.*make room"):
-        run("message passing", 0, stop, checkpoint=path)
+def test_a_full_disk_is_said_before_training(path):
+    with nearly_full_disk() as limit_size:
+        limit_size(50_000)
+        with refuses(r"cannot write 1\.\d MB at .*File too large.*make room"):
+            run("message passing", 0, stop, checkpoint=path)
     assert not list(path.parent.glob("*.partial"))
 
 
-def test_a_disk_that_fills_up_does_not_stop_training(path, small_files):
+def test_a_disk_that_fills_up_does_not_stop_training(path):
     def fill(trainer) -> None:
         if trainer.epochs_done == 3:
-            small_files(10)
+            limit_size(10)
 
-    with pytest.warns(UserWarning, match="no checkpoint of step 3 at .*File too large.*make room"):
+    says = pytest.warns(UserWarning, match="no checkpoint of step 3 at .*File too large.*make room")
+    with nearly_full_disk() as limit_size, says:
         result = run("full batch", checkpoint=path, callbacks=[fill])
     assert steps_in(path) == 2
     assert not list(path.parent.glob("*.partial"))
