@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,15 +16,7 @@ from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
 from pyro_crowdclust.training.stopping import Stopping
-
-# Options that are objects of the library.
-_KINDS = {"stopping": Stopping, "answer_sampling": AnswerSampling}
-# Options that are called, and with what.
-_CALLED = {
-    "optim": "the parameters of networks",
-    "initialize": "model, guide, data and a generator, such as PrincipalComponentStart()",
-    "trainer": "what trains, as Trainer is",
-}
+from pyro_crowdclust.training.trainer import Trainer
 
 
 def check_values(
@@ -34,10 +26,15 @@ def check_values(
     batch_size: int | None = None,
     step_size: float | StepSize = 0.01,
     elbo: ELBO | None = None,
+    optim: object = torch.optim.Adam,
+    initialize: object = None,
+    stopping: object = Stopping(),
+    answer_sampling: object = AnswerSampling(),
     seed: int = 0,
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     callbacks: Sequence[Callback] = (),
+    trainer: object = Trainer,
     **others: Any,
 ) -> None:
     """Raise the ``ValueError`` of ``fit`` about its options, as before a search for a model.
@@ -46,8 +43,10 @@ def check_values(
     ----------
     data
         What is to be fitted.
-    epochs, batch_size, step_size, elbo, seed, device, dtype, callbacks, others
-        Options of ``fit``; others, which it does not have, may be whatever they are.
+    epochs, batch_size, step_size, elbo, optim, initialize, stopping, answer_sampling, seed, device
+        Options of ``fit``.
+    dtype, callbacks, trainer, others
+        Options of ``fit``; of the others nothing is wrong whatever they are.
     """
     check_elbo(elbo)
     check_callbacks(callbacks)
@@ -61,27 +60,29 @@ def check_values(
     if not callable(step_size):
         check_step_size(step_size)
     check_device(device)
-    check_parts(others)
+    _check_kind("stopping", stopping, Stopping)
+    _check_kind("answer_sampling", answer_sampling, AnswerSampling)
+    _check_called("optim", optim, "the parameters of networks")
+    _check_called(
+        "trainer", trainer, "what trains: model, guide, data and a sampler, as Trainer is"
+    )
+    if initialize is not None:
+        _check_called(
+            "initialize",
+            initialize,
+            "model, guide, data and a generator, such as PrincipalComponentStart()",
+        )
 
 
-def check_parts(options: Mapping[str, Any]) -> None:
-    """Raise a ``ValueError`` for options that are no objects of their kind, or cannot be called.
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        of_kind = f"an object of {kind.__name__}, or left out"
+        raise ValueError(f"{name} is {value!r}, but must be {of_kind}")
 
-    Examples
-    --------
-    >>> check_parts({"stopping": None})
-    Traceback (most recent call last):
-    ValueError: stopping is None, but must be an object of Stopping, or left out
-    """
-    for name, kind in _KINDS.items():
-        if name in options and not isinstance(options[name], kind):
-            of_kind = f"an object of {kind.__name__}, or left out"
-            raise ValueError(f"{name} is {options[name]!r}, but must be {of_kind}")
-    for name, given in _CALLED.items():
-        value = options.get(name)
-        may_lack = name not in options or name == "initialize"
-        if not callable(value) and not (may_lack and value is None):
-            raise ValueError(f"{name} is {value!r}, but must be callable with {given}")
+
+def _check_called(name: str, value: object, given: str) -> None:
+    if not callable(value):
+        raise ValueError(f"{name} is {value!r}, but must be callable with {given}")
 
 
 def check_elbo(elbo: object) -> None:
