@@ -17,7 +17,6 @@ from typing import Any
 import pyro
 import torch
 from jaxtyping import Float, Int
-from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
@@ -37,7 +36,7 @@ from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
-from pyro_crowdclust.training import NaturalGradient
+from pyro_crowdclust.training import NaturalGradient, PlainELBO
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,9 @@ class PairRegressionGuide(nn.Module):
         labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
-            prior = self.model.log_classes(values["coefficients"], batch)
             logits = self._given
             if logits is None:
+                prior = self.model.log_classes(values["coefficients"], batch)
                 logits = self._heard(prior, rates, labels, batch)
             if is_training:
                 self._note(logits, batch)
@@ -287,12 +286,14 @@ class PairRegressionGuide(nn.Module):
         unsure = torch.full_like(sure, 1 / number)
         held = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
         natural, loss = NaturalGradient(self.posteriors.values(), 0.5), math.inf
+        elbo = PlainELBO()
         steps: list[Tensor | None] = [held] * self.start_steps + [None] * self.start_steps
         try:
             for given in steps:
                 self._given = given
                 self.zero_grad()
-                step = Trace_ELBO().differentiable_loss(self.model, self, batch)
+                with pyro.validation_enabled(False):
+                    step = elbo.differentiable_loss(self.model, self, batch)
                 step.backward()
                 natural.step()
                 loss = float(step.detach())

@@ -9,7 +9,6 @@ import torch
 
 from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -42,9 +41,8 @@ class MergeMoves(StructuralMoves):
     def proposals(self, trainer: Trainer) -> list[Proposal]:
         """Pairs of clusters, those that the answers gain most by first."""
         guide: Any = trainer.guide
-        batch = answered_batch(trainer.data)
+        batch = trainer.answered
         assert batch is not None  # there are answers
-        batch = batch.to(trainer.device, trainer.dtype)
         answered = guide.infer(batch).assignments.double()[: batch.num_paired]
         sites = sites_of(guide.model.annotators)
         gain = sites.merge_gain(guide.rate_statistics(), answered, batch)

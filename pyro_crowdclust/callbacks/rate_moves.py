@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.distributions.pairs import agreement
-from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -42,9 +41,8 @@ class RateMoves:
                 "RateMoves moves the rates of workers by the verbs infer and set_rates of a "
                 f"guide, and {type(guide).__name__} has not both of them: leave the callback out"
             )
-        batch = answered_batch(trainer.data)
+        batch = trainer.answered
         assert batch is not None  # there are answers
-        batch = batch.to(trainer.device, trainer.dtype)
         assignments = guide.infer(batch).assignments.double()
         same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
         guide.set_rates(same, batch)

@@ -23,7 +23,7 @@ from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import AmortizedGuide, ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.minibatches import Batch, full_batch
+from pyro_crowdclust.minibatches import Batch, answered_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pages
@@ -254,9 +254,7 @@ def test_proposals_are_what_the_answers_like_best_first():
         if gain[pair] > 0 and q.sum(0)[list(pair)].min() >= 1
     ]
     assert 1 < len(expected) < 6
-    proposals = MergeMoves().proposals(
-        SimpleNamespace(guide=guide, data=data, device=None, dtype=torch.float64)
-    )
+    proposals = MergeMoves().proposals(SimpleNamespace(guide=guide, answered=answered_batch(data)))
     assert proposals == sorted(expected, key=lambda pair: -float(gain[pair]))
 
 
