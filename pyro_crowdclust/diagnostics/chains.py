@@ -57,18 +57,12 @@ def chain_of(
     return groups
 
 
-def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw cluster"]:
-    """Draws of the cluster weights from q.
-
-    Raises
-    ------
-    ValueError
-        If the model has no site for them.
-    """
+def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw cluster"] | None:
+    """Draws of the cluster weights from q; None if the model has no site for them."""
     with result.inside():
         variables = variables_of(result.model, global_draws(result, num_draws).sites)
     if "weights" not in variables:
-        raise ValueError(f"the model has no weights of clusters, but {sorted(variables)}")
+        return None
     values = variables["weights"].values.numpy(force=True)
     order = _order_of_components(result)
     return values if order is None else values[:, order]

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from pyro_crowdclust.diagnostics.chains import weight_draws
 from pyro_crowdclust.plots.style import COLORS, matrix, new_axes, pale, quiet
 from pyro_crowdclust.plots.truth import labels_of_items
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.protocols import FittedModel, SupportsPartition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,9 +30,10 @@ def plot_cluster_sizes(
 ) -> Axes:
     """Items in each cluster and 90 % intervals, beside the items that the weights pi expect.
 
-    The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, the z
-    being independent under q, the variance ``sum_i q_ik (1 - q_ik)``. The weight pi_k, times N, is
-    drawn from q.
+    The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, where
+    the z are independent under q, the variance ``sum_i q_ik (1 - q_ik)``; of a partition that is
+    drawn as a whole the mean alone is shown. The weight pi_k, times N, is drawn from q, if the
+    model has weights.
 
     Parameters
     ----------
@@ -45,12 +46,9 @@ def plot_cluster_sizes(
     axes
         Where to draw; default a new figure's.
 
-    Raises
-    ------
-    ValueError
-        If the model has no weights of clusters.
     """
     q, weights = fitted.probabilities, weight_draws(fitted, num_draws)
+    is_independent = not isinstance(fitted.guide, SupportsPartition)
     size, deviation = q.sum(0), np.sqrt((q * (1 - q)).sum(0).clip(0))
     order = np.argsort(-size, kind="stable")
     shown = order[size[order] >= at_least * len(q)]
@@ -60,14 +58,16 @@ def plot_cluster_sizes(
         rows - 0.17,
         size[shown],
         0.34,
-        xerr=_INTERVAL_90 * deviation[shown],
+        xerr=_INTERVAL_90 * deviation[shown] if is_independent else None,
         color=pale(COLORS[0]),
         error_kw={"ecolor": COLORS[0], "elinewidth": 1.3, "capsize": 2},
-        label="items, 90 % under q(z)",
+        label="items, 90 % under q(z)" if is_independent else "expected items",
     )
-    lower, middle, upper = len(q) * np.quantile(weights[:, shown], [0.05, 0.5, 0.95], axis=0)
-    axes.hlines(rows + 0.2, lower, upper, color=pale(COLORS[1]), linewidth=3)
-    axes.plot(middle, rows + 0.2, "o", color=COLORS[1], markersize=4, label="weight times N, 90 %")
+    if weights is not None:
+        lower, middle, upper = len(q) * np.quantile(weights[:, shown], [0.05, 0.5, 0.95], axis=0)
+        axes.hlines(rows + 0.2, lower, upper, color=pale(COLORS[1]), linewidth=3)
+        label = "weight times N, 90 %"
+        axes.plot(middle, rows + 0.2, "o", color=COLORS[1], markersize=4, label=label)
     axes.set_yticks(rows, shown.astype(str))
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()

@@ -9,14 +9,11 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pyro
-import pyro.distributions as dist
 import pytest
 import scipy.stats
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -50,6 +47,7 @@ from ..crowds import (
     plain_pair,
     quiet_fit,
 )
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
 NUM_ITEMS = 60
 PAIRS = {"deep": message_passing_pair, "plain": plain_pair, "amortized": amortized_pair}
@@ -448,16 +446,29 @@ class TestClusterSizes:
         vars(certain)["probabilities"] = (1 + 1e-15) * np.eye(NUM_CLUSTERS)[deep.assignments]
         plot_cluster_sizes(certain)
 
-    def test_a_model_without_weights(self):
-        def heights(batch):
-            mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
-            with pyro.plate("items", len(batch.items)):
-                pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+    @pytest.mark.parametrize("name", ["pair regression", "answers alone"])
+    def test_a_model_without_weights_has_its_expected_items(self, name):
+        fitted = quiet_fit(*PAIRS_OF_MODEL_AND_GUIDE[name](), epochs=2)
+        axes = plot_cluster_sizes(fitted, at_least=0.0)
+        bars = axes.containers[-1]
+        np.testing.assert_allclose(
+            [bar.get_width() for bar in bars], -np.sort(-fitted.probabilities.sum(0))
+        )
+        said = {text.get_text() for text in axes.get_legend().get_texts()}
+        # Of partitions that are drawn as a whole items are not independent.
+        of_draws = {"expected items"}
+        assert said == (of_draws if name == "answers alone" else {"items, 90 % under q(z)"})
+        assert len(axes.containers) == (1 if name == "answers alone" else 2)
 
-        fitted = quiet_fit(heights, AutoNormal(heights), CrowdData(np.zeros((5, 1))))
-        object.__setattr__(fitted, "guide", with_probabilities(fitted.guide, np.full((5, 2), 0.5)))
-        with pytest.raises(ValueError, match=r"no weights of clusters, but \['mean'\]"):
-            plot_cluster_sizes(fitted)
+
+@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+def test_every_fit_has_its_training_and_its_clusters_drawn(name):
+    """What ``docs/plots.md`` says needs nothing, or known classes alone."""
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    fitted = quiet_fit(model, guide, data, epochs=2)
+    rendered(plot_history(fitted))
+    rendered(plot_cluster_sizes(fitted))
+    rendered(plot_contingency(fitted, np.arange(data.num_items) % 2))
 
 
 def with_probabilities(guide, probabilities):
