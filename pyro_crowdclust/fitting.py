@@ -186,6 +186,7 @@ def fit(
         initialize=initialize,
         stopping=stopping,
         trainer=trainer,
+        checkpoint=checkpoint,
         **options,
     )
     seed = int(seed)  # of NumPy's integers files know nothing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
 from pyro_crowdclust.training.stopping import Stopping
@@ -35,6 +37,7 @@ def check_values(
     dtype: torch.dtype = torch.float32,
     callbacks: Sequence[Callback] = (),
     trainer: object = Trainer,
+    checkpoint: object = None,
     **others: Any,
 ) -> None:
     """Raise the ``ValueError`` of ``fit`` about its options, as before a search for a model.
@@ -45,7 +48,7 @@ def check_values(
         What is to be fitted.
     epochs, batch_size, step_size, elbo, optim, initialize, stopping, answer_sampling, seed, device
         Options of ``fit``.
-    dtype, callbacks, trainer, others
+    dtype, callbacks, trainer, checkpoint, others
         Options of ``fit``; of the others nothing is wrong whatever they are.
     """
     check_elbo(elbo)
@@ -66,6 +69,10 @@ def check_values(
     _check_called(
         "trainer", trainer, "what trains: model, guide, data and a sampler, as Trainer is"
     )
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoint):
+        raise ValueError(
+            f"checkpoint is {checkpoint!r}, but must be the path of a file, or a Checkpoint of one"
+        )
     if initialize is not None:
         _check_called(
             "initialize",

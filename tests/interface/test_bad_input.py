@@ -219,6 +219,7 @@ def test_callbacks_that_are_none(callbacks, message):
         ({"optim": "adam"}, "optim is 'adam', but must be callable with the parameters of"),
         ({"initialize": "k-means"}, "initialize is 'k-means', but must be callable with model, "),
         ({"trainer": None}, "trainer is None, but must be callable with what trains"),
+        ({"checkpoint": 3}, "checkpoint is 3, but must be the path of a file, or a Checkpoint"),
         ({"step_size": None}, "step_size is None, but a natural step needs 0 < step_size <= 1"),
     ],
 )
