@@ -1,0 +1,88 @@
+"""Answers as tables: ids that files made texts of, and who said something twice."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.exchange import Argilla, CrowdAnswers, PlainCsv, read_answers
+
+from .small_crowd import (
+    ITEMS,
+    PAGES,
+    SAID_OF_PAGES,
+    STUDIO,
+    annotation,
+    expected_pairs,
+    in_argilla,
+    in_label_studio,
+)
+
+
+def test_ids_of_files_are_texts_that_items_get_back():
+    table = PlainCsv().parse("left,right,worker,label\n1,2,ann,same\n007,x,ann,same\n")
+    answers = PlainCsv().answers(table)
+    assert answers.for_items([1, 2, 7]).pairs["left"].tolist() == [1, "007"]
+    assert answers.for_items(["1", "2"]).pairs["left"].tolist() == ["1", "007"]
+
+
+@pytest.mark.parametrize("number", [int, float, np.float32])
+def test_whole_numbers_are_known_with_and_without_a_point(number):
+    pairs = expected_pairs().assign(left=["1", "1.0", "1.5"], right=["2", "2.0", "x"])
+    found = CrowdAnswers.of_tables(pairs=pairs).for_items([number(1), number(2)]).pairs
+    assert found["left"].tolist() == [1, 1, "1.5"]
+    assert found["right"].tolist() == [2, 2, "x"]
+    assert {type(one) for one in found["left"][:2]} == {number}
+
+
+def test_ids_that_are_both_are_told_apart():
+    pairs = expected_pairs().assign(left=["1", "1.0", "2"])
+    assert CrowdAnswers.of_tables(pairs=pairs).for_items(["1", "1.0", 2]).pairs[
+        "left"
+    ].tolist() == ["1", "1.0", 2]
+
+
+def test_workers_classes_and_grades_of_data_come_back_from_texts(tmp_path):
+    """So that a fit on numbers goes on with what people wrote into a file."""
+    rows = itertools.product(range(3), [7, 8])
+    known = pd.DataFrame(rows, columns=["item", "worker"]).assign(label=[0, 0, 1, 1, 2, 1])
+    data = CrowdData(None, labels=known)
+    asked = PlainCsv().tasks(pd.DataFrame({"item": range(3), "worker": [7, 8, 9]}))
+    (tmp_path / "said.csv").write_text(asked.assign(label=["1", "2.0", "0"]).to_csv(index=False))
+    labels = read_answers(tmp_path / "said.csv").for_data(data).labels
+    assert labels.to_numpy().tolist() == [[0, 7, 1], [1, 8, 2], [2, "9", 0]]
+    longer = CrowdData(None, labels=pd.concat([known, labels[:2]]))
+    assert (longer.num_items, longer.num_workers, longer.num_classes) == (3, 2, 3)
+    pairs = pd.DataFrame({"left": [0], "right": [1], "worker": [7], "label": [2]})
+    graded = CrowdData(None, pairs=pairs, grades=[0, 1, 2])
+    said = CrowdAnswers.of_tables(pairs=pairs.astype(str)).for_data(graded).pairs
+    pd.testing.assert_frame_equal(said, pairs, check_dtype=False)
+
+
+def test_pages_that_several_sort_are_one_for_each():
+    tasks = STUDIO.tasks(PAGES.query("page == 'q'"), ITEMS)
+    (task,) = in_label_studio(tasks, [SAID_OF_PAGES["q"]])
+    other = annotation("ann", "groups", "ranker", {"ranker": {"1": ["d", "e"]}})
+    task["annotations"].append(other)
+    found = STUDIO.answers([task]).placements
+    assert found["page"].unique().tolist() == ["q of ben", "q of ann"]
+    assert CrowdData(None, placements=found).placements.num_pages == 2
+
+
+def test_a_pair_in_the_other_order_is_the_same_question():
+    twice = pd.DataFrame({"left": ["a", "b"], "right": ["b", "a"], "worker": "ann"})
+    export = in_label_studio(STUDIO.tasks(twice), ["same", "different"])
+    assert STUDIO.answers(export).pairs["label"].tolist() == [0]
+    records = in_argilla(Argilla().tasks(twice), ["same", "can't tell"])
+    assert Argilla().answers(records).tables() == {}
+
+
+def test_a_page_in_two_files_of_one_worker(tmp_path):
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text("page,item,worker,group\n1,a,ann,1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="'ann' sorted page '1' in two of the files"):
+        read_answers(tmp_path / "one.csv", tmp_path / "two.csv")

@@ -1,0 +1,58 @@
+"""Annotations of Label Studio: whose they are, and which of them count."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from .small_crowd import ITEMS, PAGES, PAIRS, SAID_OF_PAGES, STUDIO, annotation, in_label_studio
+
+
+def test_integers_stay_integers_in_json():
+    pairs = pd.DataFrame({"left": np.array([1, 2]), "right": np.array([3, 4])})
+    tasks = json.loads(json.dumps(STUDIO.tasks(pairs.assign(worker="ann"))))
+    answers = STUDIO.answers(in_label_studio(tasks, ["same", "same"]))
+    assert answers.pairs["right"].tolist() == [3, 4]
+
+
+def test_the_last_of_two_annotations_by_one_person_counts():
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    late = annotation("ann", "answer", "choices", {"choices": ["different"]})
+    early = copy.deepcopy(task["annotations"][0])
+    late["updated_at"], early["updated_at"] = "2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"
+    task["annotations"] = [late, early]
+    assert STUDIO.answers([task]).pairs["label"].tolist() == [0]
+
+
+def test_cancelled_annotations_are_no_answers():
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    task["annotations"][0]["was_cancelled"] = True
+    answers = STUDIO.answers([task])
+    assert answers.tables() == {}
+    assert answers.unanswered[["left", "right", "worker"]].to_numpy().tolist() == [
+        ["a", "b", "ann"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "name"),
+    [(7, "ann"), (9, "9"), ({"id": 9, "email": "z@x.org"}, "z@x.org"), ({"id": 7}, "ann")],
+)
+def test_people_of_label_studio_have_names(who, name):
+    (task,) = in_label_studio(STUDIO.tasks(PAIRS[:1], ITEMS), ["same"])
+    task["annotations"][0]["completed_by"] = who
+    found = STUDIO.answers([task]).pairs
+    assert found["worker"].tolist() == [name]
+    assert found["seconds"].tolist() == [2.5]
+
+
+def test_an_item_that_was_not_on_the_page():
+    tasks = STUDIO.tasks(PAGES, ITEMS)
+    export = in_label_studio(tasks, SAID_OF_PAGES.values())
+    export[0]["annotations"][0]["result"][0]["value"]["ranker"]["1"].append("z")
+    with pytest.raises(ValueError, match="task 1, annotation 1, result 1, value, ranker: '1' hol"):
+        STUDIO.answers(export)
