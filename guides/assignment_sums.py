@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.distributions import Assignment, SampledAssignment, SparseAtMean
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches import Batch
 
 
@@ -90,8 +91,7 @@ class Sampled:
     num_summed: int
 
     def __post_init__(self) -> None:
-        if self.num_summed < 1:
-            raise ValueError(f"num_summed is {self.num_summed}, but must be at least 1")
+        check_whole("num_summed", self.num_summed, least=1)
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
         if self.num_summed >= log_probabilities.shape[-1] - 1:

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import Networks
@@ -228,12 +229,10 @@ class CrowdClusterer(
         return self
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_clusters", 1), ("n_init", 1), ("max_iter", 1)):
-            value = getattr(self, name)
-            if name in ("n_clusters", "max_iter") and value is None:
-                continue
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} is {value!r}, but must be an integer of at least {least}")
+        check_whole("n_init", self.n_init, least=1)
+        for name in ("n_clusters", "max_iter"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), least=1)
         if self.tol is not None and not (isinstance(self.tol, Real) and self.tol > 0):
             raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
 

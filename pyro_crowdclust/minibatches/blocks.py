@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.errors import check_whole
 
 
 class BlockMaker(Protocol):
@@ -143,5 +144,4 @@ class AnswerSampling:
     blocks: BlockMaker | None = None
 
     def __post_init__(self) -> None:
-        if self.answers_per_step < 1:
-            raise ValueError(f"answers_per_step is {self.answers_per_step}, but must be at least 1")
+        check_whole("answers_per_step", self.answers_per_step, least=1)

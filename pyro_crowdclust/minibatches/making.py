@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links, Neighbors
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.pages import BatchPages
@@ -81,7 +82,7 @@ def item_batches(
     ValueError
         For a `batch_size` below 1.
     """
-    check_size("batch_size", batch_size)
+    check_whole("batch_size", batch_size, least=1)
     if items is None:
         starts = range(0, data.num_items, batch_size)
         parts = (torch.arange(at, min(at + batch_size, data.num_items)) for at in starts)
@@ -191,9 +192,3 @@ def no_codes() -> Int[Tensor, " 0"]:
 def constant_weights(count: int, value: float) -> Float[Tensor, " count"]:
     """The same weight so many times, in float64."""
     return torch.full((count,), value, dtype=torch.float64)
-
-
-def check_size(name: str, size: int) -> None:
-    """Raise a ``ValueError`` unless a size is at least 1."""
-    if size < 1:
-        raise ValueError(f"{name} is {size}, but must be at least 1")

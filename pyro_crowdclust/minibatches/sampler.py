@@ -19,12 +19,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.block_contents import BlockContents
 from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.making import (
-    check_size,
     constant_weights,
     no_codes,
     shared_batch,
@@ -90,8 +90,8 @@ class MinibatchSampler:
         blocks: BlockMaker | None = None,
         generator: torch.Generator,
     ) -> None:
-        check_size("batch_size", batch_size)
-        check_size("answers_per_step", answers_per_step)
+        check_whole("batch_size", batch_size, least=1)
+        check_whole("answers_per_step", answers_per_step, least=1)
         self.data = data
         self.answers_per_step = answers_per_step
         if data.placements is not None and not isinstance(blocks, PageBlocks | None):

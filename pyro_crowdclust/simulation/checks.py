@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -63,16 +62,10 @@ def positions(values: ArrayLike, num_items: int, name: str) -> Int[np.ndarray, "
     return array.astype(np.int64)
 
 
-def require_count(name: str, value: int, at_least: int) -> None:
-    """Check that a number is whole and large enough."""
-    if not isinstance(value, numbers.Integral) or value < at_least:
-        raise ValueError(f"{name} must be an integer of at least {at_least}, but is {value!r}")
-
-
 def require_pages(pages_per_worker: int, page_size: int, num_items: int) -> None:
     """Check that there are pages, and items to fill them."""
-    require_count("pages_per_worker", pages_per_worker, at_least=1)
-    require_count("page_size", page_size, at_least=2)
+    check_whole("pages_per_worker", pages_per_worker, least=1)
+    check_whole("page_size", page_size, least=2)
     if page_size > num_items:
         raise ValueError(
             f"a page of {page_size} distinct items cannot be filled from {num_items}; lower "

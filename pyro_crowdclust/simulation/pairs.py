@@ -7,8 +7,9 @@ import pandas as pd
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.simulation.answers import answer_frame, two_coin_answers
-from pyro_crowdclust.simulation.checks import asked_items, require_count, worker_rates
+from pyro_crowdclust.simulation.checks import asked_items, worker_rates
 
 
 def simulate_pairs(
@@ -63,7 +64,7 @@ def simulate_pairs(
     """
     sensitivity, specificity = worker_rates(sensitivity=sensitivity, specificity=specificity)
     truth, items = asked_items(labels, items)
-    require_count("pairs_per_worker", pairs_per_worker, at_least=1)
+    check_whole("pairs_per_worker", pairs_per_worker, least=1)
     if balanced and pairs_per_worker % 2:
         raise ValueError(
             f"pairs_per_worker must be even where balanced, but is {pairs_per_worker}: half of the "

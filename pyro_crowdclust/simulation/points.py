@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from pyro_crowdclust.simulation.checks import require_count
+from pyro_crowdclust.errors import check_whole
 
 
 def pinwheel(
@@ -49,8 +49,8 @@ def pinwheel(
     >>> features.shape, np.bincount(labels).tolist()
     ((150, 2), [50, 50, 50])
     """
-    require_count("num_clusters", num_clusters, at_least=1)
-    require_count("num_per_cluster", num_per_cluster, at_least=1)
+    check_whole("num_clusters", num_clusters, least=1)
+    check_whole("num_per_cluster", num_per_cluster, least=1)
     if not (radial_std >= 0 and tangential_std >= 0):
         raise ValueError(
             "radial_std and tangential_std must not be negative, but are "

@@ -294,9 +294,9 @@ def test_random_state_decides():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_clusters": 0}, "n_clusters is 0, but must be an integer of at least 1"),
+        ({"n_clusters": 0}, "n_clusters is 0, but must be at least 1"),
         ({"n_clusters": 2.5}, "n_clusters is 2.5, but"),
-        ({"n_init": 0}, "n_init is 0, but must be an integer of at least 1"),
+        ({"n_init": 0}, "n_init is 0, but must be at least 1"),
         ({"max_iter": 0}, "max_iter is 0, but"),
         ({"tol": -1.0}, "tol is -1.0, but must be a number above zero, or None"),
     ],

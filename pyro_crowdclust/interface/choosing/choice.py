@@ -20,7 +20,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.errors import warnings_once
+from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
@@ -284,9 +284,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         related = data.has_answers or data.links is not None
         fewest = max(least, min(data.num_items, 2) if related else 1)
         sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
-    elif num_clusters < 1:
-        raise ValueError(f"num_clusters is {num_clusters}, but must be at least 1")
     else:
+        check_whole("num_clusters", num_clusters, least=1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     max_groups = max(MOST_CLUSTERS, num_clusters or 0)
