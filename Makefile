@@ -41,8 +41,7 @@ $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 arviz1: $(ARVIZ_VENV)/.installed
-	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/diagnostics/test_export.py \
-	    tests/diagnostics/test_class_labels.py tests/test_restarts.py
+	OMP_NUM_THREADS=1 $(ARVIZ_VENV)/bin/python -m pytest tests/diagnostics tests/test_restarts.py
 
 # The oldest versions that pyproject.toml admits, of everything that it names.
 $(OLDEST_VENV)/.installed: pyproject.toml constraints-oldest.txt

@@ -1,12 +1,30 @@
-"""Numbers for tables from Betas."""
+"""Numbers for tables, against draws."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy
+import torch
 
-from pyro_crowdclust.families import beta_summary
+from pyro_crowdclust.families import Beta, Categorical, Dirichlet, beta_summary
+
+from ..oracles import random_natural
+from .comparisons import assert_mean
+
+
+@pytest.mark.parametrize("family", [Beta(), Dirichlet(4), Categorical(3)], ids=str)
+def test_summary_is_that_of_draws(family):
+    eta = random_natural(family, 2)
+    summary = family.summary(eta, interval=0.8)
+    drawn = family.sample(eta.expand(20_000, 2, family.size))
+    assert_mean(drawn, torch.as_tensor(summary.mean))
+    torch.testing.assert_close(torch.as_tensor(summary.sd), drawn.std(0), rtol=0.05, atol=1e-3)
+    inside = (drawn >= torch.as_tensor(summary.lower)) & (drawn <= torch.as_tensor(summary.upper))
+    # Of what is 0 or 1 an interval can only hold more.
+    assert (inside.double().mean(0) > 0.8 - 0.02).all()
+    if not isinstance(family, Categorical):
+        assert (inside.double().mean(0) < 0.8 + 0.02).all()
 
 
 def test_without_mass_no_quantile_is_computed(monkeypatch):

@@ -1,12 +1,11 @@
+"""Every family of the registry, against scipy, torch, autograd and draws."""
+
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.optimize
-import scipy.special
 import torch
 from torch import Tensor
 
@@ -20,16 +19,11 @@ from pyro_crowdclust.families import (
     ExponentialFamily,
     GammaPoisson,
     Gaussian,
-    GaussianParameters,
-    IndependentMoments,
     MatrixNormalInverseWishart,
-    Moments,
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
-    softmax_without_denormals,
 )
-from pyro_crowdclust.families.gamma_shape import multivariate_shape
 
 from ..oracles import (
     expected_observation_statistics,
@@ -42,6 +36,7 @@ from ..oracles import (
     torch_distribution,
     torch_has,
 )
+from .comparisons import assert_mean, same
 
 PRIORS = {name: family for name, family in REGISTRY.items() if is_conjugate_prior(family)}
 COMPONENTS = {name: PRIORS[name] for name in PRIORS if name not in ("beta", "dirichlet")}
@@ -49,17 +44,6 @@ KNOWN_TO_TORCH = {name: family for name, family in REGISTRY.items() if torch_has
 
 every_family = pytest.mark.parametrize("family", REGISTRY.values(), ids=REGISTRY.keys())
 every_prior = pytest.mark.parametrize("family", PRIORS.values(), ids=PRIORS.keys())
-
-
-def same(actual: Any, expected: Any, tolerance: float = 1e-10) -> None:
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
-
-
-def assert_mean(samples: Tensor, expected: Tensor) -> None:
-    """The mean over the first axis is within six standard errors of what it should be."""
-    error = samples.std(0) / math.sqrt(len(samples))
-    distance = (samples.mean(0) - expected).abs()
-    assert (distance <= 6 * error + 1e-9).all(), (distance / error).max()
 
 
 def rows(value: Any, index: tuple[int, ...]) -> Any:
@@ -101,12 +85,6 @@ def test_standard_and_natural_are_inverse(family):
     same(family.natural(*family.standard(eta)), eta)
 
 
-def test_categorical_returns_the_normalized_representative():
-    family = Categorical(3)
-    eta = torch.randn(4, 3)
-    same(family.natural(*family.standard(eta)), eta.log_softmax(-1))
-
-
 @every_family
 def test_log_density_is_that_of_scipy(family):
     eta = random_natural(family, 8)
@@ -138,32 +116,6 @@ def test_variance_of_a_direction_is_that_of_the_hessian(family):
     rows = eta.repeat(5, 1)
     same(family.variance(rows, directions), expected, tolerance=1e-8)
     assert not rows.requires_grad
-
-
-@pytest.mark.parametrize("family", [Beta(), Dirichlet(4), Categorical(3)], ids=str)
-def test_summary_is_that_of_draws(family):
-    eta = random_natural(family, 2)
-    summary = family.summary(eta, interval=0.8)
-    drawn = family.sample(eta.expand(20_000, 2, family.size))
-    assert_mean(drawn, torch.as_tensor(summary.mean))
-    torch.testing.assert_close(torch.as_tensor(summary.sd), drawn.std(0), rtol=0.05, atol=1e-3)
-    inside = (drawn >= torch.as_tensor(summary.lower)) & (drawn <= torch.as_tensor(summary.upper))
-    # Of what is 0 or 1 an interval can only hold more.
-    assert (inside.double().mean(0) > 0.8 - 0.02).all()
-    if not isinstance(family, Categorical):
-        assert (inside.double().mean(0) < 0.8 + 0.02).all()
-
-
-def test_a_family_without_a_summary_says_so():
-    with pytest.raises(NotImplementedError, match="define summary"):
-        REGISTRY["gaussian"].summary(torch.zeros(6), 0.9)
-
-
-def test_a_probability_that_is_nearly_one_has_a_logarithm_of_the_rest():
-    family = BetaBernoulli(2)
-    drawn = family.sample(family.natural(torch.tensor([1e20, 1.0]), torch.ones(2)))
-    assert drawn[0] > 1 - 1e-15
-    assert family.sufficient_statistics(drawn).isfinite().all()
 
 
 @every_family
@@ -286,41 +238,6 @@ def test_the_domain_ends_where_the_density_has_no_integral(family, lowest):
     assert family.log_normalizer(eta[0]).isfinite()
 
 
-def test_an_impossible_category_is_legal():
-    assert Categorical(3).in_domain(torch.tensor([0.0, -math.inf, 1.0]))
-
-
-def test_an_impossible_category_adds_nothing():
-    """All divergences are those of the categories that can occur."""
-    family, smaller = Categorical(3), Categorical(2)
-    eta, other = torch.tensor([0.3, -math.inf, 1.0]), torch.tensor([-0.2, -math.inf, 2.0])
-    kept = torch.tensor([0, 2])
-    same(family.entropy(eta), smaller.entropy(eta[kept]))
-    for verb in ("kl_divergence", "symmetric_kl_divergence"):
-        ours = getattr(family, verb)(eta, other)
-        same(ours, getattr(smaller, verb)(eta[kept], other[kept]))
-    possible = torch.tensor([0.0, 1.0, 0.0])
-    expected = torch.distributions.kl_divergence(
-        *(torch.distributions.Categorical(logits=logits) for logits in (eta, possible))
-    )
-    same(family.kl_divergence(eta, possible), expected)
-    assert family.kl_divergence(possible, eta) == math.inf
-    assert family.symmetric_kl_divergence(eta, possible) == math.inf
-
-
-def test_softmax_without_denormals():
-    logits = torch.tensor([[0.0, -1.0, -230.0], [0.0, -300.0, -740.0]], requires_grad=True)
-    ours, exact = softmax_without_denormals(logits), logits.softmax(-1)
-    same(ours, exact)
-    same(softmax_without_denormals(logits + 1_000), exact)
-    same(ours[0, 2].log(), exact[0, 2].log())
-    assert exact[1, 1] > 0
-    assert ours[1].tolist() == [1.0, 0.0, 0.0]
-    slope = torch.randn(2, 3)
-    gradients = [torch.autograd.grad((slope * q).sum(), logits)[0] for q in (ours, exact)]
-    same(*gradients)
-
-
 @every_prior
 def test_unconstrained_coordinates(family):
     """Point estimates: every real vector is a value, and every value has a vector."""
@@ -371,85 +288,12 @@ def test_features_and_observations_are_inverse(family):
     same(family.observed(features), x)
 
 
-def test_a_family_of_single_numbers_has_no_features():
-    with pytest.raises(NotImplementedError, match="not the conjugate prior of a likelihood of vec"):
-        _ = Beta().num_features
-
-
-def test_one_normal_gamma_is_the_normal_inverse_wishart_in_one_dimension():
-    location, concentration, shape, rate = random_standard(NormalGamma(1), 6)
-    ours, theirs = NormalGamma(1), NormalInverseWishart(1)
-    eta = ours.natural(location, concentration, shape, rate)
-    scale, degrees = (2 * rate).unsqueeze(-1), 2 * shape.squeeze(-1)
-    other = theirs.natural(location, concentration.squeeze(-1), scale, degrees)
-    same(ours.log_normalizer(eta), theirs.log_normalizer(other))
-    same(ours.full(ours.expected_statistics(eta)), theirs.expected_statistics(other))
-
-
-def test_independent_normals_are_gaussian():
-    """``<full(t), u_NIW(x)> = <t, u(x)>`` for points, and for latents with spread."""
-    family, full = NormalGamma(3), NormalInverseWishart(3)
-    statistics = family.sufficient_statistics(family.sample(random_natural(family, 4)))
-    x = torch.randn(4, 3)
-    ours = (statistics * family.observation_statistics(x)).sum(-1)
-    embedded = family.full(statistics)
-    same((embedded * full.observation_statistics(full.observed(x))).sum(-1), ours)
-    assert full.sample_observation(embedded).shape == (4, full.observation_size)
-
-
-def test_components_of_a_regression_are_gaussians_around_its_lines():
-    family = MatrixNormalInverseWishart(2, num_regressors=3)
-    coefficients, covariance = theta = family.sample(random_natural(family))
-    regressors = torch.randn(5, 3)
-    gaussians = GaussianParameters(regressors @ coefficients, covariance.expand(5, 2, 2))
-    found = family.component(family.sufficient_statistics(theta), regressors)
-    same(found, NormalInverseWishart(2).sufficient_statistics(gaussians))
-
-
-def test_regressors_that_are_changed_change_their_sums():
-    family = MatrixNormalInverseWishart(2, num_regressors=3)
-    rows, regressors, change = torch.randn(6, 2), torch.randn(6, 3), torch.randn(3, 3)
-
-    def sums(regressors: Tensor) -> Tensor:
-        parts = regressors.mT @ rows, regressors.mT @ regressors, rows.mT @ rows
-        return torch.cat([*(part.flatten() for part in parts), torch.tensor([6.0])])
-
-    same(family.with_regressors(sums(regressors), change), sums(regressors @ change.mT))
-
-
-def test_numbers_at_the_atom_are_zero():
-    family = REGISTRY["hurdle_normal"]
-    theta = family.sample(random_natural(family))
-    statistics = family.sufficient_statistics(theta).expand(50, -1)
-    number, at_atom = family.sample_observation(statistics).chunk(2, -1)
-    assert torch.equal(number == 0, at_atom == 1)
-    assert 0 < at_atom.mean() < 1
-
-
-def test_a_categorical_column_is_a_dirichlet():
-    family, columns = DirichletCategorical((2, 3)), (Dirichlet(2), Dirichlet(3))
-    eta = random_natural(family, 4)
-    parts = eta.split((2, 3), -1)
-    normalizers = [column.log_normalizer(part) for column, part in zip(columns, parts, strict=True)]
-    same(family.log_normalizer(eta), sum(normalizers))
-    expected = [(part + 1) / (part + 1).sum(-1, keepdim=True) for part in parts]
-    same(family.mean(eta), torch.cat(expected, -1))
-
-
 @every_prior
 def test_observations_are_drawn_from_the_likelihood(family):
     theta = family.sample(random_natural(family))
     statistics = family.sufficient_statistics(theta).expand(20_000, family.size)
     observed = family.observation_statistics(family.sample_observation(statistics))
     assert_mean(observed, expected_observation_statistics(family, theta))
-
-
-@pytest.mark.parametrize(
-    "verb", ["observation_statistics", "log_base_measure", "sample_observation"]
-)
-def test_a_family_without_a_likelihood_says_so(verb):
-    with pytest.raises(NotImplementedError, match="not the conjugate prior"):
-        getattr(Categorical(3), verb)(torch.zeros(3))
 
 
 @every_family
@@ -492,54 +336,6 @@ def test_values_of_a_batch_are_a_loop(family):
                 same(observed[i, j], family.observation_statistics(x[i, j]))
 
 
-def test_gaussian_moments_are_those_of_the_natural_parameters():
-    family = Gaussian(3)
-    mean, covariance = random_standard(family, 4)
-    moments = family.moments(family.natural(mean, covariance))
-    same(moments.mean, mean)
-    same(moments.root @ moments.root.mT, covariance)
-    same(moments.root, moments.root.triu())
-    assert (moments.root.diagonal(dim1=-2, dim2=-1) > 0).all()
-    same(moments.second, covariance + mean[:, :, None] * mean[:, None, :])
-
-
-@pytest.mark.parametrize("dim", [1, 2, 5, 24])
-def test_the_length_of_moments_gives_their_dimension(dim):
-    moments = Moments.with_root(torch.randn(3, dim), torch.randn(3, dim, dim))
-    for ours, theirs in zip(Moments.of(moments.flat()), moments, strict=True):
-        same(ours, theirs)
-
-
-def test_draws_of_moments_are_their_mean_and_noise_by_their_root():
-    mean, root, scale, noise = torch.randn(3, 4), torch.randn(3, 4, 4), *torch.rand(2, 3, 4)
-    drawn = Moments.with_root(mean, root).draw(noise)
-    same(drawn, mean + torch.einsum("nij,nj->ni", root, noise))
-    independent = IndependentMoments(mean, scale)
-    same(independent.draw(noise), mean + scale * noise)
-    full = independent.full()
-    same(full.draw(noise), mean + scale * noise)
-    same(full.second, torch.einsum("ni,nj->nij", mean, mean) + scale.square().diag_embed())
-
-
-def test_gaussian_moments_have_the_right_gradient():
-    family = Gaussian(3)
-    eta = random_natural(family, 4).requires_grad_()
-
-    def value(eta: Tensor) -> Tensor:
-        # Finite differences move one entry of a matrix at a time; its precision stays symmetric.
-        linear, quadratic = family.unpack(eta)
-        return family.moments(family.pack(linear, (quadratic + quadratic.mT) / 2)).flat()
-
-    assert torch.autograd.gradcheck(value, eta)
-
-
-def test_gaussian_moments_name_an_indefinite_precision():
-    family = Gaussian(2)
-    eta = family.pack(torch.zeros(2), torch.eye(2))
-    with pytest.raises(ValueError, match="precision that is not positive definite"):
-        family.moments(eta)
-
-
 @pytest.mark.parametrize("family", COMPONENTS.values(), ids=COMPONENTS.keys())
 def test_design_and_fold(family):
     """``<fold(t), a(x)> = <t, u(x)>``, and the last column of the design is ones."""
@@ -559,30 +355,3 @@ def test_design_and_fold(family):
 def test_natural_parameters_come_back_from_their_mean(family):
     eta = random_natural(family, 7)
     same(family.natural_of_mean(family.expected_statistics(eta)), eta, tolerance=1e-6)
-
-
-def test_a_family_that_cannot_go_back_says_so():
-    with pytest.raises(NotImplementedError, match="from its mean"):
-        Categorical(3).natural_of_mean(torch.ones(3) / 3)
-
-
-@pytest.mark.parametrize("dim", [1, 2, 30])
-@pytest.mark.parametrize("excess", [1e-3, 0.5, 20.0, 1e4])
-def test_the_shape_is_the_root_that_bisection_finds(dim, excess):
-    shape = (dim - 1) / 2 + excess
-    halves = np.arange(dim) / 2
-
-    def gap(a):
-        return dim * np.log(a) - scipy.special.digamma(a - halves).sum()
-
-    found = multivariate_shape(torch.tensor(gap(shape), dtype=torch.float64), dim)
-    low, high = (dim - 1) / 2 + excess / 2, (dim - 1) / 2 + 2 * excess
-    root = scipy.optimize.brentq(lambda a: gap(a) - gap(shape), low, high, xtol=1e-12)
-    assert found.item() == pytest.approx(root, rel=1e-6)
-
-
-@pytest.mark.parametrize("dim", [1, 3])
-def test_the_shape_of_nearly_a_point_is_that_of_the_first_term(dim):
-    gap = torch.tensor([3e-9, 1e-8], dtype=torch.float64)
-    expected = dim * (dim + 1) / (4 * gap)
-    torch.testing.assert_close(multivariate_shape(gap, dim), expected, rtol=1e-4, atol=0.0)

@@ -1,0 +1,32 @@
+"""What one fit is as a chain: its draws in the order of its clusters, the same for a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyro_crowdclust.diagnostics import to_arviz
+
+from .exports import DRAWS, one_chain
+
+
+def test_points_do_not_vary(fits):
+    tree = to_arviz(fits["amortized"], 3, log_likelihood=False)
+    mixture = fits["amortized"].guide.mixture()
+    for draw in range(3):
+        drawn = one_chain(tree, "posterior", "component_covariance")[draw]
+        order = fits["amortized"].cluster_order
+        np.testing.assert_allclose(drawn, mixture.covariance[order])
+
+
+def test_the_same_seed_draws_the_same(plain, tree):
+    again = to_arviz(plain, DRAWS)
+    other = to_arviz(plain, DRAWS, log_likelihood=False, seed=7)
+    for name in tree["posterior"].data_vars:
+        np.testing.assert_array_equal(tree["posterior"][name], again["posterior"][name])
+        assert not np.array_equal(tree["posterior"][name], other["posterior"][name])
+
+
+def test_exported_replicates(tree):
+    predicted = one_chain(tree, "posterior_predictive", "answers")
+    assert set(np.unique(predicted)) == {0, 1}
+    assert predicted.shape == one_chain(tree, "log_likelihood", "answers").shape

@@ -1,0 +1,65 @@
+"""Draws of the global sites, against the means and densities of the guide, and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.stats
+import torch
+
+from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
+
+from ..crowds import NUM_CLUSTERS
+from .exports import one_chain
+
+
+def test_draws_are_of_the_guide(plain):
+    with plain.inside():
+        draws = global_draws(plain, 4000)
+    assert set(draws.sites) == {"weights", "components", "sensitivity", "specificity"}
+    for name, site in draws.sites.items():
+        mean = plain.guide.posteriors[name].mean()
+        error = site.statistics.std(0) / np.sqrt(4000)
+        assert ((site.statistics.mean(0) - mean).abs() < 5 * error + 1e-9).all()
+        density = plain.guide.posteriors[name].distribution().log_prob(site.statistics)
+        assert torch.isfinite(density).all()
+
+
+def test_log_guide_is_the_density_of_the_draws(plain, tree):
+    posteriors = plain.guide.posteriors
+    sensitivity, specificity = (
+        scipy.stats.beta(*(part.numpy() for part in posteriors[name].standard()))
+        .logpdf(one_chain(tree, "posterior", name))
+        .sum(1)
+        for name in ("sensitivity", "specificity")
+    )
+    order = plain.cluster_order
+    concentration = posteriors["weights"].standard().concentration.numpy()
+    weights = scipy.stats.dirichlet(concentration[order])
+    of_weights = weights.logpdf(one_chain(tree, "posterior", "weights").T)
+    location, concentration, scale, degrees = (
+        part.numpy()[order] for part in posteriors["components"].standard()
+    )
+    means, covariances = (
+        one_chain(tree, "posterior", f"component_{name}") for name in ("mean", "covariance")
+    )
+    of_components = [
+        sum(
+            scipy.stats.multivariate_normal(location[k], cov[k] / concentration[k]).logpdf(mean[k])
+            + scipy.stats.invwishart(degrees[k], scale[k]).logpdf(cov[k])
+            for k in range(NUM_CLUSTERS)
+        )
+        for mean, cov in zip(means, covariances, strict=True)
+    ]
+    ours = one_chain(tree, "sample_stats", "log_guide")
+    scipys = sensitivity + specificity + of_weights + of_components
+    # Densities of theta and of t(theta) differ in the base measure: that of the rates and
+    # weights is 1 here, that of a covariance |Sigma|^-(d + 2) from the convention's offsets.
+    offset = ours - scipys
+    log_determinants = np.linalg.slogdet(covariances)[1].sum(1)
+    slope, constant = np.polyfit(log_determinants, offset, 1)
+    np.testing.assert_allclose(offset, slope * log_determinants + constant, atol=1e-6)
+
+
+def test_local_plates_are_those_that_grow(plain):
+    with plain.inside():
+        assert local_plates(plain) == {"items"}

@@ -1,0 +1,41 @@
+"""What of the data is exported, and of how many rows, by the user's ids."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyro_crowdclust.diagnostics import to_arviz
+
+from ..crowds import NUM_FEATURES
+from .exports import IDS, NUM_ITEMS
+
+
+def test_data_by_the_users_ids(plain, tree):
+    pairs, constant = plain.data.pairs, tree["constant_data"]
+    assert constant["left"].values.tolist() == pairs["left"].tolist()
+    assert constant["right"].values.tolist() == pairs["right"].tolist()
+    assert constant["worker_of_answer"].values.tolist() == pairs["worker"].tolist()
+    observed = tree["observed_data"]
+    assert observed["answers"].values.tolist() == pairs["label"].tolist()
+    np.testing.assert_array_equal(observed["features"], plain.data.features)
+    np.testing.assert_allclose(constant["probabilities"][0], plain.probabilities)
+
+
+def test_a_part_of_many_items_and_answers(plain):
+    tree = to_arviz(plain, 3, max_items=21, max_answers=5)
+    likelihood = tree["log_likelihood"]
+    assert likelihood.sizes["item"] == 21
+    assert likelihood.sizes["answer"] == 5
+    full = to_arviz(plain, 3)["log_likelihood"]["features"]
+    np.testing.assert_allclose(
+        likelihood["features"], full.sel(item=likelihood["item"].values), rtol=1e-10
+    )
+
+
+def test_features_of_many_numbers_are_drawn_of_fewer_items(plain, monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.diagnostics.exported_data._MOST_REPLICATED", 200)
+    tree = to_arviz(plain, 5)
+    replicated = tree["posterior_predictive"]["features"]
+    assert replicated.sizes["item"] == 200 // (5 * NUM_FEATURES)
+    assert set(replicated["item"].values) <= set(IDS)
+    assert tree["log_likelihood"].sizes["item"] == NUM_ITEMS

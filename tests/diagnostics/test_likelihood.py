@@ -1,0 +1,162 @@
+"""Likelihoods of items and answers at draws, against scipy, sums and integrals."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from scipy.special import logsumexp
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.diagnostics import arviz, to_arviz
+from pyro_crowdclust.diagnostics.draws import global_draws
+from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
+from pyro_crowdclust.emissions import NormalEmission, Standardized
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+
+from ..crowds import NUM_CLUSTERS, quiet_fit
+from ..mixture_parts import guide_of, mixture, simulated
+from .exports import DRAWS, one_chain
+
+DIMENSION = {"features": "item", "answers": "answer"}
+
+
+def test_items_against_scipy(plain, tree):
+    features = plain.data.features
+    weights, means, covariances = (
+        one_chain(tree, "posterior", name)
+        for name in ("weights", "component_mean", "component_covariance")
+    )
+    for draw in (0, DRAWS - 1):
+        terms = [
+            np.log(weights[draw, k])
+            + scipy.stats.multivariate_normal(means[draw, k], covariances[draw, k]).logpdf(features)
+            for k in range(NUM_CLUSTERS)
+        ]
+        found = one_chain(tree, "log_likelihood", "features")[draw]
+        np.testing.assert_allclose(found, logsumexp(terms, axis=0), rtol=1e-8)
+
+
+def test_items_with_a_latent_against_an_integral():
+    torch.manual_seed(3)
+    emission = NormalEmission(SkipMLP((1, 5, 2)), 2)
+    model = SemiCrowdsourcedMixture(DirichletWeights(2, 1.0), GaussianComponents(2, 1), emission)
+    guide = MessagePassingGuide(
+        model, GaussianRecognition(SkipMLP((2, 5, 2)), 1, initial_precision=0.5)
+    )
+    result = quiet_fit(model, guide, CrowdData(np.random.default_rng(0).normal(size=(12, 2))))
+    with result.inside():
+        draws = global_draws(result, 2)
+        # Every item a hundred times, each with draws of its own.
+        many = torch.arange(12).repeat(100)
+        found = item_log_likelihood(result, draws, many, latent_draws=40).view(2, 100, 12)
+        found = found.logsumexp(1) - math.log(100)
+        grid = torch.linspace(-30, 30, 3_001)
+        emitted = result.model.emission(grid[:, None])
+        features = torch.as_tensor(result.data.features)
+        of_features = torch.stack([emitted.log_prob(row) for row in features])
+    for draw in range(2):
+        weights = draws.sites["weights"].value[draw]
+        mean, covariance = (part[draw] for part in draws.sites["components"].value)
+        prior = sum(
+            weights[k]
+            * torch.distributions.Normal(mean[k, 0], covariance[k, 0, 0].sqrt())
+            .log_prob(grid)
+            .exp()
+            for k in range(2)
+        )
+        integral = torch.trapezoid(of_features.exp() * prior, grid).log()
+        torch.testing.assert_close(found[draw], integral, atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_likelihoods_are_of_features_whatever_the_components_are_on(has_gaps):
+    """By the mixture of the drawn Gaussians, which are in the units of the features."""
+    features = np.random.default_rng(0).normal(size=(30, 2)) * [50.0, 0.1] + [7.0, 2.0]
+    if has_gaps:
+        features[::3, 1] = np.nan
+    units = torch.tensor([7.0, 2.0]), torch.tensor([50.0, 0.1])
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(2), GaussianComponents(2, 2), Standardized(*units)
+    )
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 3, "dtype": torch.float64}
+    result = quiet_fit(model, guide_of(model), CrowdData(features), **options)
+    tree = to_arviz(result, 2)
+    weights, means, covariances = (
+        one_chain(tree, "posterior", name)[1]
+        for name in ("weights", "component_mean", "component_covariance")
+    )
+    for row, found in zip(features, one_chain(tree, "log_likelihood", "features")[1], strict=True):
+        seen = ~np.isnan(row)
+        density = sum(
+            weight
+            * scipy.stats.multivariate_normal.pdf(row[seen], mean[seen], cov[np.ix_(seen, seen)])
+            for weight, mean, cov in zip(weights, means, covariances, strict=True)
+        )
+        assert found == pytest.approx(np.log(density))
+
+
+def test_a_poisson_mixture_against_scipy():
+    model = mixture("dirichlet", "poisson")
+    features, _ = simulated(model)
+    result = quiet_fit(
+        model, guide_of(model), CrowdData(features), batch_size=None, step_size=1.0, epochs=4
+    )
+    tree = to_arviz(result, 3)
+    weights, rates = (one_chain(tree, "posterior", n) for n in ("weights", "component"))
+    for draw in range(3):
+        terms = [
+            np.log(weight) + scipy.stats.poisson(rate).logpmf(features).sum(1)
+            for weight, rate in zip(weights[draw], rates[draw], strict=True)
+        ]
+        found = one_chain(tree, "log_likelihood", "features")[draw]
+        np.testing.assert_allclose(found, logsumexp(terms, axis=0), rtol=1e-8)
+
+
+def test_answers_against_a_sum_over_both_ends(plain, tree):
+    pairs, q = plain.data.pairs, plain.probabilities
+    sensitivity, specificity = (
+        one_chain(tree, "posterior", name) for name in ("sensitivity", "specificity")
+    )
+    found = one_chain(tree, "log_likelihood", "answers")
+    for row in (0, 17, 40):
+        i, j = plain.data.item_positions(pairs.iloc[row][["left", "right"]])
+        worker, label = pairs.iloc[row]["worker"], pairs.iloc[row]["label"]
+        alpha, beta = sensitivity[:, worker], specificity[:, worker]
+        inverse = 0.0
+        for k in range(NUM_CLUSTERS):
+            for other in range(NUM_CLUSTERS):
+                yes = alpha if k == other else 1 - beta
+                inverse += q[i, k] * q[j, other] / (yes if label else 1 - yes)
+        np.testing.assert_allclose(found[:, row], -np.log(inverse), rtol=1e-9)
+
+
+def test_leaving_an_answer_out_by_bayes():
+    # Prior of "same" 0.3, and one answer "yes": p(same | yes) back to p(yes).
+    yes_if_same, yes_if_different = 0.9, 0.2
+    evidence = 0.3 * yes_if_same + 0.7 * yes_if_different
+    same = np.array([0.3 * yes_if_same / evidence])
+    logs = [torch.tensor([[np.log(p)]]) for p in (yes_if_same, yes_if_different)]
+    assert float(left_out_answers(*logs, same)) == pytest.approx(np.log(evidence))
+
+
+@pytest.mark.parametrize("name", ["plain", "deep"])
+def test_arviz_leaves_out_items_and_answers(fits, name):
+    tree = to_arviz(fits[name], 200)
+    for variable in ("features", "answers"):
+        with warnings.catch_warnings():
+            # A small sample: some tails are heavy, and ArviZ says so.
+            warnings.filterwarnings("ignore", "Estimated shape parameter", UserWarning)
+            loo = arviz().loo(tree, var_name=variable, pointwise=True)
+        plain_mean = logsumexp(tree["log_likelihood"][variable].values[0], axis=0).sum()
+        plain_mean -= tree["log_likelihood"].sizes[DIMENSION[variable]] * np.log(200)
+        found = float(loo["elpd_loo"] if hasattr(loo, "elpd_loo") else loo.elpd)
+        # What is left out is predicted worse than what was fitted, but not by much.
+        assert plain_mean - 0.3 * abs(plain_mean) < found < plain_mean
