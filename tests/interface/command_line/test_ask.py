@@ -18,14 +18,6 @@ QUICK = ["--clusters", "6", "--model", "gaussian", "--starts", "1", "--epochs", 
 
 
 @pytest.fixture(scope="module")
-def fitted(crowd, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fitted") / "out"
-    files = ["--features", str(crowd / "features.csv"), "--pairs", str(crowd / "answers.csv")]
-    assert main(["fit", *files, "--out", str(folder), *QUICK]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
 def truth(crowd):
     return pd.read_csv(crowd / "truth.csv", index_col="item")["cluster"]
 

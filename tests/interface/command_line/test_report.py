@@ -1,10 +1,16 @@
-"""The report of models that somebody wrote, which have no tables of their own."""
+"""The page as a browser shows it, without the files of its fit, and of models of one's own."""
 
 from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
 
 import numpy as np
 import pyro
 import pyro.distributions as dist
+import pytest
 import torch
 from pyro import poutine
 from pyro.infer.autoguide import AutoDelta, AutoNormal
@@ -12,13 +18,16 @@ from pyro.infer.autoguide import AutoDelta, AutoNormal
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import tables
 
 from ...problems import location_model
+from .command_lines import fit_words
 
 POINTS = np.repeat([[0.0], [6.0]], [12, 8], axis=0)
 ANSWERS = {"left": [0, 0, 1], "right": [1, 19, 18], "worker": list("aab"), "label": [1, 0, 0]}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def mixture(batch):
@@ -54,3 +63,65 @@ def test_a_model_without_clusters_has_a_report_of_its_training():
     result = fit(location_model, AutoNormal(location_model), data, epochs=2, progress=False)
     assert tables(result).keys() == {"history"}
     assert "<h2>Training</h2>" in report_page(result)
+
+
+def test_report_in_a_real_browser(fitted, tmp_path):
+    assert main(["report", str(fitted), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 4
+    assert "http://" not in page  # nothing is asked of anybody
+    assert "https://" not in page
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"no browser to open the page in: none of {', '.join(BROWSERS)} is installed")
+    # The script runs in the browser, after the page: it tells what was really decoded and laid out.
+    probe = """<script>addEventListener("load", () => {
+        const images = [...document.images].map(i => i.naturalWidth > 100 && i.complete);
+        const rows = document.querySelectorAll("tbody tr").length;
+        document.title = JSON.stringify({images, rows});
+    });</script>"""
+    probed = tmp_path / "probed.html"
+    probed.write_text(page.replace("</body>", probe + "</body>"), encoding="utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", probed.as_uri()]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"HOME": str(tmp_path)},
+    )
+    title = run.stdout.partition("<title>")[2].partition("</title>")[0]
+    seen = json.loads(title)
+    assert seen["images"] == [True] * 4
+    workers, clusters, summary = 4, 3, 5
+    assert seen["rows"] >= workers + summary + min(clusters, 1)
+
+
+def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, capsys):
+    copied = shutil.copytree(crowd, tmp_path / "crowd")
+    assert main([*fit_words(copied, tmp_path / "out"), "--epochs", "2"]) == 0
+    features = copied / "features.csv"
+    features.write_text(features.read_text(encoding="utf-8").replace("item-0003", "item-x"))
+    assert main(["report", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pyro-crowdclust: warning: the features of the fit are not used: ")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "No picture of items by cluster: the features of the fit are not at hand" in page
+    assert page.count("data:image/png;base64,") == 3
+
+
+def test_report_shows_ids_as_text_and_not_as_html(tmp_path):
+    worker = "<script>alert(1)</script>"
+    (tmp_path / "x.csv").write_text("item,a\nu,1\nv,2\nw,9\n", encoding="utf-8")
+    answers = f"left,right,worker,label\nu,v,{worker},1\n"
+    (tmp_path / "p.csv").write_text(answers, encoding="utf-8")
+    words = ["fit", "--features", str(tmp_path / "x.csv"), "--pairs", str(tmp_path / "p.csv")]
+    words += ["--clusters", "2", "--epochs", "1", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(words) == 0
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "No picture of items by cluster: there is but one feature to show" in page

@@ -1,0 +1,43 @@
+"""Ids of items: one for each, no two alike."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import cluster
+from pyro_crowdclust.data import CrowdData
+
+from .animals import features
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["ant", "bee", "ant", "bee"], r"item_ids row 2 is 'ant', once more \(2 such rows\)"),
+        (["ant", "bee", None, "dog"], "item_ids row 2 is .*, which is missing"),
+        (["ant", "bee"], "2 item_ids for 4 rows"),
+        ([], "item_ids are empty"),
+        ([["ant"], ["bee"], ["cat"], ["dog"]], "item_ids must be a flat list"),
+        ("ants", "item_ids must be a flat list of .*, but is 'ants': pass a list, also of one"),
+    ],
+)
+def test_item_ids_that_are_rejected(ids, message):
+    with pytest.raises(ValueError, match=message):
+        CrowdData(features(), item_ids=ids)
+
+
+def test_a_data_frame_with_a_repeated_index():
+    with pytest.raises(ValueError, match="row 1 is 'a', once more"):
+        CrowdData(pd.DataFrame({"x": [1, 2]}, index=["a", "a"]))
+
+
+def test_no_items():
+    """Of the arguments that the message names, pairs and placements are those of ``cluster``."""
+    message = (
+        "there are no items: pass features, or answers about some, which are pairs or placements; "
+        "CrowdData takes labels and item_ids, too$"
+    )
+    for call in (CrowdData, cluster):
+        with pytest.raises(ValueError, match=message):
+            call(None)

@@ -1,0 +1,123 @@
+"""Labels of pairs, in numbers or words; answers that repeat, or contradict each other."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_crowdclust.data import CrowdData
+
+from .animals import crowd
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [True, False, True],
+        [1.0, 0.0, 1.0],
+        pd.array([1, 0, 1], dtype="Int64"),
+        pd.array([True, False, True], dtype="boolean"),
+        np.array([True, 0, 1.0], dtype=object),
+    ],
+    ids=["bool", "float", "Int64", "boolean", "object"],
+)
+def test_labels_of_every_kind(labels):
+    assert crowd(label=labels).answers.label.tolist() == [1.0, 0.0, 1.0]
+
+
+def test_contradicting_answers_pass_silently():
+    data = crowd(left=["ant", "bee", "dog"], right=["bee", "ant", "bee"], worker=["wu"] * 3)
+    assert data.num_pairs == 3
+
+
+def test_an_item_paired_with_itself():
+    with pytest.raises(
+        ValueError, match=r"row 2 \(index 'r2'\): left is 'dog', an item paired with it"
+    ):
+        crowd(right=["bee", "ant", "dog"])
+
+
+@pytest.mark.parametrize("label", [2, -1, 0.5, "maybe", "2", float("inf")])
+def test_a_label_that_is_neither_0_nor_1(label):
+    labels = pd.Series([1, label, 0], dtype=object, index=["r0", "r1", "r2"])
+    for given in (labels, labels.infer_objects()):
+        with pytest.raises(ValueError, match=r"row 1 \(index 'r1'\): label is .*neither 1 nor 0"):
+            crowd(label=given)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["same", "different", "same"],
+        [" Same", "DIFFERENT ", "1"],
+        ["1.0", "0.0", "1"],
+        ["true", "False", True],
+        ["Yes", "no", "YES"],
+    ],
+    ids=str,
+)
+def test_labels_in_words(labels):
+    assert crowd(label=labels).answers.label.tolist() == [1, 0, 1]
+
+
+def test_labels_that_are_probabilities_are_told_of_grades():
+    with pytest.raises(ValueError, match="row 0 .*: label is 0.9, neither .* say so by grades=5"):
+        crowd(label=[0.9, 0.1, 1.0])
+    with pytest.raises(ValueError, match="label is 2.5, neither 1 nor 0; write 1 .* different$"):
+        crowd(label=[2.5, 0.1, 1.0])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
+    labels = [1, missing, 0]
+    advice = """or drop the row; if "can't tell" is .* "different" to "same" as grades=$"""
+    with pytest.raises(ValueError, match=f"label is .*, which is missing; .*{advice}"):
+        crowd(label=labels)
+    pairs = crowd(label=[1, 1, 0]).pairs.assign(label=labels)
+    heard = CrowdData(None, pairs, grades=[0, 1]).answers.label
+    assert heard.isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("words", ["can't tell", "Can\u2019t  tell ", "cannot tell", "Unsure"])
+def test_a_label_that_says_so_may_be_left_out_or_be_a_grade(words):
+    advice = """different; leave such rows out, or, if "can't tell" is .* "same" as grades=$"""
+    with pytest.raises(ValueError, match=f"row 1 .*: label is .*, neither 1 nor 0; .*{advice}"):
+        crowd(label=["same", words, "different"])
+    pairs = crowd(label=[1, 1, 0]).pairs.assign(label=["same", words, "different"])
+    heard = CrowdData(None, pairs, grades=["different", "same"]).answers.label
+    assert heard.isnan().tolist() == [False, True, False]
+
+
+def test_one_odd_word_among_many_is_the_one_that_is_named():
+    words = ["same", "different"] * 300
+    words[417] = "maybe"
+    left, right = np.arange(600), np.arange(600) + 1
+    pairs = pd.DataFrame({"left": left, "right": right, "worker": "wu", "label": words})
+    with pytest.raises(ValueError, match=r"row 417 .*: label is 'maybe', neither 1 nor 0"):
+        CrowdData(np.zeros((601, 1)), pairs)
+
+
+def test_repeated_rows_are_kept_with_a_warning():
+    again = {"left": ["ant", "bee", "ant"], "right": ["bee", "ant", "bee"]}
+    with pytest.warns(UserWarning, match=r"row 1 \(index 'r1', 2 such rows\): repeats an earlier"):
+        data = crowd(**again, worker=["wu"] * 3, label=[1, 1, 1])
+    assert data.num_pairs == 3
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"worker": ["a", "b", "c"]},
+        {"label": [1, 0, 1], "worker": ["a", "a", "b"]},
+        {"page": [1, 2, 3]},
+    ],
+    ids=["worker", "label", "page"],
+)
+def test_rows_that_differ_are_no_repeats(difference):
+    same = {"left": ["ant"] * 3, "right": ["bee"] * 3, "worker": ["wu"] * 3, "label": [1] * 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crowd(**(same | difference))

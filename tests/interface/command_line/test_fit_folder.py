@@ -1,0 +1,37 @@
+"""The folder that ``fit`` writes: none is left by an error, and no file is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyro_crowdclust.interface.command_line import main
+
+from .command_lines import fit_words, only_error
+
+
+def test_a_failed_command_leaves_no_folder(tmp_path, capsys):
+    out = tmp_path / "new" / "deeper"
+    assert main(["fit", "--features", "none.csv", "--out", str(out)]) == 1
+    assert only_error(capsys) == "pyro-crowdclust: error: there is no file none.csv"
+    assert not out.parent.exists()
+    out.mkdir(parents=True)  # a folder that was there stays
+    assert main(["fit", "--features", "none.csv", "--out", str(out)]) == 1
+    assert out.exists()
+
+
+def test_a_file_where_a_folder_is_written_to(tmp_path, capsys):
+    file = tmp_path / "result.csv"
+    file.write_text("a\n", encoding="utf-8")
+    assert main(["fit", "--features", "none.csv", "--out", str(file), "--force"]) == 1
+    assert f"{file} is a file, but a folder is written to" in only_error(capsys)
+    assert file.read_text(encoding="utf-8") == "a\n"
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypatch, capsys):
+    def train(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("pyro_crowdclust.interface.recipe.fit", train)
+    words = fit_words(crowd, Path("/proc/nowhere"))
+    assert main(words) == 1
+    assert "/proc/nowhere" in only_error(capsys)

@@ -1,0 +1,128 @@
+"""A command is run: errors, warnings and Ctrl-C are said in one line."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pyro_crowdclust.interface.command_line import main
+
+from .command_lines import fit_words, only_error
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["predict", "nowhere", "--features", "x.csv"], "nowhere is no folder that .* wrote"),
+        (["report", "full"], "full is no folder that .* wrote: it has no readable settings.json"),
+        (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
+        (["fit", "--features", "full/x.csv", "--out", "full"], "has files in it: name a new one"),
+        (
+            ["fit", "--features", "full/x.csv", "--known", "pairs.csv", "--out", "new"],
+            "pairs.csv has no column 'item'; it has .*'left', 'right', 'worker', 'label'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--model", "binary", "--out", "new"],
+            "column 'a' is said to hold 0 and 1, but holds 3.0: say another kind",
+        ),
+        (
+            ["fit", "--out", "new"],
+            "nothing to fit: --model choose needs --features or ",
+        ),
+        (
+            ["fit", "--model", "words", "--features", "x.csv", "--labels", "l.csv", "--out", "new"],
+            "--model words does not use --labels: leave out --model",
+        ),
+        (
+            ["fit", "--pairs", "full/x.csv", "--labels", "l.csv", "--out", "new"],
+            "--model choose does not use --pairs: beside labels there are --features at most",
+        ),
+        (
+            ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
+            "--model dawid-skene does not use --pairs: choose another --model",
+        ),
+        (["fit", "--features", "text.csv", "--out", "new"], "column 'b' holds numbers written as"),
+        (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates: say"),
+        (
+            ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
+            r"--categories names the column 'c', but full/x.csv has the features \['a'",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--counts", "aa", "--out", "new"],
+            r"--counts names the column 'aa', .*; did you mean 'a'\?",
+        ),
+        (
+            ["fit", "--features", "hole.csv", "--model", "deep-normal", "--out", "new"],
+            r"networks take whole rows, but the features lack 1 value \(NaN\)",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--pairs", "pairs.csv", "--out", "new"],
+            "left is 'w', not among the item ids",
+        ),
+        (
+            ["fit", "--features", "full/x.csv", "--model", "deep-bernoulli", "--out", "new"],
+            r"needs features in \[0, 1\]",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
+        "text.csv": "item,a,b\nu,1,2\nv,1,3\nw,2,unknown\n",
+        "dates.csv": "item,a,b\nu,1,2020-03-01\nv,2,2021-11-30\n",
+        "full/settings.json": "[]",
+        "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
+        "pairs.csv": "left,right,worker,label\nw,v,x,1\n",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+    assert main(words) == 1
+    line = only_error(capsys)
+    assert re.search(message, line), line
+
+
+def test_warnings_are_one_line_each(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("item,a\nu,1\nv,2\nw,9\n", encoding="utf-8")
+    answers = "left,right,worker,label\nu,v,x,1\nu,v,x,1\n"
+    (tmp_path / "p.csv").write_text(answers, encoding="utf-8")
+    words = ["fit", "--features", str(tmp_path / "x.csv"), "--pairs", str(tmp_path / "p.csv")]
+    words += ["--clusters", "2", "--epochs", "1", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(words) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pyro-crowdclust: warning: ")
+    assert "repeat" in line
+
+
+def test_interruption_while_a_command_is_loaded(crowd, tmp_path, monkeypatch, capsys):
+    class Interrupting:
+        def find_spec(self, name, *_):
+            if name.endswith(".command_line.commands"):
+                raise KeyboardInterrupt
+
+    loaded = importlib.import_module("pyro_crowdclust.interface.command_line.commands")
+    monkeypatch.delitem(sys.modules, loaded.__name__)
+    monkeypatch.delattr(f"{loaded.__package__}.commands")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert main(fit_words(crowd, tmp_path / "out")) == 130
+    assert "interrupted before there was anything to save" in capsys.readouterr().err
+
+
+def test_entry_point_and_module_are_the_same_command(crowd):
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = declared["project"]["scripts"]["pyro-crowdclust"].partition(":")
+    assert getattr(importlib.import_module(module), name) is main
+    command = [sys.executable, "-m", "pyro_crowdclust.interface"]
+    missing = [*command, "fit", "--features", "none.csv", "--out", str(crowd / "new")]
+    run = subprocess.run(missing, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "pyro-crowdclust: error: there is no file none.csv\n"
