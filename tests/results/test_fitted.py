@@ -36,6 +36,7 @@ from ..crowds import (
     quiet_fit,
 )
 from ..problems import location_guide, location_model
+from .saved_fits import fitted
 
 NUM_ITEMS = 60
 # Ids whose order is not that of the positions.
@@ -346,6 +347,12 @@ def test_a_result_is_immutable(result):
             setattr(result, name, None)
     with pytest.raises(dataclasses.FrozenInstanceError):
         del result.guide
+
+
+def test_what_is_read_cannot_be_changed():
+    for array in (fitted("amortized").probabilities, fitted("amortized").latent_means):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
 
 
 def test_reading_does_not_change_what_is_read(result):

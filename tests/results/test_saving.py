@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import json
-import pickle
 import warnings
-import zipfile
-from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import cache
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import pyro.distributions as dist
 import pytest
-import safetensors.torch
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyro.infer import Trace_ELBO
-from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import NormalEmission, Standardized
-from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.files.safetensors_file import file_digest
+from pyro_crowdclust.files.description import build
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
 from pyro_crowdclust.minibatches import full_batch
@@ -41,15 +29,12 @@ from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.results import cluster_classes, known_class_probabilities
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.results.saving import structure_of
-from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Checkpoint
 from pyro_crowdclust.training.fingerprint import digest
 
 from ..crowds import (
     DIM,
     NUM_FEATURES,
-    amortized_pair,
-    blobs,
     crowd,
     deep_mixture,
     message_passing_pair,
@@ -67,50 +52,12 @@ from ..mixture_parts import (
     mixture,
     simulated,
 )
-from ..problems import location_guide, location_model
-from ..test_fitting import equal, parameters
-
-MAKERS = {
-    "plain": plain_pair,
-    "message passing": message_passing_pair,
-    "amortized": amortized_pair,
-}
-IDS = [f"item ☃ {(7 * i) % 60:02d}" for i in range(60)]
-NEW = blobs(9, seed=4)[0]
+from ..same_fits import equal, parameters
+from .saved_fits import MAKERS, check_same, fitted
 
 
 def refuses(message: str):
     return pytest.raises(ValueError, match=message)
-
-
-@pytest.fixture
-def path(tmp_path) -> Path:
-    return tmp_path / "result.safetensors"
-
-
-@cache
-def fitted(kind: str) -> Fitted:
-    return quiet_fit(*MAKERS[kind](), crowd(item_ids=IDS))
-
-
-def check_same(one: Fitted, other: Fitted) -> None:
-    """Whether everything that can be read is the same, bit for bit."""
-    assert equal(parameters(one.model, one.guide), parameters(other.model, other.guide))
-    for table in ("history", "workers", "clusters"):
-        pd.testing.assert_frame_equal(getattr(one, table), getattr(other, table), check_exact=True)
-    for name in ("elbo", "stop_reason", "seconds", "seed", "dtype"):
-        assert getattr(one, name) == getattr(other, name), name
-    for name in ("probabilities", "assignments", "latent_means"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    for verb in ("predict", "predict_proba"):
-        assert np.array_equal(getattr(one, verb)(NEW), getattr(other, verb)(NEW)), verb
-    assert one.data.item_ids.equals(other.data.item_ids)
-    pd.testing.assert_frame_equal(one.data.pairs, other.data.pairs)
-    ids = list(one.data.item_ids)
-    assert np.array_equal(
-        one.same_cluster_probability(ids[:5], ids[5:10]),
-        other.same_cluster_probability(ids[:5], ids[5:10]),
-    )
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -135,29 +82,6 @@ def test_a_loaded_result_is_the_saved_one(kind, path):
     assert trained_on.stop_reason.startswith("budget")
 
 
-def test_what_is_read_cannot_be_changed():
-    for array in (fitted("amortized").probabilities, fitted("amortized").latent_means):
-        with refuses("read-only"):
-            array[0] = 0.0
-
-
-def test_data_with_labels_and_links(path):
-    data = CrowdData(
-        crowd().features,
-        crowd().pairs,
-        known=["a", None, "b"] * 20,
-        labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
-        must_link={"left": [0], "right": [7]},
-    )
-    quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
-    loaded = load(path).data
-    assert digest(data_fields(loaded)) == digest(data_fields(data))
-    assert torch.equal(loaded.known, data.known)
-    assert torch.equal(loaded.links.left, data.links.left)
-    assert torch.equal(loaded.class_labels.label, data.class_labels.label)
-    assert repr(loaded) == repr(data).replace("features float64 [4]", "no features")
-
-
 def test_precision_is_kept(path):
     torch.set_default_dtype(torch.float32)
     result = fit(*message_passing_pair(), crowd(), epochs=1, progress=False)
@@ -179,59 +103,6 @@ def test_options_of_parts_are_kept(path):
     assert loaded.full_gradient is True
     assert loaded.recognition.initial_precision == 7.0
     assert loaded.recognition_term.weight(2) == 5.0
-
-
-@pytest.mark.parametrize(
-    "ids",
-    [
-        range(60),
-        range(120, 0, -2),
-        np.arange(60) * 2.5,
-        pd.date_range("2026-01-01", periods=60),
-        [("box", i) for i in range(60)],
-        [i if i % 2 else f"i{i}" for i in range(60)],
-        pd.Index([f"{i}" for i in range(60)], name="picture"),
-        np.arange(60, dtype=np.uint16),
-        pd.date_range("2020", periods=60, tz="Europe/Rome").to_series().dt.date,
-        pd.date_range("2020", periods=60, freq="1ns", tz="Europe/Rome"),
-        pd.Index([UUID(int=i) for i in range(60)]),
-        pd.Index([Decimal(i) / 2 for i in range(60)]),
-        pd.Index([bytes([i]) for i in range(60)]),
-        pd.interval_range(0, 60),
-        pd.period_range("2020-01", periods=60, freq="M"),
-        pd.period_range("1950", periods=60, freq="Y-MAR").astype(object),
-        [timedelta(seconds=i, microseconds=1) for i in range(60)],
-        [datetime(2020, 1, 1, 0, i, fold=1) for i in range(60)],
-    ],
-    ids=["range", "numbers", "floats", "dates", "tuples", "mixed", "named", "unsigned"]
-    + [
-        "days",
-        "zones",
-        "uuids",
-        "decimals",
-        "bytes",
-        "intervals",
-        "months",
-        "years",
-        "times",
-        "folds",
-    ],
-)
-def test_ids_of_every_kind(ids, path):
-    features, pairs = crowd().features, crowd().pairs
-    index = CrowdData(features, item_ids=ids).item_ids
-    pairs = pairs.assign(
-        left=pd.Series(list(index[pairs["left"]]), dtype=object),
-        right=pd.Series(list(index[pairs["right"]]), dtype=object),
-        worker=pairs["worker"].map({0: "zoë", 1: "ann", 2: "李"}),
-    )
-    data = CrowdData(features, pairs, item_ids=ids)
-    result = quiet_fit(*plain_pair(), data, epochs=1)
-    result.save(path)
-    loaded = load(path)
-    pd.testing.assert_index_equal(loaded.data.item_ids, data.item_ids)
-    pd.testing.assert_index_equal(loaded.workers.index, result.workers.index)
-    pd.testing.assert_frame_equal(loaded.data.pairs, data.pairs)
 
 
 class Own(nn.Module):
@@ -280,30 +151,6 @@ def test_parts_that_were_exchanged(path):
         load(path)
 
 
-@pytest.mark.parametrize(
-    "make_guide",
-    [lambda: location_guide, lambda: AutoNormal(location_model)],
-    ids=["pyro.param", "AutoNormal"],
-)
-def test_plain_pyro_models(make_guide, path):
-    data = crowd()
-    result = quiet_fit(location_model, make_guide(), data, elbo=Trace_ELBO(num_particles=3))
-    result.save(path)
-    with refuses(r"location_model, no plain value .*pass them as they were for the fit"):
-        load(path)
-    with refuses("for an autoguide or a guide with pyro.param pass data=, too"):
-        load(path, location_model, make_guide())
-    loaded = load(path, location_model, make_guide(), data)
-    assert loaded.elbo == result.elbo
-    assert type(loaded.elbo_objective) is Trace_ELBO
-    assert loaded.elbo_objective.num_particles == 3
-    stores = [one.parameter_store["params"] for one in (loaded, result)]
-    assert equal(*stores)
-    pd.testing.assert_frame_equal(loaded.history, result.history)
-    with refuses(r"has no infer\(\)"):
-        _ = loaded.probabilities
-
-
 class DoubledELBO(Trace_ELBO):
     """A bound of a user's."""
 
@@ -333,20 +180,6 @@ def test_another_bound_does_not_stand_in_for_a_users_own(path):
         assert one.elbo == result.elbo
         with refuses("DoubledELBO, which its file does not hold"):
             one.elbo_of(full_batch(crowd()))
-
-
-def test_data_of_another_fit(path):
-    result = fitted("plain")
-    result.save(path)
-    for other in (
-        crowd(),
-        CrowdData(result.data.features, item_ids=IDS),
-        CrowdData(result.data.features[:, :3], result.data.pairs, item_ids=IDS),
-    ):
-        with refuses("the data are not those of the fit"):
-            load(path, data=other)
-    with refuses("data is a list, but must be the CrowdData of the fit"):
-        load(path, data=[1])
 
 
 def test_histories_of_every_kind(path):
@@ -403,205 +236,6 @@ def test_links_and_modes_are_kept(path):
     assert path.is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     check_same(load(path), result)
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory) -> bytes:
-    """A whole file of a result."""
-    path = tmp_path_factory.mktemp("saved") / "result"
-    fit(*plain_pair(), crowd(), epochs=1, progress=False).save(path)
-    return path.read_bytes()
-
-
-@pytest.fixture(scope="module")
-def damaged(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("damaged") / "result"
-
-
-@given(share=st.floats(0, 1, exclude_max=True))
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_files_cut_short(saved, damaged, share):
-    damaged.write_bytes(saved[: int(share * len(saved))])
-    with refuses("is no result of pyro_crowdclust: .*cut short|is damaged or cut short"):
-        load(damaged)
-
-
-@given(share=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_files_with_a_wrong_byte(saved, damaged, share, change):
-    content = bytearray(saved)
-    content[int(share * len(saved))] ^= change
-    damaged.write_bytes(content)
-    # A byte may stand in what nothing depends on, such as the library's version.
-    with contextlib.suppress(ValueError):
-        assert load(damaged).stop_reason.startswith("budget")
-
-
-@given(content=st.binary(max_size=200))
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_files_of_random_bytes(damaged, content):
-    damaged.write_bytes(content)
-    with refuses("is no result of pyro_crowdclust: made by another program"):
-        load(damaged)
-
-
-class Evil:
-    """What a pickle would run."""
-
-    def __init__(self, witness: Path) -> None:
-        self.witness = witness
-
-    def __reduce__(self):
-        return Path.write_text, (self.witness, "it ran")
-
-
-def _zip(witness: Path) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("data.pkl", pickle.dumps(Evil(witness)))
-    return buffer.getvalue()
-
-
-def _torch_file(witness: Path) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(Evil(witness), buffer)
-    return buffer.getvalue()
-
-
-def _safetensors(metadata: dict[str, str] | None) -> bytes:
-    return safetensors.torch.save({"weight": torch.ones(2)}, metadata)
-
-
-FOREIGN = {
-    "empty": lambda witness: b"",
-    "text": lambda witness: b"item,worker,label\n" * 9,
-    "json": lambda witness: json.dumps({"format": "pyro_crowdclust result"}).encode(),
-    "deep json": lambda witness: (100_000).to_bytes(8, "little") + b"[" * 100_000,
-    "list": lambda witness: (2).to_bytes(8, "little") + b"[]",
-    "pickle": lambda witness: pickle.dumps(Evil(witness)),
-    "zip": _zip,
-    "torch": _torch_file,
-    "safetensors": lambda witness: _safetensors(None),
-    "other metadata": lambda witness: _safetensors({"format": "pt"}),
-    "wrong version": lambda witness: _safetensors(
-        {"format": "pyro_crowdclust result", "version": "?", "content": "{}", "sha256": ""}
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_foreign_files(kind, path, tmp_path):
-    witness = tmp_path / "witness"
-    path.write_bytes(FOREIGN[kind](witness))
-    with refuses(f"{path.name} is no result of pyro_crowdclust: made by another program, damaged"):
-        load(path)
-    assert not witness.exists()
-
-
-def written(path: Path, saved: bytes, change) -> Path:
-    """A file of a result with other metadata."""
-    tensors = safetensors.torch.load(saved)
-    size = int.from_bytes(saved[:8], "little")
-    metadata = json.loads(saved[8 : 8 + size])["__metadata__"]
-    change(metadata)
-    path.write_bytes(safetensors.torch.save(tensors, metadata))
-    return path
-
-
-def test_files_of_a_newer_version(saved, path):
-    def newer(metadata: dict[str, str]) -> None:
-        metadata |= {"version": "2", "library": "9.1"}
-
-    with refuses(
-        r"format version 2 \(of pyro_crowdclust 9.1\), .* reads 1 at most: install a newer"
-    ):
-        load(written(path, saved, newer))
-
-
-def test_files_that_do_not_exist(tmp_path):
-    with refuses("cannot read .*nothing: No such file"):
-        load(tmp_path / "nothing")
-    with refuses("cannot read .*: Is a directory"):
-        load(tmp_path)
-
-
-def test_a_checkpoint_is_no_result(saved, path, tmp_path):
-    quiet_fit(*plain_pair(), crowd(), checkpoint=path)
-    with refuses("is no result but a pyro_crowdclust checkpoint: go on from it with fit"):
-        load(path)
-    path.write_bytes(saved)
-    with refuses(
-        "is no checkpoint but a pyro_crowdclust result: read it with pyro_crowdclust.load"
-    ):
-        quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, resume=True))
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[1, 2", "[]", "3", "{}", '{"structure": null}', "[" * 100_000, '{"$tensor": "nothing"}'],
-    ids=range(7),
-)
-def test_wrong_json(content, saved, path):
-    """With the right checksum: somebody's own work."""
-    tensors = safetensors.torch.load(saved)
-
-    def change(metadata: dict[str, str]) -> None:
-        metadata["content"] = content
-        metadata["sha256"] = file_digest(content, tensors)
-
-    with refuses("is damaged"):
-        load(written(path, saved, change))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "os:system",
-        "subprocess:Popen",
-        "builtins:eval",
-        "torch.nn:Linear",
-        "pyro_crowdclust.files.safetensors_file:write_file",
-        "pyro_crowdclust.files.safetensors_file:Path",
-        "pyro_crowdclust.files.safetensors_file:pyro_crowdclust.os.system",
-        "pyro_crowdclust..files:Path",
-        "pyro_crowdclust.nothing:Nothing",
-        "pyro_crowdclust.results.fitted:Fitted.save",
-        "pyro_crowdclust.data.crowd_data:CrowdData",
-        "tests.results.test_saving.Own",
-        "Evil",
-    ],
-)
-def test_files_name_parts_of_the_library_alone(name):
-    part = {"$part": {"class": name, "number": 0, "arguments": {}}}
-    with refuses("is no part of|has no "):
-        build(part, {})
-
-
-@pytest.mark.parametrize(
-    "description",
-    [{"$lambda": "1"}, {"$float": 1, "more": 2}, {"$dtype": "load"}, {"$float": "two"}],
-    ids=str,
-)
-def test_descriptions_of_nothing(description):
-    with refuses("no value is described as|there is no dtype|could not convert"):
-        build(description, {})
-
-
-def test_subclasses_are_somebody_elses():
-    class Mine(DirichletWeights):
-        def __init__(self) -> None:
-            super().__init__(3)
-
-    assert not hasattr(Mine(), "constructor_arguments")
-    with refuses("Mine, no plain value and no part of"):
-        describe(Mine(), {})
-
-
-def test_parts_remember_how_they_were_constructed():
-    assert DirichletWeights(3, concentration=2.0).constructor_arguments == {
-        "num_clusters": 3,
-        "concentration": 2.0,
-    }
 
 
 @pytest.mark.parametrize("components", COMPONENTS)

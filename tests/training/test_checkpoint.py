@@ -28,7 +28,7 @@ from pyro_crowdclust.training import Checkpoint, Stopping
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..killed_fit import FITS, Draws, in_step, run
 from ..problems import location_guide, location_model
-from ..test_fitting import equal, parameters
+from ..same_fits import equal, parameters
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,4 +1,4 @@
-"""Fits in several threads of one process, and in processes that were forked meanwhile."""
+"""Fits share nothing: one after another, inside another, in threads and in forked processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pyro
@@ -23,10 +24,74 @@ from pyro_crowdclust.protocols import unwrapped
 from pyro_crowdclust.training.isolation import isolated
 
 from ..crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
+from ..plain_pyro import autoguide_location, hand_guide_location, noise_around
 from ..problems import location_guide, location_model
-from ..test_fitting import equal, parameters
+from ..same_fits import alone, equal, every_pair, parameters, same_fit
 
 MAKERS = [plain_pair, message_passing_pair, amortized_pair]
+
+
+@every_pair
+def test_the_process_is_left_as_it_was(make):
+    pair, data = make(), crowd()
+    mine = pyro.param("components", torch.tensor(1.0))
+    random = torch.get_rng_state()
+    result = quiet_fit(*pair, data)
+    _ = result.probabilities, result.elbo, result.workers, result.clusters
+    kept = dict(pyro.get_param_store().items())
+    pyro.clear_param_store()
+    assert torch.equal(torch.get_rng_state(), random)
+    assert list(kept) == ["components"]
+    assert torch.equal(kept["components"], mine)
+
+
+@every_pair
+def test_a_second_fit_does_not_touch_the_first(make):
+    data, other = crowd(seed=1), crowd(seed=2)
+    pair = make()
+    first = quiet_fit(*pair, data)
+    second = quiet_fit(*pair, other)
+    # Only now is anything computed from the first.
+    assert same_fit(first, alone(make, 1))
+    assert same_fit(second, alone(make, 2))
+
+
+@every_pair
+def test_a_fit_inside_another_does_not_touch_it(make):
+    pair, data, other = make(), crowd(seed=1), crowd(seed=2)
+    inner = []
+
+    def fit_another(trainer):
+        inner.append(quiet_fit(*pair, other))
+
+    outer = quiet_fit(*pair, data, callbacks=[fit_another])
+    assert same_fit(outer, alone(make, 1))
+    assert len(inner) == 2
+    assert all(same_fit(result, alone(make, 2)) for result in inner)
+
+
+@pytest.mark.parametrize(
+    ("make_guide", "location"),
+    [
+        (lambda: location_guide, hand_guide_location),
+        (lambda: AutoNormal(location_model), autoguide_location),
+    ],
+    ids=["pyro.param", "AutoNormal"],
+)
+def test_plain_pyro_models_share_nothing_by_name(make_guide, location):
+    train = partial(
+        quiet_fit, epochs=30, batch_size=10, optim=partial(torch.optim.Adam, lr=0.05), seed=1
+    )
+    guide, low, high = make_guide(), noise_around(-2.0), noise_around(2.0)
+    one = train(location_model, guide, low)
+    other = train(location_model, guide, high)
+    assert isinstance(one.elbo_objective, Trace_ELBO)
+    assert location(one) == pytest.approx(low.features.mean().item(), abs=0.2)
+    assert location(other) == pytest.approx(high.features.mean().item(), abs=0.2)
+    alone = train(location_model, make_guide(), low)
+    assert location(alone) == location(one)
+    assert alone.elbo == one.elbo > -80
+    assert not pyro.get_param_store().keys()
 
 
 def trained(number: int, barrier: threading.Barrier | None = None):

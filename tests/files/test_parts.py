@@ -1,4 +1,4 @@
-"""Files name the parts of the library by the faces that offer them."""
+"""Parts remember their arguments, and files name them by the faces that offer them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import pyro_crowdclust
 from pyro_crowdclust.files.description import build, describe
 from pyro_crowdclust.files.parts import public_name
-from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 
 
 def classes() -> list[type]:
@@ -65,3 +65,10 @@ def test_records_that_no_face_offers_are_named_by_no_file():
     part = {"class": public_name(Position), "number": 0, "arguments": {}}
     with pytest.raises(ValueError, match="has no 'pyro_crowdclust.training:Position'"):
         build({"$part": part}, {})
+
+
+def test_parts_remember_how_they_were_constructed():
+    assert DirichletWeights(3, concentration=2.0).constructor_arguments == {
+        "num_clusters": 3,
+        "concentration": 2.0,
+    }

@@ -1,0 +1,66 @@
+"""A function around a guide's model is refused; whose model takes a minibatch for all is told."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from pyro.infer.autoguide import AutoNormal
+
+from pyro_crowdclust import CrowdData
+
+from ..crowds import crowd, plain_pair, quiet_fit
+from ..problems import location_model
+
+
+def test_a_function_around_the_model_of_a_guide_is_refused():
+    model, guide = plain_pair()
+    with pytest.raises(ValueError, match="model is the function <lambda>, but MessagePassingGuide"):
+        quiet_fit(lambda batch: model(batch), guide, crowd())
+
+
+class TestModelsThatTakeAMinibatchForAll:
+    """How many items there are is told by weights, which a model of one's own may forget."""
+
+    DATA = CrowdData(torch.randn(20, 1, generator=torch.Generator().manual_seed(0)))
+
+    @staticmethod
+    def by_factor(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", len(batch.items)):
+            density = dist.Normal(mean, 1.0).log_prob(batch.features[:, 0])
+            pyro.factor("o", batch.item_weight * density)
+
+    @staticmethod
+    def by_plate(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("items", batch.num_items, subsample=batch.items):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def of_items_alone(batch):
+        with pyro.plate("items", len(batch.items)):
+            mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def of_each(batch):
+        scale = pyro.param("scale", torch.tensor(0.7))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("mean", dist.Normal(batch.features[:, 0] / 2, scale))
+
+    def test_is_told(self):
+        model = partial(location_model, scale=lambda batch: 1.0)
+        said = "takes the 5 items of a minibatch for all of the 20 that there are, at site 'o'"
+        with pytest.warns(UserWarning, match=said):
+            quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
+        quiet_fit(model, AutoNormal(model), self.DATA, batch_size=None, epochs=1)
+
+    @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
+    def test_others_are_not(self, name):
+        model = location_model if name == "weight" else getattr(self, name)
+        guide = self.of_each if name == "of_items_alone" else AutoNormal(model)
+        quiet_fit(model, guide, self.DATA, batch_size=5, epochs=1)

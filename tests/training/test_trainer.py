@@ -1,0 +1,67 @@
+"""The trainer: what callbacks see of it, its step sizes, and the site at which a step failed."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+
+from ..crowds import NUM_CLUSTERS, crowd, message_passing_pair, plain_pair, quiet_fit
+from ..plain_pyro import noise_around
+from ..same_fits import same_fit
+
+
+@pytest.mark.parametrize("seed", [6, 8, 9, 11])
+def test_the_site_that_failed_is_named_and_none_that_other_draws_would_fail_at(seed):
+    failed = []
+
+    def guide(batch):
+        mean = pyro.param("mean", torch.tensor(0.0))
+        pyro.sample("location", dist.Normal(mean, 1.0))
+
+    def model(batch):
+        place = pyro.sample("location", dist.Normal(0.0, 1.0))
+        side = "left" if place < 0 else "right"
+        if torch.is_grad_enabled():  # in a step, and not where the site is looked for
+            failed.append(side)
+        pyro.factor(side, 0 * place + float("nan"))
+
+    with pytest.warns(UserWarning, match="not finite after 0 steps"):
+        result = quiet_fit(model, guide, noise_around(1.0), batch_size=None, seed=seed)
+    assert f"the log-density of site '{failed[0]}' in the model" in result.stop_reason
+
+
+def test_callbacks_see_the_trainer_and_add_to_the_history():
+    data, seen = crowd(), []
+
+    def score(trainer):
+        seen.append((trainer.epochs_done, trainer.steps_done))
+        probabilities = trainer.predict_proba(data.features)
+        trainer.history[-1]["confidence"] = probabilities.max(1).values.mean().item()
+
+    result = quiet_fit(*message_passing_pair(), data, callbacks=[score, score])
+    assert seen == [(1, 2), (1, 2), (2, 4), (2, 4)]
+    assert result.history["confidence"].between(1 / NUM_CLUSTERS, 1).all()
+    silent = quiet_fit(*message_passing_pair(), data)
+    pd.testing.assert_frame_equal(
+        result.history.drop(columns=["seconds", "confidence"]),
+        silent.history.drop(columns="seconds"),
+    )
+
+
+def test_the_step_size_may_be_a_function_of_the_step():
+    asked = []
+
+    def halving(step):
+        asked.append(step)
+        return 0.5**step
+
+    one = quiet_fit(*plain_pair(), crowd(), step_size=halving)
+    assert asked == [0, 1, 2, 3]
+    assert not same_fit(one, quiet_fit(*plain_pair(), crowd(), step_size=1.0))
+    assert same_fit(
+        quiet_fit(*plain_pair(), crowd(), step_size=lambda step: 0.25),
+        quiet_fit(*plain_pair(), crowd(), step_size=0.25),
+    )
