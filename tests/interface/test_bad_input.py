@@ -1,4 +1,4 @@
-"""What does not fit together is refused before training, in words; see test_data.py for tables."""
+"""What does not fit together is refused before training, in words; for tables see tests/data."""
 
 from __future__ import annotations
 
