@@ -6,10 +6,11 @@ these moments leave open what the draws leave open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -40,29 +41,9 @@ class DrawnShares(NamedTuple):
         """The shares at a place of the last axis."""
         return DrawnShares(*(part[..., place] for part in self))
 
-    def pooled(self, counts: Float[Tensor, "draw ..."]) -> DrawnShares:
-        """Averages over the second axis of independent shares, weighted by these counts."""
-        weights = counts / counts.sum(1, keepdim=True)
-        return DrawnShares((weights * self.mean).sum(1), (weights**2 * self.variance).sum(1))
-
-    def mixed(self, right: DrawnShares, other: DrawnShares) -> DrawnShares:
-        """``s a + (1 - s) (1 - b)`` of independent shares: s is this one, of every draw.
-
-        Examples
-        --------
-        >>> import torch
-        >>> half = DrawnShares(torch.tensor([0.5]), torch.tensor([0.0]))
-        >>> sure = DrawnShares(torch.tensor([[0.9]]), torch.tensor([[0.0]]))
-        >>> half.mixed(sure, sure).mean
-        tensor([[0.5000]])
-        """
-        share, spread = (part.unsqueeze(1) for part in self)
-        wrong = 1 - other.mean
-        mean = share * right.mean + (1 - share) * wrong
-        square = (share**2 + spread) * (right.mean**2 + right.variance)
-        square = square + 2 * (share - share**2 - spread) * right.mean * wrong
-        square = square + ((1 - share) ** 2 + spread) * (wrong**2 + other.variance)
-        return DrawnShares(mean, square - mean**2)
+    def reversed(self) -> DrawnShares:
+        """The shares in the opposite order."""
+        return DrawnShares(*(part.flip(-1) for part in self))
 
     def summary(self, interval: float) -> PosteriorSummary:
         """Of Betas with the moments over all draws."""
@@ -73,6 +54,57 @@ class DrawnShares(NamedTuple):
         return beta_summary(strength * mean, strength * (1 - mean), interval)
 
 
+class LookShares(NamedTuple):
+    """How many pairs look like what, of a relation that there is of several kinds.
+
+    Attributes
+    ----------
+    mean
+        E[s] given every draw.
+    square
+        E[s s'].
+    """
+
+    mean: Float[Tensor, "draw look"]
+    square: Float[Tensor, "draw look look"]
+
+    @classmethod
+    def of(
+        cls,
+        natural_parameters: Float[Tensor, "draw kind look"],
+        counts: Float[Tensor, "draw kind"],
+    ) -> LookShares:
+        """Averages of independent Dirichlets, one for each kind, weighted by these counts."""
+        alpha = natural_parameters + 1
+        total = alpha.sum(-1, keepdim=True)
+        mean = alpha / total
+        outer = mean.unsqueeze(-1) * mean.unsqueeze(-2)
+        covariance = (mean.diag_embed() - outer) / (total + 1).unsqueeze(-1)
+        weights = (counts / counts.sum(1, keepdim=True)).unsqueeze(-1)
+        average = (weights * mean).sum(1)
+        spread = (weights.square().unsqueeze(-1) * covariance).sum(1)
+        return cls(average, average.unsqueeze(-1) * average.unsqueeze(-2) + spread)
+
+    def mixed(self, said: Sequence[DrawnShares]) -> DrawnShares:
+        """``sum_y s_y r_y`` of independent r, what a worker says of pairs of every look.
+
+        Examples
+        --------
+        >>> import torch
+        >>> half = LookShares.of(torch.zeros(1, 1, 2), torch.ones(1, 1))
+        >>> sure = DrawnShares(torch.tensor([[[0.1, 0.9]]]), torch.zeros(1, 1, 2))
+        >>> half.mixed([sure.reversed(), sure]).mean
+        tensor([[[0.5000, 0.5000]]])
+        """
+        mean, square = torch.zeros_like(said[0].mean), torch.zeros_like(said[0].mean)
+        for look, shares in enumerate(said):
+            mean += self.mean[:, look, None, None] * shares.mean
+            square += self.square[:, look, look, None, None] * shares.variance
+            for other, others in enumerate(said):
+                square += self.square[:, look, other, None, None] * shares.mean * others.mean
+        return DrawnShares(mean, square - mean**2)
+
+
 def summarize_draws(
     given: Mapping[str, Float[Tensor, "draw worker size"]],
     looks: Float[Tensor, "draw relation look"],
@@ -81,9 +113,10 @@ def summarize_draws(
 ) -> dict[str, PosteriorSummary]:
     """Rates of workers who answer by what a pair looks like.
 
-    Those of two coins are of pairs that are the same or different, whatever these look like: with s
-    the share of such pairs that look as they are, sensitivity alpha and specificity beta of looks,
-    ``s alpha + (1 - s) (1 - beta)``.
+    With ``s_y`` the share of pairs of a relation that look y and ``r_y`` what a worker says of such
+    pairs, he says ``sum_y s_y r_y`` of pairs that are the same, or different, whatever these look
+    like. Sensitivity and specificity of two coins are of that, and of grades it stands before the
+    rows of every level.
 
     Parameters
     ----------
@@ -97,13 +130,20 @@ def summarize_draws(
         Probability of the central intervals.
     """
     rates = {name: DrawnShares.of(eta) for name, eta in given.items()}
-    if set(rates) == {"sensitivity", "specificity"}:
+    levels = [shares for name, shares in rates.items() if name.startswith("grades_")]
+    is_coins = set(rates) == {"sensitivity", "specificity"}
+    if is_coins:
+        levels = [rates["specificity"], rates["sensitivity"].reversed()]
+    if levels:
         # A little, so that a relation without pairs has shares as well.
-        pairs = (counts.sum(-1, keepdim=True) + 1e-6).unflatten(1, (-1, 2))
-        share = DrawnShares.of(looks.unflatten(1, (-1, 2))).pooled(pairs)
-        right, rejected = (rate.at(0) for rate in rates.values())
-        rates = {
-            "sensitivity": share.at(1).at(1).mixed(right, rejected),
-            "specificity": share.at(0).at(0).mixed(rejected, right),
-        }
+        pairs = (counts.sum(-1) + 1e-6).unflatten(1, (-1, 2))
+        of_kinds = looks.unflatten(1, (-1, 2))
+        different, same = (
+            LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(levels)
+            for relation in range(2)
+        )
+        if is_coins:
+            rates = {"sensitivity": same.at(1), "specificity": different.at(0)}
+        else:
+            rates = {"if_same": same, "if_different": different} | rates
     return {name: shares.summary(interval) for name, shares in rates.items()}

@@ -226,11 +226,6 @@ def _of_rates(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
 
 def _of_accuracy(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
     """Those of the one rate of placements, twice."""
-    if "accuracy" not in summary.rates:
-        raise ValueError(
-            "nothing can be asked after graded answers without features: fit features and grades, "
-            "or answers of 0 and 1"
-        )
     rate = summary.rates["accuracy"]
     return np.stack([_counts(rate.mean, rate.sd)] * 2, 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,9 @@ _INTERVAL_90 = 1.645
 
 # More rows than this in a forest, and their names would overlap.
 _MOST_NAMED_ROWS = 80
+
+# So many rates beside each other can be read: as many as four grades and "can't tell" have.
+_MOST_BESIDE = 5
 
 
 def plot_worker_weights(
@@ -103,7 +108,7 @@ def plot_workers(
 ) -> Figure | SubFigure:
     """Rates of every worker with 90 % intervals, sorted by weight: sensitivity and specificity.
 
-    Annotator models with other rates have a panel for each of theirs.
+    Annotator models with other rates have a panel for each of theirs, five beside each other.
 
     Parameters
     ----------
@@ -118,15 +123,20 @@ def plot_workers(
         If there are no workers.
     """
     workers = fitted.workers.sort_values("weight", kind="stable")
-    figure = figure or new_figure(7.0, _forest_height(workers))
     names = [name.removesuffix("_lower") for name in workers.columns if name.endswith("_lower")]
-    panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, name, color in zip(panels, names, COLORS, strict=False):
+    shape = math.ceil(len(names) / _MOST_BESIDE), min(len(names), _MOST_BESIDE)
+    figure = figure or new_figure(7.0, shape[0] * _forest_height(workers))
+    grid = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
+    colors = itertools.cycle(COLORS[: shape[1]])
+    for axes, name, color in zip(grid.flat, names, colors, strict=False):
         lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
         _forest(axes, workers[name], lower, upper, color)
-        axes.set_xlabel(name)
+        axes.set_xlabel(name, fontsize="small" if shape[0] > 1 else "medium")
         axes.set_xlim(-0.02, 1.02)
-    panels[0].set_ylabel("worker")
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_ylabel("worker")
     return figure
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares, summarize_draws
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, LookShares, summarize_draws
 
 DRAWS, WORKERS, COUNT = 3, 2, 60_000
 
@@ -30,19 +30,23 @@ def assert_moments(shares: DrawnShares, samples: torch.Tensor) -> None:
 
 
 def test_shares_averages_and_mixtures_have_their_moments():
-    eta, counts = random_eta(DRAWS, 2, 2, 2), torch.rand(DRAWS, 2, 2, 1) + 0.1
-    shares, looks = DrawnShares.of(eta), sampled(eta)
-    assert_moments(shares, looks)
-    pooled = shares.pooled(counts)
-    averages = (looks * counts).sum(2) / counts.sum(1)
-    assert_moments(pooled, averages)
-    right, other = random_eta(2, DRAWS, WORKERS, 2)
-    rates = [DrawnShares.of(one).at(0) for one in (right, other)]
-    share, a, b = averages[..., 0, 1:], sampled(right)[..., 0], sampled(other)[..., 0]
-    assert_moments(pooled.at(1).at(0).mixed(*rates), share * a + (1 - share) * (1 - b))
+    """Of three looks, two kinds of pairs, and what workers say of each look: one of four things."""
+    eta, counts = random_eta(DRAWS, 2, 3), torch.rand(DRAWS, 2) + 0.1
+    looks, rows = sampled(eta), random_eta(3, DRAWS, WORKERS, 4)
+    assert_moments(DrawnShares.of(eta), looks)
+    averages = (looks * counts.unsqueeze(-1)).sum(2) / counts.sum(1, keepdim=True)
+    shares = LookShares.of(eta, counts)
+    variance = shares.square.diagonal(dim1=-2, dim2=-1) - shares.mean**2
+    assert_moments(DrawnShares(shares.mean, variance), averages)
+    said = [DrawnShares.of(row) for row in rows]
+    drawn = sum(averages[..., look, None, None] * sampled(row) for look, row in enumerate(rows))
+    assert_moments(shares.mixed(said), drawn)
+    assert_moments(shares.mixed(said).reversed(), drawn.flip(-1))
 
 
-@pytest.mark.parametrize("names", [("sensitivity", "specificity"), ("habit", "accuracy")])
+@pytest.mark.parametrize(
+    "names", [("sensitivity", "specificity"), ("grades_1", "grades_2"), ("habit", "accuracy")]
+)
 def test_summaries_are_of_all_draws_together(names):
     """Looks are of two kinds of pairs, each that are different, then that are the same."""
     given = dict(zip(names, random_eta(2, DRAWS, WORKERS, 2), strict=True))
@@ -50,19 +54,25 @@ def test_summaries_are_of_all_draws_together(names):
     found = summarize_draws(given, looks, counts, 0.8)
     first, second = (sampled(eta) for eta in given.values())
     expected = {names[0]: first, names[1]: second}
-    if "sensitivity" in names:
+    if "habit" not in names:
         drawn, number = sampled(looks), counts.sum(-1)
         differ, same = (
             (drawn[:, :, place::2] * number[:, place::2, None]).sum(2)
             / number[:, place::2].sum(1)[:, None]
             for place in (0, 1)
         )
-        alpha, beta = first[..., 0], second[..., 0]
-        as_same, as_different = same[..., 1:], differ[..., :1]
-        expected = {
-            "sensitivity": as_same * alpha + (1 - as_same) * (1 - beta),
-            "specificity": as_different * beta + (1 - as_different) * (1 - alpha),
-        }
+        if "sensitivity" in names:
+            alpha, beta = first[..., 0], second[..., 0]
+            as_same, as_different = same[..., 1:], differ[..., :1]
+            expected = {
+                "sensitivity": as_same * alpha + (1 - as_same) * (1 - beta),
+                "specificity": as_different * beta + (1 - as_different) * (1 - alpha),
+            }
+        else:
+            for name, shares in (("if_same", same), ("if_different", differ)):
+                low, high = (shares[..., look, None, None] for look in (0, 1))
+                expected[name] = low * first + high * second
+    assert set(found) == set(expected)
     for name, samples in expected.items():
         rates, summary = samples.flatten(0, 1), found[name]
         np.testing.assert_allclose(summary.mean, rates.mean(0), atol=0.005)

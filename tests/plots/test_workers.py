@@ -92,6 +92,19 @@ class TestWorkers:
         assert axes.get_xlabel() == "accuracy"
         rendered(figure)
 
+    def test_many_rates_have_a_panel_each_of_which_five_are_beside_each_other(self):
+        rates = {}
+        for number in range(13):
+            rates |= {f"r{number}_{end}": [number / 20] for end in ("lower", "upper")}
+            rates |= {f"r{number}": [number / 20]}
+        table = pd.DataFrame(rates).assign(weight=4.0, weight_sd=1.0)
+        figure = plot_workers(SimpleNamespace(workers=table))
+        shown = [axes for axes in figure.axes if axes.axison]
+        assert [axes.get_xlabel() for axes in shown] == [f"r{number}" for number in range(13)]
+        assert [axes.lines[0].get_xdata()[0] for axes in shown] == [n / 20 for n in range(13)]
+        assert len(figure.axes) == 15
+        rendered(figure)
+
     def test_a_hundred_workers_have_no_names(self):
         weights = np.linspace(-1, 4, 100)
         fitted = SimpleNamespace(
