@@ -13,9 +13,10 @@ from torch import Tensor
 
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import read_table, reject, show, to_index, unknown
+from pyro_crowdclust.data.tables import as_frame, read_table, reject, show, to_index, unknown
 
 
 def extended(
@@ -26,6 +27,7 @@ def extended(
     placements: Any | None = None,
     labels: Any | None = None,
     classes: Iterable[Hashable] | None = None,
+    likeness: Any | None = None,
 ) -> CrowdData:
     """Data and more of the same, which comes after what is there.
 
@@ -42,12 +44,14 @@ def extended(
         Answers, about old items and new ones, as for ``CrowdData``.
     classes
         Classes that items can have, after those of the data.
+    likeness
+        Numbers of more pairs, under the names of the data's.
 
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, a page that there is already, and new items beside features
-        that are on disk.
+        For what ``CrowdData`` refuses, a page or a pair with a likeness that there is already, and
+        new items beside features that are on disk.
 
     Examples
     --------
@@ -99,7 +103,7 @@ def extended(
         known=known,
         known_ids=data.known_ids,
         links=data.links,
-        likeness=data.likeness,
+        likeness=data.likeness if likeness is None else _more_likeness(data, likeness, ids),
         likeness_names=data.likeness_names,
         num_contradictions=data.num_contradictions,
     )
@@ -188,6 +192,40 @@ def _check_items(name: str, table: Any | None, ids: pd.Index, with_features: boo
             by = f"{'features= and ' if with_features else ''}item_ids=[{show(wanted)}]"
             remedy = f"add it as a new item by {by}"
             reject(name, table[column], missing, unknown(ids, wanted, remedy))
+
+
+def _more_likeness(data: CrowdData, table: Any, ids: pd.Index) -> Likeness:
+    """Numbers of the pairs of the data, and of others."""
+    before, names = data.likeness, data.likeness_names
+    if data.features is not None:
+        raise ValueError(
+            "likeness is for answers alone, but there are features, which say how alike items are: "
+            "leave it out"
+        )
+    if before is None:
+        raise ValueError(
+            "likeness is new here, as the fit heard of none: fit anew to all answers with "
+            "likeness= of all pairs"
+        )
+    found, given = likeness_of(read_likeness(table), ids)
+    if {*given} != {*names}:
+        raise ValueError(
+            f"likeness has the numbers {[*given]}, but the fit heard {[*names]} of every pair: "
+            "pass these"
+        )
+    both = pd.DataFrame(torch.cat([before.items, found.items]).numpy())
+    again = both.duplicated().to_numpy()[before.num_pairs :]
+    if again.any():
+        reject(
+            "likeness",
+            as_frame(table, "likeness")["left"],
+            again,
+            "beside an item of which the fit knows how alike it is; pass new pairs alone",
+        )
+    values = found.values[:, torch.from_numpy(given.get_indexer(names))]
+    ends = before.left, before.right, before.values
+    more = found.left, found.right, values
+    return Likeness(*(torch.cat(parts) for parts in zip(ends, more, strict=True)))
 
 
 def _joined(before: Any, after: Any) -> np.ndarray | Tensor | None:

@@ -201,6 +201,7 @@ class Fitted:
         labels: Any | None = None,
         features: Any | None = None,
         item_ids: Iterable[Hashable] | None = None,
+        likeness: Any | None = None,
         **options: Any,
     ) -> Fitted:
         """Go on from here with new answers, of old and new workers, about old and new items.
@@ -218,6 +219,8 @@ class Fitted:
         features, item_ids
             New items, with the columns of the fit, and their ids; by default those of the data
             frame's index, or the next numbers. Ids alone where the fit had no features.
+        likeness
+            How alike the items of more pairs are, where the fit heard that of others.
         options
             Of ``fit`` in place of those of this one. By default networks train for a tenth of its
             epochs.
@@ -256,9 +259,10 @@ class Fitted:
                 "this result was loaded, and its file has not all options of the fit, which had "
                 "parts of your own: update the result of fit() itself, or fit anew to all answers"
             )
-        check_answers(self.data, pairs=pairs, placements=placements, labels=labels)
+        answers = {"pairs": pairs, "placements": placements, "labels": labels}
+        check_answers(self.data, **answers)
         items = identified_items(self.data, features, item_ids, self.new_items)
-        data = extended(self.data, items=items, pairs=pairs, placements=placements, labels=labels)
+        data = extended(self.data, items=items, likeness=likeness, **answers)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
         make_room(model, guide, data.num_items)
         options = {"progress": False, "seed": self.seed, "device": self.device} | options

@@ -215,9 +215,18 @@ def test_how_alike_items_are_is_heard_beside_answers():
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.97
     estimator = CrowdClusterer(max_iter=8, random_state=0).fit(None, pairs=few, likeness=table)
     np.testing.assert_array_equal(estimator.labels_, result.assignments)
-    updated = result.update(every.drop(few.index)[::6])
+    rest = every.drop(few.index)[::6]
+    updated = result.update(rest)
     assert updated.data.likeness.num_pairs == len(table)
     assert accuracy(pd.Series(updated.assignments, updated.data.item_ids)) > 0.97
+    # A new item, of which nobody says anything, is like those of the first kind.
+    more = pd.DataFrame({"left": "new", "right": result.data.item_ids})
+    like = TRUTH[more["right"].str[1:].astype(int)] == 0
+    more["alike"] = rng.normal(np.where(like, 2.0, 0.0))
+    taken_up = result.update(rest, item_ids=["new"], likeness=more)
+    assert taken_up.data.likeness.num_pairs == len(table) + 40
+    same = taken_up.same_cluster_probability(more["left"], more["right"])
+    assert same[like].mean() > 0.8 > 0.2 > same[~like].mean()
 
 
 def test_likeness_from_a_file(tmp_path):
