@@ -262,8 +262,8 @@ def test_minibatches_average_to_the_full_bound(blocks):
     num_blocks = 6
     sampler = MinibatchSampler(
         data,
-        batch_size=(data.num_items - len(data.annotated_items)) / num_blocks,
-        answers_per_step=data.num_pairs / num_blocks,
+        batch_size=(data.num_items - len(data.annotated_items)) // num_blocks,
+        answers_per_step=data.num_pairs // num_blocks,
         blocks=blocks,
         generator=torch.Generator().manual_seed(0),
     )

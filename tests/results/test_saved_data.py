@@ -54,7 +54,7 @@ def test_data_with_labels_and_links(path):
         pd.Index([bytes([i]) for i in range(60)]),
         pd.interval_range(0, 60),
         pd.period_range("2020-01", periods=60, freq="M"),
-        pd.period_range("1950", periods=60, freq="Y-MAR").astype(object),
+        pd.period_range("1950", periods=60, freq="Q-MAR").astype(object),
         [timedelta(seconds=i, microseconds=1) for i in range(60)],
         [datetime(2020, 1, 1, 0, i, fold=1) for i in range(60)],
     ],

@@ -55,7 +55,7 @@ def add_something(
     order = range(number) if first is None else np.argsort(~first, kind="stable").tolist()
     before: list[int] = []
     for column in order:
-        by = np.linalg.lstsq(near[:, before], near[:, column])[0]
+        by = np.linalg.lstsq(near[:, before], near[:, column], rcond=None)[0]
         added = near[:, column] - near[:, before] @ by
         variance = added @ added / (len(near) - len(before) - 1)
         added_in_all = (rows[:, column] - rows[:, before] @ by).var() / rows[:, column].var()
