@@ -114,9 +114,9 @@ def summarize_draws(
     """Rates of workers who answer by what a pair looks like.
 
     With ``s_y`` the share of pairs of a relation that look y and ``r_y`` what a worker says of such
-    pairs, he says ``sum_y s_y r_y`` of pairs that are the same, or different, whatever these look
-    like. Sensitivity and specificity of two coins are of that, and of grades it stands before the
-    rows of every level.
+    pairs, it is ``sum_y s_y r_y`` that is said of pairs that are the same, or different, whatever
+    these look like. Sensitivity and specificity of two coins are of that, and of grades it stands
+    before the rows of every level.
 
     Parameters
     ----------
