@@ -52,6 +52,17 @@ def crowd(num_items: int = 60, seed: int = 0, item_ids: list | None = None) -> C
     return CrowdData(features, pairs, item_ids=item_ids)
 
 
+def crowd_of_all_kinds() -> CrowdData:
+    """The same crowd with known classes, class labels and a link."""
+    return CrowdData(
+        crowd().features,
+        crowd().pairs,
+        known=["a", None, "b"] * 20,
+        labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
+        must_link={"left": [0], "right": [7]},
+    )
+
+
 def plain_mixture(
     num_workers: int | None = NUM_WORKERS, supervision: Supervision | None = None
 ) -> SemiCrowdsourcedMixture:

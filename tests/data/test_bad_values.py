@@ -15,6 +15,8 @@ from pyro_crowdclust.mixture import (
     StickBreakingWeights,
 )
 
+from ..refusals import refuses
+
 LARGE = 2**60
 # Made where they are needed: the first nested tensor loads much of PyTorch.
 KINDS = {
@@ -25,10 +27,6 @@ KINDS = {
     "meta": lambda: torch.ones(4, 4, device="meta"),
     "complex": lambda: torch.eye(4).cfloat(),
 }
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,9 +7,7 @@ import pytest
 from pyro_crowdclust.files.description import build, describe
 from pyro_crowdclust.mixture import DirichletWeights
 
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
+from ..refusals import refuses
 
 
 @pytest.mark.parametrize(

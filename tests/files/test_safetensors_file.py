@@ -20,10 +20,7 @@ from pyro_crowdclust.files.safetensors_file import file_digest
 from pyro_crowdclust.training import Checkpoint
 
 from ..crowds import crowd, plain_pair, quiet_fit
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
+from ..refusals import refuses
 
 
 @pytest.fixture

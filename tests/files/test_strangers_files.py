@@ -12,7 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust import load
 from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.safetensors_file import file_digest
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
@@ -20,11 +20,8 @@ from pyro_crowdclust.networks import SkipMLP
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import Checkpoint
 
-from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
+from ..crowds import crowd, crowd_of_all_kinds, message_passing_pair, plain_pair, quiet_fit
+from ..refusals import refuses
 
 
 def stop(trainer) -> None:
@@ -35,14 +32,7 @@ def stop(trainer) -> None:
 @pytest.fixture(scope="module")
 def result_file(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("result") / "fit"
-    data = CrowdData(
-        crowd().features,
-        crowd().pairs,
-        known=["a", None, "b"] * 20,
-        labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
-        must_link={"left": [0], "right": [7]},
-    )
-    quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
+    quiet_fit(*plain_pair(Supervision()), crowd_of_all_kinds(), epochs=1).save(path)
     return path.read_bytes()
 
 

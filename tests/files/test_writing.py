@@ -10,9 +10,7 @@ import pytest
 
 from pyro_crowdclust.files.writing import check_room, replace_file
 
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
+from ..refusals import refuses
 
 
 def mode(path) -> int:

@@ -36,10 +36,7 @@ from ..crowds import (
     quiet_fit,
 )
 from ..plain_pyro import guide_of, two_sites
-
-
-def refuses(message):
-    return pytest.raises(ValueError, match=message)
+from ..refusals import refuses
 
 
 def bernoulli_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:

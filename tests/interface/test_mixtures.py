@@ -35,6 +35,7 @@ from pyro_crowdclust.supervision import CertainLinks, ClassTable
 
 from ..crowds import quiet_fit
 from ..mixture_parts import CLUSTERS, COMPONENTS, mixture, simulated
+from ..refusals import refuses
 
 PAIRS = {"left": [0, 1, 0], "right": [2, 3, 1], "worker": list("aab"), "label": [1, 1, 0]}
 
@@ -307,10 +308,6 @@ def test_standardized_is_identity_in_other_units():
     x = torch.randn(7, 2)
     expected = Identity().latent((x - location) / scale)
     assert torch.equal(Standardized(location, scale).latent(x), expected)
-
-
-def refuses(message):
-    return pytest.raises(ValueError, match=message)
 
 
 def test_bad_input_is_refused():

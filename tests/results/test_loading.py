@@ -11,12 +11,9 @@ from pyro_crowdclust import CrowdData, load
 
 from ..crowds import crowd, quiet_fit
 from ..problems import location_guide, location_model
+from ..refusals import refuses
 from ..same_fits import equal
 from .saved_fits import IDS, fitted
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,11 @@ from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training.fingerprint import digest
 
-from ..crowds import crowd, plain_pair, quiet_fit
+from ..crowds import crowd, crowd_of_all_kinds, plain_pair, quiet_fit
 
 
 def test_data_with_labels_and_links(path):
-    data = CrowdData(
-        crowd().features,
-        crowd().pairs,
-        known=["a", None, "b"] * 20,
-        labels={"item": [3, 4], "worker": [0, 2], "label": ["x", "y"]},
-        must_link={"left": [0], "right": [7]},
-    )
+    data = crowd_of_all_kinds()
     quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
     loaded = load(path).data
     assert digest(data_fields(loaded)) == digest(data_fields(data))

@@ -52,12 +52,9 @@ from ..mixture_parts import (
     mixture,
     simulated,
 )
+from ..refusals import refuses
 from ..same_fits import equal, parameters
 from .saved_fits import MAKERS, check_same, fitted
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
 
 
 @pytest.mark.parametrize("kind", MAKERS)

@@ -28,13 +28,10 @@ from pyro_crowdclust.training import Checkpoint, Stopping
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..killed_fit import FITS, Draws, in_step, run
 from ..problems import location_guide, location_model
+from ..refusals import refuses
 from ..same_fits import equal, parameters
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def refuses(message: str):
-    return pytest.raises(ValueError, match=message)
 
 
 def same(one: Fitted, other: Fitted) -> bool:

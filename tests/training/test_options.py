@@ -9,10 +9,7 @@ from pyro_crowdclust.callbacks import MergeMoves
 
 from ..crowds import crowd, plain_pair, quiet_fit
 from ..plain_pyro import guide_of, two_sites
-
-
-def refuses(message):
-    return pytest.raises(ValueError, match=message)
+from ..refusals import refuses
 
 
 @pytest.mark.parametrize(
