@@ -292,8 +292,10 @@ class PartitionGuide(nn.Module):
         (``summarize_draws``).
         """
         annotators = self.model.annotators
+        levels: list[str] = []
         found: WorkerSummary | None
         if isinstance(annotators, GradedAnswers):
+            levels = [*annotators.priors()]
             found = annotators.summary(self.posteriors, interval)
         else:
             found = summarize_workers(annotators, self.posteriors, interval)
@@ -303,7 +305,7 @@ class PartitionGuide(nn.Module):
             return found
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
         looks, prior = given.pop("looks"), self.model.looks.natural_parameters
-        rates = summarize_draws(given, looks, looks - prior, interval)
+        rates = summarize_draws(given, looks, looks - prior, interval, levels)
         return WorkerSummary(rates, found.weight, found.weight_sd)
 
 

@@ -110,6 +110,7 @@ def summarize_draws(
     looks: Float[Tensor, "draw relation look"],
     counts: Float[Tensor, "draw relation look"],
     interval: float,
+    levels: Sequence[str] = (),
 ) -> dict[str, PosteriorSummary]:
     """Rates of workers who answer by what a pair looks like.
 
@@ -128,18 +129,20 @@ def summarize_draws(
         How many pairs looked like that in the draw.
     interval
         Probability of the central intervals.
+    levels
+        Of workers who grade, which sites say how their grades fall at each look, in turn.
     """
     rates = {name: DrawnShares.of(eta) for name, eta in given.items()}
-    levels = [shares for name, shares in rates.items() if name.startswith("grades_")]
+    said = [rates[name] for name in levels]
     is_coins = set(rates) == {"sensitivity", "specificity"}
     if is_coins:
-        levels = [rates["specificity"], rates["sensitivity"].reversed()]
-    if levels:
+        said = [rates["specificity"], rates["sensitivity"].reversed()]
+    if said:
         # A little, so that a relation without pairs has shares as well.
         pairs = (counts.sum(-1) + 1e-6).unflatten(1, (-1, 2))
         of_kinds = looks.unflatten(1, (-1, 2))
         different, same = (
-            LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(levels)
+            LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(said)
             for relation in range(2)
         )
         if is_coins:

@@ -226,6 +226,11 @@ def _of_rates(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
 
 def _of_accuracy(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
     """Those of the one rate of placements, twice."""
+    if "accuracy" not in summary.rates:
+        raise ValueError(
+            f"the workers have the rates {[*summary.rates]}, which do not say what an answer about "
+            "a pair means: build the model with TwoCoin, GradedPairs, GradedAnswers or SortedPages"
+        )
     rate = summary.rates["accuracy"]
     return np.stack([_counts(rate.mean, rate.sd)] * 2, 1)
 

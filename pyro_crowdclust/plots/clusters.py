@@ -45,7 +45,6 @@ def plot_cluster_sizes(
         Draws of the weights.
     axes
         Where to draw; default a new figure's.
-
     """
     q, weights = fitted.probabilities, weight_draws(fitted, num_draws)
     is_independent = not isinstance(fitted.guide, SupportsPartition)

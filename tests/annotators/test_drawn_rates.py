@@ -51,7 +51,8 @@ def test_summaries_are_of_all_draws_together(names):
     """Looks are of two kinds of pairs, each that are different, then that are the same."""
     given = dict(zip(names, random_eta(2, DRAWS, WORKERS, 2), strict=True))
     looks, counts = random_eta(DRAWS, 4, 2), torch.rand(DRAWS, 4, 2) * 20
-    found = summarize_draws(given, looks, counts, 0.8)
+    levels = names if "grades_1" in names else ()
+    found = summarize_draws(given, looks, counts, 0.8, levels)
     first, second = (sampled(eta) for eta in given.values())
     expected = {names[0]: first, names[1]: second}
     if "habit" not in names:

@@ -12,7 +12,15 @@ from scipy import stats
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators.channels import Channels
-from pyro_crowdclust.asking.crowd import Crowd, _best_reading, _counts, _of_decisions, _of_grades
+from pyro_crowdclust.asking.crowd import (
+    Crowd,
+    _best_reading,
+    _counts,
+    _of_accuracy,
+    _of_decisions,
+    _of_grades,
+)
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.simulation import simulate_pages, simulate_placements
 
 TRUTH = np.arange(60) % 3
@@ -150,3 +158,9 @@ def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
     found = Crowd.of(result, ["ann", "bob"], None, None, np.random.default_rng(0))
     assert found.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
     assert found.confusion is None
+
+
+def test_rates_of_which_nothing_is_known_are_named():
+    habit = WorkerSummary({"habit": SimpleNamespace()}, np.zeros(2), np.zeros(2))
+    with pytest.raises(ValueError, match=r"rates \['habit'\], which do not say what an answer"):
+        _of_accuracy(habit)
