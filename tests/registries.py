@@ -19,6 +19,7 @@ from pyro_crowdclust.annotators import (
     ClassStates,
     CommunityConfusion,
     ConfusionMatrices,
+    GradedAnswers,
     GradedPairs,
     Habit,
     ItemTrait,
@@ -265,6 +266,14 @@ def _answers_alone() -> tuple[Any, Any, CrowdData]:
     return model, PartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
+def _grades_alone() -> tuple[Any, Any, CrowdData]:
+    data = crowd()
+    pairs = data.pairs.assign(label=2 * data.pairs["label"])
+    alone = CrowdData(None, pairs, grades=[0, 1, 2], item_ids=data.item_ids)
+    model = AnsweredPartition(GradedAnswers(alone.num_workers, 3), PitmanYor())
+    return model, PartitionGuide(model, alone.num_items, num_draws=2), alone
+
+
 def _alike() -> tuple[Any, Any, CrowdData]:
     data = crowd()
     left, right = np.triu_indices(20, 1)
@@ -296,6 +305,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "sorted pages, deep latents": _sorted_pages_deep,
     "pair regression": _pair_regression,
     "answers alone": _answers_alone,
+    "answers alone, grades": _grades_alone,
     "answers alone, likeness": _alike,
     "pages alone": _pages_alone,
     "dawid-skene": lambda: _class_labels(DawidSkene(_confusion()), labelled(features=False)),
