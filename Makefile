@@ -7,7 +7,7 @@ ARVIZ_VENV := .venv_arviz1
 OLDEST_VENV := .venv_oldest
 NEWER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
 
-.PHONY: setup demo test arviz1 oldest lint docs accuracy bench mutants clean
+.PHONY: setup demo test long arviz1 oldest lint docs accuracy bench mutants clean
 
 setup: $(INSTALLED)
 
@@ -29,8 +29,14 @@ demo: setup
 # of the files, so that what the tests of a file share is mostly made once. What Python makes of the
 # sources is kept for the next run, also where a shell says otherwise: it takes both processes, and
 # those that tests start, 15 seconds each.
+TWO_PROCESSES := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal
+
 test: setup
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal
+	$(TWO_PROCESSES) -m "not long"
+
+# The tests that fit for long: searches on whole tables, coverage of intervals, benchmarks.
+long: setup
+	$(TWO_PROCESSES) -m long tests
 
 # What is written for ArviZ, with ArviZ 1.x in place of the locked 0.2x; 1.x needs Python 3.12.
 $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt

@@ -470,7 +470,13 @@ def numbers(value: Any) -> list[float]:
     return [] if value is None or isinstance(value, str) else [value]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, marks=pytest.mark.long) if script.startswith("benchmarks/") else script
+        for script in SCRIPTS
+    ],
+)
 def test_script(script, monkeypatch, capsys, tmp_path):
     missing = [name for name in NEEDS.get(script, []) if not (DATA / name).exists()]
     if missing:

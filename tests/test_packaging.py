@@ -102,6 +102,7 @@ def test_every_folder_with_code_is_packaged():
     assert folders == set(PACKAGES.values())
 
 
+@pytest.mark.long
 def test_installed_wheel_resolves_without_the_checkout(run_installed):
     printed = run_installed(
         "import json, pyro_crowdclust, pyro_crowdclust.models, pyro_crowdclust.guides\n"
@@ -165,6 +166,7 @@ def test_help_is_told_without_loading_torch():
     assert {*loaded.split()}.isdisjoint({"torch", "pyro", "numpy", "pandas"})
 
 
+@pytest.mark.long
 def test_what_takes_long_to_load_is_loaded_when_it_is_used():
     steps = (
         "import torch, pyro",

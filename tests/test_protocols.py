@@ -120,6 +120,7 @@ class TestPairAnnotators:
             log_prob(same, mixed), 0.3 * log_prob(same, first) + 0.7 * log_prob(same, second)
         )
 
+    @pytest.mark.long
     @each_pair_annotators
     def test_weight_and_its_deviation_are_those_of_draws(self, name):
         annotators = PAIR_ANNOTATORS[name](WORKERS)

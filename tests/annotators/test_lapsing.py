@@ -157,6 +157,7 @@ LINKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", ["labels and gaps", "links"])
 def test_lapses_beside_what_else_is_known(more, tmp_path):
     features, help_ = FEATURES, LINKS

@@ -52,6 +52,7 @@ def same(group: torch.Tensor) -> torch.Tensor:
     return group == group.unsqueeze(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_the_joined_partition_has_the_largest_bound_of_all(seed):
     evidence = evidence_of(1.0, seed)

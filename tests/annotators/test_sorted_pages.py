@@ -344,6 +344,7 @@ def crowd_of(seed, separation=5.0, workers=6, lumped=0.0, careless=0.0):
 OPTIONS = {"batch_size": None, "step_size": 0.7, "epochs": 25, "progress": False}
 
 
+@pytest.mark.long
 def test_intervals_of_accuracy_cover_and_those_of_pairs_do_not():
     inside = {"pages": [], "pairs": []}
     for seed in range(8):
@@ -379,6 +380,7 @@ def test_lumped_and_careless_pages_are_found():
     assert result.pages.loc[state == "sorted", "lumped_pairs"].max() < 1
 
 
+@pytest.mark.long
 def test_pages_by_minibatches_and_from_a_file(tmp_path):
     data, truth, accuracy, _ = crowd_of(0)
     model = mixture(data, 4)
@@ -406,6 +408,7 @@ def test_a_checkpoint_goes_on_as_if_never_stopped(tmp_path):
     assert resumed.elbo == whole.elbo
 
 
+@pytest.mark.long
 def test_amortized_assignments_learn_from_pages():
     data, truth, accuracy, _ = crowd_of(2)
     features = (data.features - data.features.mean(0)) / data.features.std(0)
@@ -460,6 +463,7 @@ def test_a_model_of_the_other_kind_of_answers_is_refused(annotators, convert, re
         fit(model, MessagePassingGuide(model), data, epochs=1, progress=False)
 
 
+@pytest.mark.long
 def test_a_simulation_of_the_model_has_its_states_and_accuracy():
     data, *_ = crowd_of(0)
     batch = full_batch(data)
@@ -518,6 +522,7 @@ def test_impossible_priors_are_refused(options, reason):
         SortedPages(2, **options)
 
 
+@pytest.mark.long
 def test_arviz_has_the_workers_and_the_placements():
     data, *_ = crowd_of(0)
     model = mixture(data, 4)

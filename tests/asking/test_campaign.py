@@ -80,6 +80,7 @@ def campaign(criterion, accuracy, **options):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "gain"),
     [({"kind": Pages(8), "rounds": 4}, 0.02), ({"kind": Pairs(), "count": 12, "rounds": 3}, 0.05)],
@@ -248,6 +249,7 @@ def test_recorded_answers_are_read_as_tables_are():
         RecordedCrowd(labels={"item": [3], "worker": [4]})
 
 
+@pytest.mark.long
 def test_a_campaign_stops_when_rounds_move_nothing():
     rounds = pd.DataFrame({"round": range(6)})
     rounds["moved"] = [0.3, 0.0, 0.2, 0.0, 0.0, 0.0]
@@ -370,6 +372,7 @@ def test_what_a_crowd_must_answer(answer, shown):
         simulate_campaign(owned, CrowdData(FEATURES), crowd, Pairs(), rounds=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Pages(12), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
 def test_a_hundred_thousand_items_take_seconds(kind):
     started = time.process_time()

@@ -258,6 +258,7 @@ def test_proposals_are_what_the_answers_like_best_first():
     assert proposals == sorted(expected, key=lambda pair: -float(gain[pair]))
 
 
+@pytest.mark.long
 def test_merges_with_a_class_table_never_lower_the_bound():
     """Four separate clouds, their names on most items, few answers: nothing is to be merged."""
     features, clouds = four_clouds()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -230,6 +231,7 @@ def check(data: CrowdData) -> None:
 PAIRS = tables(["left", "right", "worker", "label"], ["page", "note"])
 
 
+@pytest.mark.long
 @given(pairs=PAIRS, ids=st.sampled_from([None, None, list("abcde"), range(5)]))
 @fuzzed
 def test_answers(pairs, ids):
@@ -238,6 +240,7 @@ def test_answers(pairs, ids):
         check(data)
 
 
+@pytest.mark.long
 @given(pairs=PAIRS, ids=st.one_of(st.none(), spoiled(st.just([0, 1, 2, 3, 4])), odd_values))
 @fuzzed
 def test_answers_without_features(pairs, ids):
@@ -254,6 +257,7 @@ def test_features(features, ids):
         check(data)
 
 
+@pytest.mark.long
 @given(
     known=st.one_of(
         st.none(),

@@ -235,6 +235,7 @@ def test_weights_of_importance(exported):
     assert "confusion" in found.sites or len(found.sites) > 1
 
 
+@pytest.mark.long
 def test_classes_keep_their_places_in_chains():
     """Classes have ids: a fit that names them otherwise is not put right, but shows."""
     data = labelled(3, features=False)

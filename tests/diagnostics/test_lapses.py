@@ -166,6 +166,7 @@ def test_a_model_in_which_workers_lapse_says_it_itself(grades):
         assert found["said_same"][page, worker] == pytest.approx(own["label"].mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grades", [None, [0, 1]], ids=["yes or no", "grades"])
 def test_checks_replicate_answers_on_pages(grades):
     """The worst page is as bad as workers who lapse at these rates make it."""

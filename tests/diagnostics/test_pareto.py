@@ -61,6 +61,7 @@ def exact_evidence(model, features: np.ndarray) -> float:
     return float(logsumexp(terms))
 
 
+@pytest.mark.long
 def test_weights_average_to_the_evidence():
     # One component's worth of data: the evidence by summing over all assignments.
     rng = np.random.default_rng(0)

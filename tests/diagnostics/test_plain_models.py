@@ -115,6 +115,7 @@ def test_the_likelihood_is_the_sum_over_classes(plain):
     assert set(np.unique(tree["posterior_predictive"]["labels"])) <= set(range(K))
 
 
+@pytest.mark.long
 def test_local_latents_are_integrated_by_draws():
     result, (data, _) = fitted(item_bias, 80), crowd()
     tree = result.to_arviz(5, latent_draws=2000)

@@ -192,6 +192,7 @@ def test_certain_items_have_the_exact_bound():
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_fit_learns_with_sums_over_some():
     guide = guide_with(Sampled(1))
     result = quiet_fit(guide.model, guide, crowd(), epochs=30)

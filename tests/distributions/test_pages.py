@@ -46,6 +46,7 @@ def assert_shares(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
     assert ((counts - draws * probabilities).abs() <= 5 * deviation + 1e-9).all()
 
 
+@pytest.mark.long
 def test_homes_are_drawn_with_their_probabilities():
     """Three of four clusters are seen, in two groups; in the other state homes are independent."""
     pages, num_groups, log_overlap = 1500, 2, (math.log(OVERLAP), 0.0)

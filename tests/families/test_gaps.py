@@ -61,6 +61,7 @@ def test_gaussians_are_those_of_the_features_that_were_seen(dim):
         assert found[row, k].item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gaps", [[1], [0, 2]])
 def test_under_expected_statistics_it_is_the_integral(gaps):
     """By brute force: the integral of exp E[log p] over the gaps."""

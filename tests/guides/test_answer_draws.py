@@ -23,6 +23,7 @@ def crowd(features: np.ndarray | None = None) -> CrowdData:
     return CrowdData(features, pairs, item_ids=items)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("features", [None, WITH_GAPS], ids=["none", "gaps"])
 def test_they_are_what_people_see_whatever_the_features_are(features):
     for groups in drawn_groups(crowd(features), 10).numpy():
@@ -32,6 +33,7 @@ def test_they_are_what_people_see_whatever_the_features_are(features):
         assert (np.diff(np.bincount(groups[groups >= 0])) <= 0).all()
 
 
+@pytest.mark.long
 def test_chains_that_agree_are_one_partition_and_others_are_all_there():
     said = simulate_pairs(KINDS, [1.0] * 5, [1.0] * 5, pairs_per_worker=200, seed=0)
     assert len(drawn_groups(CrowdData(None, said), 10)) == 1
@@ -44,6 +46,7 @@ def test_chains_that_agree_are_one_partition_and_others_are_all_there():
     assert len(drawn.unique(dim=0)) == len(drawn)
 
 
+@pytest.mark.long
 def test_the_largest_are_numbered_and_small_ones_are_none():
     data = crowd()
     whole, two = (drawn_groups(data, most, max_chains=2) for most in (10, 2))
@@ -51,6 +54,7 @@ def test_the_largest_are_numbered_and_small_ones_are_none():
     assert drawn_groups(data, 10, smallest=15, max_chains=2).max() == 1
 
 
+@pytest.mark.long
 def test_items_with_the_most_answers_come_first():
     data = crowd()
     counts = torch.bincount(torch.cat([data.answers.left, data.answers.right]), minlength=80)
@@ -61,6 +65,7 @@ def test_items_with_the_most_answers_come_first():
     assert drawn_groups(CrowdData(None, star), 3, max_items=1).tolist() == [[-1, -1, -1]]
 
 
+@pytest.mark.long
 def test_of_sorted_pages():
     """By the pages themselves, or by their pairs where an item is on one page."""
     pages = simulate_placements(KINDS, RATES, pages_per_worker=6, page_size=15, seed=0)
@@ -80,6 +85,7 @@ def test_who_cannot_tell_says_nothing():
     assert drawn_groups(CrowdData(np.eye(3)), 3).tolist() == [[-1, -1, -1]]
 
 
+@pytest.mark.long
 def test_of_grades():
     rng = np.random.default_rng(0)
     left, right = rng.integers(0, 30, (2, 600))

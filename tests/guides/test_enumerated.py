@@ -154,6 +154,7 @@ def test_with_answers_it_is_the_explicit_expectation_and_a_bound():
     assert unheard + ((1 - same) * if_different).sum() < expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [AutoDelta, AutoNormal])
 def test_a_fit_in_minibatches_gives_what_other_fits_give(kind, tmp_path):
     data, (features, truth) = crowd(), blobs(60)
@@ -176,6 +177,7 @@ def test_a_fit_in_minibatches_gives_what_other_fits_give(kind, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(features), result.predict_proba(features))
 
 
+@pytest.mark.long
 def test_answers_change_what_is_found():
     """Two clouds that lie in each other, which only the answers tell apart."""
     rng = np.random.default_rng(0)

@@ -90,6 +90,7 @@ def test_finds_few_large_clusters(prior):
     assert len(found.clusters) <= 5
 
 
+@pytest.mark.long
 def test_what_nobody_connects_is_apart():
     """Two crowds of other items each."""
     one = simulate_pairs(LARGE, [0.95], [0.95], pairs_per_worker=800, seed=0)
@@ -360,6 +361,7 @@ def test_rates_of_workers_are_those_of_draws(request, hard_items):
         np.testing.assert_allclose(inside.double().mean(0), 0.9, atol=0.02)
 
 
+@pytest.mark.long
 def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch):
     """Simulation-based calibration: rates, looks, partitions and answers are all the model's."""
     monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 10**9)

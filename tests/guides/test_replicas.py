@@ -83,6 +83,7 @@ def shares_together(heard: PairEvidence, rounds: int = ROUNDS) -> np.ndarray:
     return found.reshape(2, 2, 6)
 
 
+@pytest.mark.long
 def test_every_replica_has_the_distribution_of_its_power():
     expected = np.stack([together_by_sums(power) for power in POWERS])
     assert np.abs(expected[0] - expected[1]).max() > 0.2
@@ -101,6 +102,7 @@ def evidence_and_likeness() -> PairEvidence:
     return PairEvidence(heard.model, heard.posteriors, full_batch(data))
 
 
+@pytest.mark.long
 def test_draws_hear_how_alike_items_are():
     """Against sums over all partitions, likelier by exp g where a pair looks the same."""
     found = shares_together(evidence_and_likeness(), 2 * ROUNDS)

@@ -108,6 +108,7 @@ def test_new_pages_are_predicted_by_all_draws(result):
     assert float(guide.log_page_probabilities(guessed).mean()) < float(found.mean())
 
 
+@pytest.mark.long
 def test_intervals_of_workers_cover_their_rates():
     """Of accuracy a among three clusters a^2 + (1 - a)^2 / 2 of the pairs of one are together."""
     inside = []

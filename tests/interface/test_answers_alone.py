@@ -45,6 +45,7 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
     assert "more are needed" not in result.chosen.reason
 
 
+@pytest.mark.long
 def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     """Ten answers an item, right of 85 %, each about another pair; and three."""
     truth, rates = np.arange(60) % 4, [0.85] * 3
@@ -148,6 +149,7 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
     assert not PairsAlone(CrowdData(None, answers())).look_alike
 
 
+@pytest.mark.long
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 30)
@@ -164,6 +166,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
     assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.9
 
 
+@pytest.mark.long
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 12)
@@ -203,6 +206,7 @@ def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
         assert int(heard.sum()) == most * number // 10
 
 
+@pytest.mark.long
 def test_how_alike_items_are_is_heard_beside_answers():
     """Also by the estimator; items that nobody was asked about have clusters, too."""
     every = answers()
@@ -229,6 +233,7 @@ def test_how_alike_items_are_is_heard_beside_answers():
     assert same[like].mean() > 0.8 > 0.2 > same[~like].mean()
 
 
+@pytest.mark.long
 def test_likeness_from_a_file(tmp_path):
     """The folder of a fit says where it was; numbers are read as such, and ids as texts."""
     left, right = np.triu_indices(40, 1)
@@ -255,6 +260,7 @@ def test_likeness_beside_features_is_refused():
         mixture_for(data).fit(progress=False)
 
 
+@pytest.mark.long
 def test_an_update_ends_where_a_fresh_fit_ends():
     """Also where few answers had no clusters in them, and others are chosen with all."""
     every = answers()
@@ -284,6 +290,7 @@ def test_workers_are_thought_right_of_four_pairs_in_five():
         np.testing.assert_allclose(prior.natural_parameters + 1, [[4.0, 1.0]] * 3)
 
 
+@pytest.mark.long
 def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
     every, options = answers(), {"epochs": 3, "progress": False}
     result = cluster(None, pairs=every[::2], **options)
@@ -337,6 +344,7 @@ def test_ctrl_c_in_the_start_of_the_last_fit(monkeypatch):
     assert accuracy(pd.Series(result.assignments, result.data.item_ids)) > 0.5
 
 
+@pytest.mark.long
 def test_estimator_takes_no_features():
     clusterer = CrowdClusterer(n_init=1, max_iter=10, random_state=0).fit(None, pairs=answers())
     ids = clusterer.result_.data.item_ids
@@ -368,6 +376,7 @@ def test_sorted_pages_are_heard_as_such(kind):
     assert result.chosen.held_out > result.chosen.chance + 0.1
 
 
+@pytest.mark.long
 def test_pages_that_hardly_overlap_count_by_their_pairs():
     pages = sorted_pages(pages_per_worker=1)
     result = cluster(None, placements=pages, epochs=10, progress=False)
@@ -382,6 +391,7 @@ def test_pages_sorted_at_random_are_called_guesses():
     assert "more are needed" in result.chosen.reason
 
 
+@pytest.mark.long
 def test_command_line(tmp_path, capsys):
     answers().to_csv(tmp_path / "answers.csv", index=False)
     words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
@@ -397,6 +407,7 @@ def test_command_line(tmp_path, capsys):
     assert "Clusters of answers.csv" in page
 
 
+@pytest.mark.long
 def test_command_line_of_pages(tmp_path):
     """Their report shows those with most items out of place."""
     sorted_pages(pages_per_worker=4).to_csv(tmp_path / "pages.csv", index=False)

@@ -62,6 +62,7 @@ def test_the_number_of_communities_is_chosen_by_the_elbo():
         infer_classes(data, num_communities=[])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_items", [1, 5])
 def test_a_class_that_nearly_nobody_names_is_no_other_name_of_the_common_one(num_items):
     """Three workers say "a" of every item, but for one answer."""
@@ -75,6 +76,7 @@ def test_a_class_that_nearly_nobody_names_is_no_other_name_of_the_common_one(num
     assert (result.class_probabilities["a"][1:] > 0.95).all()
 
 
+@pytest.mark.long
 def test_few_labels_promise_what_they_keep():
     """Tables of 20 items and three workers who are right in nine of ten cases; 1 is rare."""
     loss = []
@@ -230,6 +232,7 @@ def test_a_trait_is_for_two_classes():
         infer_classes(data, share=0.2)
 
 
+@pytest.mark.long
 def test_the_average_of_two_classes_knows_a_trait():
     _, data = crowd(0, correlated=True)
     average = average_annotator_models(data, num_draws=2, epochs=20, share=0.5)

@@ -154,6 +154,7 @@ def test_ctrl_c_waits_while_torch_imports_what_it_loads_late(iris, monkeypatch):
     assert made == [True]
 
 
+@pytest.mark.long
 def test_ctrl_c_in_the_start_of_the_last_fit(iris, monkeypatch):
     only(monkeypatch, "full Gaussians")
     features, _, labels, _ = iris
@@ -176,6 +177,7 @@ def test_new_items_by_the_names_of_their_columns(iris, tmp_path):
     assert loaded.chosen.winner == result.chosen.winner
 
 
+@pytest.mark.long
 def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     only(monkeypatch, "regression")
     rng = np.random.default_rng(2)
@@ -190,6 +192,7 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     assert new == pytest.approx(np.tile(new[:1], (4, 1)))
 
 
+@pytest.mark.long
 def test_many_columns_are_taken_as_directions(monkeypatch):
     only(monkeypatch, "Gaussians of one covariance")
     rng = np.random.default_rng(4)
@@ -225,6 +228,7 @@ def test_candidates_are_tried_on_some_items_with_labels_first(monkeypatch):
     assert {*fewer.item_ids} == {*fewer.labels["item"]} <= {*labels["item"]}
 
 
+@pytest.mark.long
 def test_counts_and_yes_or_no_are_numbers(monkeypatch):
     only(monkeypatch, "regression")
     rng = np.random.default_rng(6)
@@ -240,6 +244,7 @@ def test_counts_and_yes_or_no_are_numbers(monkeypatch):
     assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.9
 
 
+@pytest.mark.long
 def test_missing_features_are_integrated_out(iris, monkeypatch):
     features, kind, labels, _ = iris
     kept = ("full Gaussians", "regression")
@@ -286,6 +291,7 @@ def with_towns(kind: np.ndarray) -> pd.DataFrame:
     )
 
 
+@pytest.mark.long
 def test_a_category_is_a_number_for_each(monkeypatch, tmp_path):
     """As by ``pandas.get_dummies``, but for new items and in files, too."""
     only(monkeypatch, "full Gaussians")
@@ -305,6 +311,7 @@ def test_a_category_is_a_number_for_each(monkeypatch, tmp_path):
         assert found == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.long
 def test_what_columns_hold_can_be_said(monkeypatch):
     only(monkeypatch, "full Gaussians")
     kind = np.random.default_rng(6).integers(2, size=80)
@@ -318,6 +325,7 @@ def test_what_columns_hold_can_be_said(monkeypatch):
     assert result.probabilities == pytest.approx(expected.probabilities, abs=1e-9)
 
 
+@pytest.mark.long
 def test_features_on_disk(monkeypatch, tmp_path):
     only(monkeypatch, "Gaussians of one covariance")
     monkeypatch.setattr(classification, "MOST_ITEMS", 50)

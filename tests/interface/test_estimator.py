@@ -163,6 +163,7 @@ def test_grid_search_judges_by_the_score():
     assert search.best_params_ == {"n_clusters": 4}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_array", [False, True])
 def test_cross_validation_leaves_out_answers_about_items_outside_the_fold(as_array):
     features, pairs, kinds = flowers()

@@ -66,6 +66,7 @@ def test_clusters_and_what_the_grades_of_each_worker_mean(result):
     assert "sensitivity" not in workers
 
 
+@pytest.mark.long
 def test_a_choice_of_the_model_hears_grades():
     choice = choice_for(CrowdData(features(), judgements(), grades=GRADES))
     kinds = "full Gaussians", "regression"
@@ -219,6 +220,7 @@ def test_grades_in_a_table_with_empty_cells_are_those_that_are_named(tmp_path):
     np.testing.assert_array_equal(data.answers.label, (graded["label"] - 1) / 2)
 
 
+@pytest.mark.long
 def test_from_files_and_back(tmp_path, capsys):
     pd.DataFrame(features(), columns=["a", "b"]).to_csv(tmp_path / "items.csv", index_label="item")
     judgements().to_csv(tmp_path / "answers.csv", index=False)

@@ -72,6 +72,7 @@ def test_units_of_the_features_do_not_matter(scale, shift, in_own_units):
     np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_constant_feature_says_nothing():
     features = two_groups()
     constant = np.column_stack([features, np.full(len(features), 0.1)])
@@ -172,6 +173,7 @@ LINK = {"left": [0], "right": [2]}
 KNOWN = ["odd" if i % 2 else "even" for i in range(4)] + [None] * 36
 
 
+@pytest.mark.long
 def test_known_labels_and_links_are_heard():
     features = two_groups()
     few = {"num_clusters": 4, "num_starts": 1, "progress": False}
@@ -188,6 +190,7 @@ def test_known_labels_and_links_are_heard():
     assert isinstance(deep.model.supervision, ClassTable)
 
 
+@pytest.mark.long
 def test_answers_and_links_go_together():
     """All data in every step, however many: a field and answers draw minibatches differently."""
     links = {"must_link": {"left": [4, 5], "right": [6, 7]}}

@@ -112,6 +112,7 @@ def test_many_clusters_of_which_most_that_look_alike_are_the_same_are_compared(o
     assert not may_be_records(CrowdData(table, asked(table, truth, 0.4)))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_short_search")
 def test_clusters_that_no_mixture_has_are_found(of_several):
     data, truth = of_several
@@ -133,6 +134,7 @@ def test_where_a_part_alone_can_be_held_out_nothing_is_compared(of_several, monk
     assert not told_by_answers.partition_tells(of_several[0], 0, pytest.fail)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_short_search")
 def test_clusters_of_the_features_stay_where_a_partition_knows_no_more():
     """Answers about few of the pairs that look alike leave many items apart."""
@@ -171,6 +173,7 @@ def test_nearest_neighbors_are_candidates_and_categories_count():
     assert (kinds[:, 0] == kinds[:, 1]).mean() > 0.8
 
 
+@pytest.mark.long
 def test_records_are_clustered_saved_and_updated(tmp_path):
     table, truth = records(60)
     pairs = asked(table, truth, 0.6)
@@ -188,6 +191,7 @@ def test_records_are_clustered_saved_and_updated(tmp_path):
     assert {(0, more), (0, more + 1)} <= ends
 
 
+@pytest.mark.long
 def test_records_from_files(tmp_path):
     table, truth = records(60)
     table.to_csv(tmp_path / "features.csv", index_label="item")

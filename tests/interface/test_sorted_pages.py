@@ -32,6 +32,7 @@ def pairs_of(placements: pd.DataFrame) -> pd.DataFrame:
     return CrowdData(None, placements=placements, item_ids=range(120)).as_pairs().pairs
 
 
+@pytest.mark.long
 def test_a_table_of_pairs_is_heard_as_the_pages_that_it_is(tmp_path):
     said = {"placements": crowd()}, {"pairs": pairs_of(crowd())}
     of_pages, of_pairs = (choice_for(CrowdData(FEATURES, **one)).data.placements for one in said)
@@ -67,6 +68,7 @@ def test_questions_about_pairs_are_none():
         assert not isinstance(recipe.model.annotators, SortedPages)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("asked", "known"), [(60, True), (120, False)])
 def test_clusters_that_columns_do_not_show_are_regressed_on_them(asked, known):
     """Halves of one cloud; of the items on no page a third may have a label."""

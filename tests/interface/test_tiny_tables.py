@@ -46,6 +46,7 @@ def halves_of_a_cloud(number: int = 18) -> tuple[np.ndarray, pd.DataFrame, np.nd
     return cloud, said(*map(tuple, asked.tolist()), kinds=halves), halves
 
 
+@pytest.mark.long
 def test_few_answers_part_the_one_cluster_that_features_show():
     cloud, answers, halves = halves_of_a_cloud()
     result = quick(cloud, answers, 2)
@@ -54,6 +55,7 @@ def test_few_answers_part_the_one_cluster_that_features_show():
     assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
 
 
+@pytest.mark.long
 def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     """Which one start on some of the items may show, and the fit to all does not."""
     cloud, answers, halves = halves_of_a_cloud(number=300)
@@ -71,6 +73,7 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
 
 
+@pytest.mark.long
 def test_three_items_and_what_is_said_of_them():
     result = quick(FEATURES[:3], said((0, 1), (0, 2), (1, 2), workers="abc"), 2, forms=3)
     np.testing.assert_array_equal(result.assignments == result.assignments[0], [True, False, True])
@@ -85,6 +88,7 @@ def test_few_answers_leave_clusters_that_features_show_alone():
     assert result.chosen.reason.startswith("answers are too few to hold some out")
 
 
+@pytest.mark.long
 def test_two_items_may_be_two_clusters_if_somebody_was_asked():
     assert choice_for(CrowdData(FEATURES[:2])).sizes == [1]
     assert choice_for(CrowdData(FEATURES[:2], said((0, 1)))).sizes == [2]
@@ -93,6 +97,7 @@ def test_two_items_may_be_two_clusters_if_somebody_was_asked():
     assert len({*result.assignments}) == 2
 
 
+@pytest.mark.long
 def test_ctrl_c_while_few_answers_are_heard_keeps_what_features_show(monkeypatch):
     cloud, answers, _ = halves_of_a_cloud()
     press_in_start(monkeypatch, 3)  # after a trial and the fit without answers
@@ -115,6 +120,7 @@ def test_three_items_need_no_more_clusters():
     assert not any("raise their number" in sentence for sentence in advice(result))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_items", [1, 2, 4])
 def test_everything_that_is_done_with_a_result(num_items, tmp_path):
     answers = said((0, 1)) if num_items > 1 else None
@@ -126,6 +132,7 @@ def test_everything_that_is_done_with_a_result(num_items, tmp_path):
     assert loaded.predict(FEATURES[4:]).shape == (2,)
 
 
+@pytest.mark.long
 def test_classes_of_tables_with_two_labels():
     labels = pd.DataFrame({"item": [0, 1], "worker": ["ann", "ann"], "label": ["x", "y"]})
     found = classify(FEATURES, labels, epochs=20, progress=False).class_probabilities

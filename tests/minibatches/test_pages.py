@@ -155,6 +155,7 @@ def test_processes_share_pages_and_the_mean_of_their_sums_is_the_sum(count):
     assert items == list(range(60))
 
 
+@pytest.mark.long
 def test_the_bound_of_minibatches_is_that_of_the_data_on_average():
     data = data_of()
     model = SemiCrowdsourcedMixture(

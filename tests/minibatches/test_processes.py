@@ -99,6 +99,7 @@ print(gloo_threads())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_the_group_outlives_it():
     command = [sys.executable, "-c", ALONE_IN_A_GROUP]

@@ -186,6 +186,7 @@ def test_features_that_count_less_do_so_through_gaps():
     torch.testing.assert_close(difference, difference[:, :1].expand_as(difference))
 
 
+@pytest.mark.long
 def test_new_items_may_have_gaps_where_those_of_the_fit_had_none():
     features, kinds = groups()
     result = cluster(features, num_clusters=3, progress=False)
@@ -194,6 +195,7 @@ def test_new_items_may_have_gaps_where_those_of_the_fit_had_none():
     assert (result.predict(gaps) == result.assignments).mean() > 0.95
 
 
+@pytest.mark.long
 def test_everything_can_be_read():
     features, _ = groups()
     pairs = {"left": [0, 1, 2], "right": [3, 5, 7], "worker": list("aab"), "label": [1, 0, 1]}
@@ -220,6 +222,7 @@ def test_starts_bridge_gaps(start):
     assert clustering_accuracy(kinds[1:], result.assignments[1:]) > 0.85
 
 
+@pytest.mark.long
 def test_minibatches_with_gaps():
     features, kinds = groups(150)
     data = CrowdData(with_gaps(torch.tensor(features)))

@@ -214,6 +214,7 @@ def test_clusters_of_many_components_are_found(rings):
     assert len(np.unique(result.owners.argmax(1))) < 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_pages", [False, True], ids=["pairs", "pages"])
 def test_clusters_of_many_components_are_found_in_minibatches(of_pages):
     result, ring = fit_rings(of_pages, batch_size=100, step_size=RobbinsMonro(0.5, delay=20.0))

@@ -303,6 +303,7 @@ def test_a_start_from_some_items_counts_for_all():
     assert confusion.sum() == pytest.approx(6 * 3 * 3.5 + answers * labelled / 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "raises"), [(12, False), (60, True)])
 def test_communities_learn_their_priors(workers, raises):
     """The ELBO pays for every concentration, which many workers make worth it and a few do not."""

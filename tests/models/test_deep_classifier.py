@@ -213,6 +213,7 @@ def test_importance_weights_are_exact_whatever_the_network_says():
     np.testing.assert_allclose(guide.infer(batch).assignments, network, atol=1e-12)
 
 
+@pytest.mark.long
 def test_few_labels_and_a_network_find_the_clusters(tmp_path):
     features, cluster = two_moons_of_four(160)
     little = RandomAffine((1, 2, 2), degrees=1.0, stretch=0.01, slant=0.01, shift=0.01)

@@ -181,6 +181,7 @@ def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypat
     np.testing.assert_allclose(found.numpy(), evidence, atol=1e-6)
 
 
+@pytest.mark.long
 def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
     guide = linear_gaussian()
     with torch.no_grad():
@@ -271,6 +272,7 @@ def test_without_a_prior_the_top_layer_update_is_that_of_the_paper(known_noise):
     np.testing.assert_allclose(second, 2.0 + counts[::-1].cumsum()[::-1][1:])
 
 
+@pytest.mark.long
 def test_minibatches_reach_the_elbo_of_full_data():
     features, cluster = two_moons_of_four()
     data = CrowdData(features)
@@ -287,6 +289,7 @@ def test_minibatches_reach_the_elbo_of_full_data():
     assert per_item[0] == pytest.approx(per_item[1], abs=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_known_labels_are_the_clusters(network, num_layers):

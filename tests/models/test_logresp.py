@@ -205,6 +205,7 @@ def test_it_predicts_items_without_labels_and_new_ones():
     assert frame.columns.tolist() == [0, 1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learn_scale", [False, True])
 def test_items_without_labels_teach_nothing(learn_scale):
     """They once pulled all weights to zero, and a learned scale with them."""
@@ -246,6 +247,7 @@ def test_an_emission_gives_the_coordinates():
         assert one == pytest.approx(other, rel=1e-9)
 
 
+@pytest.mark.long
 def test_minibatches_reach_the_elbo_of_the_full_batch():
     x, _, labels = classification(60, seed=1)
     model = LogResp(SoftmaxRegression(3, 4, scale=1.0, learn_scale=False), ConfusionMatrices(6, 3))
@@ -291,6 +293,7 @@ def test_parts_that_do_not_fit():
         LogResp(SoftmaxRegression(3, 1), ConfusionMatrices(2, 2))
 
 
+@pytest.mark.long
 def test_a_point_estimate_is_the_logistic_regression_on_q():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))

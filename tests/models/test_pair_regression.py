@@ -99,6 +99,7 @@ def log_evidence(data: CrowdData, scale: float, intercept_scale: float) -> float
     return float(np.log(total))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("experts", EXPERTS)
 def test_the_elbo_rises_and_stays_below_the_evidence(experts):
     said, supervision = EXPERTS[experts]
@@ -121,6 +122,7 @@ def test_the_elbo_rises_and_stays_below_the_evidence(experts):
     assert evidence - 3.0 < elbos[-1] < evidence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "size"), [("labels", None), ("labels", 50), ("links", None)])
 def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, size, tmp_path):
     """A line through a cloud: answers are about one end of it, experts know the other.
@@ -162,6 +164,7 @@ def test_labels_and_links_of_items_that_nobody_was_asked_about_teach(kind, size,
         assert (known_class_probabilities(again).argmax(1) == kinds).mean() > 0.96
 
 
+@pytest.mark.long
 def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     """Predictions to a power, also of a file and in an update; what was trained is as it was."""
     data = tiny()
@@ -196,6 +199,7 @@ def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
         PairRegression(regression, workers, supervision=CertainLinks(3))
 
 
+@pytest.mark.long
 def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
     """Groups of three and four; item 7 is in neither and may be in any of the clusters."""
     said = [(0, 1, 1), (1, 2, 1), (0, 2, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (3, 6, 1)]
@@ -220,6 +224,7 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_answers_about_pairs_that_share_no_item_teach_what_tells_items_apart():
     """Three corners in the plane, beside six useless features; no item is in two pairs."""
     rng = np.random.default_rng(1)
@@ -294,6 +299,7 @@ def test_what_its_clusters_are_like_is_read_of_their_items(fitted):
         _ = result.components
 
 
+@pytest.mark.long
 def test_it_learns_regions_from_sorted_pages():
     x, kinds = regions()
     pages = simulate_placements(
@@ -313,6 +319,7 @@ def test_clusters_that_are_not_needed_are_empty(fitted):
     assert result.clusters["weight"].sum() == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_items_without_answers_teach_nothing():
     x, kinds = regions()
     few, many = (answered(part, kinds[: len(part)]) for part in (x[:70], x))
@@ -389,6 +396,7 @@ def test_without_coordinates_items_follow_their_answers(of_answers_alone):
     np.testing.assert_allclose(result.predict_proba([[0.0, 9.0]])[0], others[0], atol=1e-12)
 
 
+@pytest.mark.long
 def test_items_follow_answers_where_coordinates_show_fewer_clusters():
     """Four clusters, of which the coordinate shows two halves; answers alone tell the others."""
     kinds = np.arange(160) % 4

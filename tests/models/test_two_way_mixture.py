@@ -103,6 +103,7 @@ def bound_by_cells(
     return float((q * (joint - away) - torch.special.xlogy(q, q)).sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_answers", [True, False])
 def test_the_bound_is_a_bound(with_answers):
     """Below the evidence at any q, by exactly what q is away from the posterior."""

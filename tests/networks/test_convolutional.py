@@ -187,6 +187,7 @@ def amortized(model):
     return AmortizedGuide(model, recognition)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make_guide", [message_passing, amortized])
 def test_fits_of_images(make_guide, tmp_path):
     data, kinds = bars()
@@ -212,6 +213,7 @@ def test_networks_of_the_users_are_checked_where_sizes_are_known():
         quiet_fit(model, guide, data)
 
 
+@pytest.mark.long
 def test_a_classifier_learns_a_partition_without_the_trunk():
     data, kinds = bars()
     features = torch.as_tensor(data.features)

@@ -27,6 +27,7 @@ PARTS = AskedPairs.of(torch.tensor([[0, 2], [1, 3]]), num_items=4)
 WEIGHTS = torch.tensor([1.5, -1.0, 0.3, 0.8, -0.4, 0.0], dtype=torch.float64)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("prior", "pairs"),
     [

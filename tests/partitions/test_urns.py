@@ -159,6 +159,7 @@ def test_faults_of_pages_are_counted():
     assert lumped.tolist() == [1, 0, 1]
 
 
+@pytest.mark.long
 def test_the_site_draws_what_it_says():
     torch.manual_seed(0)
     pages = pd.DataFrame({"page": [0, 0, 0], "item": range(3), "worker": "a", "group": [0, 1, 0]})

@@ -30,6 +30,7 @@ def test_pyplot_keeps_no_figure(deep):
     assert plt.get_fignums() == before
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*repeats an earlier answer")
 def test_names_that_look_like_formulas():
     names = {0: "$x_$", 1: "$", 2: r"a\$b$_{"}

@@ -116,6 +116,7 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
     np.testing.assert_allclose(rows, 1)
 
 
+@pytest.mark.long
 def test_five_models_of_the_annotators_are_averaged():
     data = CrowdData(None, labels=answers(5))
     average = average_annotator_models(data, num_draws=3, epochs=5)
@@ -154,6 +155,7 @@ def test_clearly_better_is_by_two_standard_errors(mean, is_clear):
     assert _clearly_above(other + mean + np.array([1.0, -1.0, -1.0, 1.0]), other) == is_clear
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("share", "is_clear"), [(0.3, True), (0.1, False)])
 def test_others_are_held_to_a_standard(share, is_clear):
     data = CrowdData(None, labels=answers(3))

@@ -98,6 +98,7 @@ def same_after_loading(path, pair: tuple, data: CrowdData, epochs: int) -> None:
         torch.testing.assert_close(loaded.guide.infer(batch).assignments, expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GUIDES)
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_a_loaded_guide_infers_what_the_saved_one_did(name, epochs, tmp_path):

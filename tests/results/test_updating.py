@@ -131,6 +131,7 @@ def test_class_labels_go_on_too():
     assert (updated.assignments == fresh.assignments).all()
 
 
+@pytest.mark.long
 def test_what_the_interface_made_goes_on():
     before, more = crowd("pairs", ["a", "b"], 0), crowd("pairs", ["c"], 1)
     chosen = small(CrowdData(FEATURES, before), 3, forms=1).fit(num_starts=1, progress=False)
@@ -192,6 +193,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
 def test_every_fit_hears_new_workers_about_new_items_and_is_saved_then(name, tmp_path):
     model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
@@ -272,6 +274,7 @@ def test_an_argument_that_there_is_not_is_named_before_anything_else(options, me
             one.update(wrong, **options)
 
 
+@pytest.mark.long
 def test_answers_alone_are_searched_anew_from_several_starts():
     pairs = {"left": [0, 1, 0], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [1, 0, 0]}
     result = cluster(None, pairs, epochs=2, progress=False)

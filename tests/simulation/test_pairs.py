@@ -36,6 +36,7 @@ def test_pairs_are_drawn_uniformly():
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("same", "num_pairs"), [(True, 4), (False, 6)])
 def test_balanced_pairs_are_drawn_uniformly_within_each_kind(same, num_pairs):
     labels = np.array(list("babab"))

@@ -109,6 +109,7 @@ def test_a_round_begins_with_what_the_mean_says_of_all_items():
     assert pool.members[1].training
 
 
+@pytest.mark.long
 def test_photographs_are_named_by_either_and_by_both():
     images, kind = stripes(300, 0)
     torch.manual_seed(2)

@@ -113,6 +113,7 @@ def test_probabilities_are_taught_where_they_are_sure():
     assert float((found_by(guide, data).argmax(1) == human)[60:].float().mean()) > 0.97
 
 
+@pytest.mark.long
 def test_layers_are_normalized_over_batches_while_they_are_taught():
     images, kind = stripes(200, 0)
     torch.manual_seed(2)

@@ -124,6 +124,7 @@ def test_the_bound_is_no_higher_than_the_evidence(known):
     assert evidence - 6 < elbo <= evidence
 
 
+@pytest.mark.long
 def test_a_partition_is_taught_by_links_alone():
     """Four clouds in a row, of which every other one is of a kind."""
     rng = np.random.default_rng(0)

@@ -84,6 +84,7 @@ def per_epoch(kind: str) -> int:
     return int(last["step"] / last["epoch"])
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_of_an_epoch(tmp_path):
     """A real process, really killed: no time to say goodbye."""
     kind, path = "message passing", tmp_path / "fit"

@@ -56,6 +56,7 @@ def test_atoms_are_not_spread_with_rounded_numbers():
     assert (spread != features.round(2)).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_answered", [True, False], ids=["answers", "none"])
 def test_patterns_of_zeros_are_no_clusters(is_answered, tmp_path):
     features, kinds = often_zero()

@@ -126,6 +126,7 @@ def test_a_regression_on_columns_of_several_kinds_predicts_items_with_gaps():
     assert np.isfinite(result.predict_proba(item)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_columns", [3, 60])
 def test_regressions_on_whole_rows_predict_items_with_gaps(num_columns):
     """As mixtures do, so that what a first call ends in is no matter."""

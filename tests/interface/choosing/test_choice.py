@@ -49,6 +49,7 @@ def test_data_in_no_container(call, data):
         call(data)
 
 
+@pytest.mark.long
 def test_a_seed_of_numpy_gives_what_pythons_does():
     data = answered(*two_rings(60), 20)
     of_numpy, plain = (
@@ -99,6 +100,7 @@ def test_a_loaded_result_knows_its_clusters(rings, tmp_path):
     assert loaded.same_cluster_probability(0, 2) == result.same_cluster_probability(0, 2)
 
 
+@pytest.mark.long
 def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(150, 4))
@@ -114,6 +116,7 @@ def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
     assert table.loc[table["chosen"], "elbo"].isna().all()
 
 
+@pytest.mark.long
 def test_clusters_own_components_beside_labels_and_links():
     """Two rings of many components each; one who sorts, one who links and one who names."""
     features, ring = two_rings()
@@ -190,6 +193,7 @@ def test_candidates_and_starts_warn_once(monkeypatch):
     assert len(shown) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", [known_part, linked_part, sorted_part])
 def test_labels_links_and_pages_are_heard_by_a_choice(said, tmp_path):
     """And the least number of clusters is that of known classes."""
@@ -209,6 +213,7 @@ def test_labels_links_and_pages_are_heard_by_a_choice(said, tmp_path):
     assert_comes_back(result, features, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["gaps", "mixed"])
 @pytest.mark.parametrize("is_answered", [True, False], ids=["answers", "none"])
 def test_tables_as_they_are_have_a_choice(what, is_answered, tmp_path):
@@ -274,6 +279,7 @@ def test_several_starts_keep_the_best():
         choice.fit(num_starts=0, progress=False)
 
 
+@pytest.mark.long
 def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     from pyro_crowdclust.interface import recipe
 

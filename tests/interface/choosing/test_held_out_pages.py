@@ -102,6 +102,7 @@ def test_who_knows_the_clusters_predicts_placements():
     assert one.chance == pytest.approx(np.mean(by_hand))
 
 
+@pytest.mark.long
 def test_the_first_call_weighs_features_by_placements():
     """Features that are sure of what nobody sees count less."""
     rng = np.random.default_rng(0)
@@ -118,6 +119,7 @@ def test_the_first_call_weighs_features_by_placements():
     )
 
 
+@pytest.mark.long
 def test_gaps_pages_files_and_updates_go_together(tmp_path):
     """A tenth of the numbers is missing; a loaded fit hears a new sorter."""
     data = crowd(60, pages=10)

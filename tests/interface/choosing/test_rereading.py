@@ -75,6 +75,7 @@ def test_graded_answers_judge_workers_too(silent):
     assert (heard.assignments == silent.assignments).mean() > 0.9
 
 
+@pytest.mark.long
 def test_more_answers_may_move_the_clusters():
     """Two components of one kind become one cluster when the answers say so."""
     four = small(CrowdData(FEATURES), 4, forms=1).fit(num_starts=1, progress=False)

@@ -230,6 +230,7 @@ def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
     assert len(result.chosen.table) == tried
 
 
+@pytest.mark.long
 def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
     """The second of the candidates, which is not noted then; the first is read as it scored."""
     number = len(WEIGHTS)
@@ -277,6 +278,7 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
 
 
+@pytest.mark.long
 def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     features, said = misleading()
     features[np.random.default_rng(0).random(features.shape) < 0.1] = np.nan

@@ -50,6 +50,7 @@ def test_answers_about_copies_are_about_one_row():
     ]
 
 
+@pytest.mark.long
 def test_all_copies_count_where_few_rows_are_different_and_people_were_asked():
     """Of three rows answers tell nothing but that they differ, as chance knows."""
     kinds = np.arange(60) % 3
@@ -81,6 +82,7 @@ def test_placements_of_copies_are_of_one_row_once_a_page():
     assert kept.group.tolist() == [0, 1, 0, 1]
 
 
+@pytest.mark.long
 def test_copies_of_rows_are_found_where_they_would_be_alone():
     rng, kinds = np.random.default_rng(3), np.arange(60) % 3
     rows = 6 * np.eye(3)[kinds] + rng.normal(size=(60, 3))

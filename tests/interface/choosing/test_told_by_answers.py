@@ -28,6 +28,7 @@ def _short_search(monkeypatch):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("asked", "gaps"), [(40, 0), (120, 12)])
 def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tmp_path):
     """Others get the shares of the clusters, with probabilities that say so."""
@@ -47,6 +48,7 @@ def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tm
     np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [1, 2], ids=["of the groups", "without a part"])
 def test_ctrl_c_while_partitions_are_drawn_ends_the_search(monkeypatch, draw):
     """Which keeps what answers held out are likeliest under: others have an ELBO, but no score."""
@@ -59,6 +61,7 @@ def test_ctrl_c_while_partitions_are_drawn_ends_the_search(monkeypatch, draw):
     assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
 
 
+@pytest.mark.long
 def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     features, _ = misleading(120)
     data = answered(features, np.arange(120) % 2, 300, items=range(40))
@@ -70,6 +73,7 @@ def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     assert not (result.chosen.table["features"] == "nothing").any()
 
 
+@pytest.mark.long
 def test_answers_alone_have_to_know_more_than_the_features_if_these_show_clusters():
     kinds = np.arange(30) % 3
     data = answered(np.zeros((30, 1)), kinds, 100)

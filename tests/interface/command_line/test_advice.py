@@ -52,6 +52,7 @@ def fit_partition(pairs, **options):
     return fit(model, guide, data, batch_size=None, step_size=0.2, progress=False, **options)
 
 
+@pytest.mark.long
 def test_nothing_to_say_of_a_good_fit():
     coarse = simulate_pairs(FINE % 2, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=0)
     assert advice(chosen(FEATURES, coarse, 3, 6)) == []
@@ -68,6 +69,7 @@ def test_a_crowd_that_guesses():
     assert "seem to guess" in sentence
 
 
+@pytest.mark.long
 def test_answers_that_say_the_opposite():
     swapped = simulate_pairs(FINE % 2, [0.05] * 3, [0.05] * 3, pairs_per_worker=100, seed=0)
     (sentence,) = advice(chosen(FEATURES, swapped, 2, 3))
@@ -82,6 +84,7 @@ def test_answers_alone_that_tell_nothing():
     assert "the clusters, few clusters, are guesses" in result.chosen.reason
 
 
+@pytest.mark.long
 def test_features_that_do_not_show_what_the_crowd_sees():
     kinds = np.random.default_rng(1).integers(0, 2, 120)
     seen = simulate_pairs(kinds, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
@@ -93,6 +96,7 @@ def test_features_that_do_not_show_what_the_crowd_sees():
     assert not any("guess" in sentence or "alone" in sentence for sentence in sentences)
 
 
+@pytest.mark.long
 def test_answers_that_are_not_heard_are_always_spoken_of():
     """Whatever else there is to say: as the choice has decided, not as figures are compared."""
     few = simulate_pairs(FINE % 3, [0.9], [0.9], pairs_per_worker=100, items=range(30), seed=0)
@@ -104,6 +108,7 @@ def test_answers_that_are_not_heard_are_always_spoken_of():
         assert any("clusters are those of the features alone" in one for one in sentences)
 
 
+@pytest.mark.long
 def test_a_crowd_that_always_says_the_same_word():
     for label, word in enumerate(["different", "same"]):
         said = PAIRS.assign(label=label)
@@ -111,6 +116,7 @@ def test_a_crowd_that_always_says_the_same_word():
         assert sentence.startswith(f'nearly all answers are "{word}"')
 
 
+@pytest.mark.long
 def test_answers_that_are_few():
     """They neither change the clusters nor call their worker one who guesses."""
     result = chosen(FEATURES, PAIRS[:6], 2, 3)

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from pyro_crowdclust import load
 from pyro_crowdclust.interface.command_line import main
@@ -14,6 +15,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from .command_lines import few_candidates, only_error
 
 
+@pytest.mark.long
 def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     rng = np.random.default_rng(0)
     kinds = np.arange(60) % 2
@@ -84,6 +86,7 @@ def test_a_table_as_it_is(tmp_path, capsys):
     assert main(["report", str(tmp_path / "out")]) == 0
 
 
+@pytest.mark.long
 def test_class_labels_with_features(tmp_path, capsys):
     rng = np.random.default_rng(0)
     kind = rng.integers(2, size=60)
@@ -140,6 +143,7 @@ def test_class_labels(tmp_path, capsys):
     assert "labels without features, which say nothing of new items" in only_error(capsys)
 
 
+@pytest.mark.long
 def test_sorted_pages_from_a_file(crowd, tmp_path, monkeypatch):
     few_candidates(monkeypatch)
     answers = pd.read_csv(crowd / "answers.csv")

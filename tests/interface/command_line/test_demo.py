@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from pyro_crowdclust.interface.command_line import main
 
@@ -22,6 +23,7 @@ def test_simulated_files(crowd):
     assert answers["worker"].nunique() == 4
 
 
+@pytest.mark.long
 def test_demo_from_simulation_to_page(tmp_path, capsys, monkeypatch):
     few_candidates(monkeypatch)
     words = ["demo", "--out", str(tmp_path / "demo"), *CROWD, "--epochs", "20", "--quiet"]

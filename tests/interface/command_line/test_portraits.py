@@ -87,6 +87,7 @@ def test_pairs_in_dispute_are_those_that_most_answers_are_against(result):
     assert pairs_in_dispute(alone) is None
 
 
+@pytest.mark.long
 def test_the_page_tells_what_the_clusters_are(result, tmp_path):
     page = report_page(result)
     for text in ("Typical items", "What sets it apart", "town=Rome", "Pairs in dispute"):

@@ -112,6 +112,7 @@ def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, 
     assert page.count("data:image/png;base64,") == 3
 
 
+@pytest.mark.long
 def test_report_shows_ids_as_text_and_not_as_html(tmp_path):
     worker = "<script>alert(1)</script>"
     (tmp_path / "x.csv").write_text("item,a\nu,1\nv,2\nw,9\n", encoding="utf-8")

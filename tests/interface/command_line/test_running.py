@@ -117,6 +117,7 @@ def test_interruption_while_a_command_is_loaded(crowd, tmp_path, monkeypatch, ca
     assert "interrupted before there was anything to save" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_entry_point_and_module_are_the_same_command(crowd):
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, name = declared["project"]["scripts"]["pyro-crowdclust"].partition(":")
