@@ -34,9 +34,10 @@ TWO_PROCESSES := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest 
 test: setup
 	$(TWO_PROCESSES) -m "not long"
 
-# The tests that fit for long: searches on whole tables, coverage of intervals, benchmarks.
+# The tests that fit for long: searches on whole tables, coverage of intervals, benchmarks, the
+# examples in docs/.
 long: setup
-	$(TWO_PROCESSES) -m long tests
+	$(TWO_PROCESSES) -m long
 
 # What is written for ArviZ, with ArviZ 1.x in place of the locked 0.2x; 1.x needs Python 3.12.
 $(ARVIZ_VENV)/.installed: pyproject.toml constraints.txt

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 
 import array_shapes
@@ -24,6 +25,14 @@ with install_import_hook("pyro_crowdclust", typechecker=None):
 
 # Sphinx reads it, in an environment of its own.
 collect_ignore = ["docs/conf.py"]
+PAGES = Path(__file__).parent / "docs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples of a page are one test, which fits as often as the page does."""
+    for item in items:
+        if item.path.is_relative_to(PAGES):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

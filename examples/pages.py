@@ -131,7 +131,7 @@ def scores(result: Fitted, held: CrowdData, digits: np.ndarray) -> dict[str, flo
     unseen = np.setdiff1d(unseen, seen)
     found, probabilities = result.assignments, result.probabilities
     left, right = np.triu_indices(len(seen), 1)
-    same = np.einsum("ik,ik->i", probabilities[seen][left], probabilities[seen][right])
+    same = (probabilities[seen] @ probabilities[seen].T)[left, right]
     is_same = digits[seen][left] == digits[seen][right]
     pairs = held.pairs
     of_pairs = result.same_cluster_probability(pairs["left"].to_numpy(), pairs["right"].to_numpy())

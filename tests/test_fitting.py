@@ -60,6 +60,7 @@ def mixture_model(batch: Batch) -> None:
         pyro.sample("o", dist.Normal(location[z], 0.5), obs=batch.features[:, 0])
 
 
+@pytest.mark.long
 def test_a_plain_pyro_mixture_is_enumerated():
     halves = noise_around(0.0).features * 0.3
     data = CrowdData(torch.cat([halves - 2, halves + 3]))
@@ -89,6 +90,7 @@ def in_handlers(part: Callable) -> Callable:
     return poutine.scale(poutine.block(part, hide=["nothing"]), 1.0)
 
 
+@pytest.mark.long
 @every_pair
 def test_handlers_around_model_and_guide_change_nothing_by_themselves(make, tmp_path):
     """They are started, trained, restored and named as the modules inside."""

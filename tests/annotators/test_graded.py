@@ -47,6 +47,7 @@ def test_draws_have_the_probabilities():
         assert float(share.double().mean()) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.long
 def test_weight_is_that_of_draws():
     torch.manual_seed(0)
     annotators = GradedAnswers(2, num_grades=3)

@@ -47,6 +47,7 @@ def fitted(make, callbacks, **options):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 def test_it_is_where_the_bound_is_stationary(make):
     """The gradient of ``sum_k <eta, E[t_k]> - log Z(eta)`` is zero."""

@@ -62,6 +62,7 @@ def log_evidence(data: CrowdData) -> float:
     return float(logsumexp(terms))
 
 
+@pytest.mark.long
 def test_the_elbo_of_all_data_is_a_bound_and_the_average_of_batches_is_none():
     data = contradiction()
     model = model_of()

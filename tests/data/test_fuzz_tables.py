@@ -249,6 +249,7 @@ def test_answers_without_features(pairs, ids):
         check(data)
 
 
+@pytest.mark.long
 @given(features=arrays(), ids=st.one_of(st.none(), st.none(), spoiled(st.just([0, 1, 2, 3, 4]))))
 @fuzzed
 def test_features(features, ids):

@@ -104,6 +104,7 @@ def test_an_epoch_has_every_item_once(kind, store):
     assert orders[0] != orders[1] != sorted(orders[1])
 
 
+@pytest.mark.long
 def test_every_item_is_as_likely_in_the_first_batch(store):
     stored = store("memmap", numbers(49))
     sampler = MinibatchSampler(

@@ -147,6 +147,7 @@ def test_leaving_an_answer_out_by_bayes():
     assert float(left_out_answers(*logs, same)) == pytest.approx(np.log(evidence))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plain", "deep"])
 def test_arviz_leaves_out_items_and_answers(fits, name):
     tree = to_arviz(fits[name], 200)

@@ -189,6 +189,7 @@ def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch
     assert prior.closure < 0 < prior.asked
 
 
+@pytest.mark.long
 def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.EPOCHS", 7)
     result = cluster(None, answers(), epochs=None, progress=False)
@@ -384,6 +385,7 @@ def test_pages_that_hardly_overlap_count_by_their_pairs():
     assert result.data.num_pairs == 4 * 45
 
 
+@pytest.mark.long
 def test_pages_sorted_at_random_are_called_guesses():
     rng, pages = np.random.default_rng(0), sorted_pages(pages_per_worker=4)
     pages["group"] = rng.integers(3, size=len(pages))

@@ -51,6 +51,7 @@ def correlated():
     return truth, infer_classes(data, num_communities=[1], epochs=40)
 
 
+@pytest.mark.long
 def test_the_number_of_communities_is_chosen_by_the_elbo():
     _, data = crowd(1, correlated=False)
     each = [infer_classes(data, num_communities=[number], epochs=20) for number in (1, 3)]
@@ -214,6 +215,7 @@ def test_temper():
     np.testing.assert_allclose(temper(q[:1], 1e9), 1 / 3, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_trait_keeps_its_promises_where_items_fool_all_workers(correlated):
     truth, independent = correlated
     result = infer_classes(independent.data, dependent=True, epochs=60)

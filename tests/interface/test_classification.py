@@ -108,6 +108,7 @@ def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     assert fits[0].probabilities == pytest.approx(fits[1].probabilities, abs=1e-2)
 
 
+@pytest.mark.long
 def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
     features, _, labels, _ = iris
     tried = ClassSearch._tried

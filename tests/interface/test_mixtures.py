@@ -64,6 +64,7 @@ def in_own_units():
     return cluster(two_groups(), PAIRS, num_clusters=2, num_starts=1, progress=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scale", "shift"), [(1e8, 1e14), (1e-8, 0.0)])
 def test_units_of_the_features_do_not_matter(scale, shift, in_own_units):
     features, before = two_groups(), in_own_units

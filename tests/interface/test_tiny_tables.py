@@ -81,6 +81,7 @@ def test_three_items_and_what_is_said_of_them():
     assert sentence.startswith("the answers are too few to tell what they teach about other items:")
 
 
+@pytest.mark.long
 def test_few_answers_leave_clusters_that_features_show_alone():
     result = quick(FEATURES, said((0, 1), (0, 2)), 2, 3)
     assert clustering_accuracy(KINDS, result.assignments) == 1.0
@@ -106,6 +107,7 @@ def test_ctrl_c_while_few_answers_are_heard_keeps_what_features_show(monkeypatch
     assert not result.chosen.hears
 
 
+@pytest.mark.long
 def test_going_on_from_one_cluster_that_answers_had_no_part_in():
     result = cluster(FEATURES[:2], said((0, 1)), num_clusters=1, progress=False)
     updated = result.update(said((0, 1), workers="b"), features=FEATURES[2:])

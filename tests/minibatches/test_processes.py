@@ -65,6 +65,7 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
         torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-10, msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FITS)
 def test_two_processes_find_what_one_finds(kind, two_processes):
     folder, _, said = two_processes
@@ -75,6 +76,7 @@ def test_two_processes_find_what_one_finds(kind, two_processes):
     assert_same(first, values(run(kind)))
 
 
+@pytest.mark.long
 def test_two_processes_go_on_from_the_checkpoint_of_one(two_processes):
     folder, _, said = two_processes
     assert (folder / "resumed 0.pt").exists(), said
@@ -113,6 +115,7 @@ def test_no_thread_of_the_group_outlives_it():
     assert said.stdout.split("\n") == ["0 1 True", "0", ""]
 
 
+@pytest.mark.long
 def test_a_rank_that_dies_ends_the_job_and_one_process_goes_on(two_processes):
     folder, code, said = two_processes
     assert code != 0

@@ -268,6 +268,7 @@ def run(data: CrowdData, annotators: nn.Module | None = None, **options: object)
     return fit(model, ClassLabelGuide(model), data, **options)
 
 
+@pytest.mark.long
 def test_minibatches_reach_the_elbo_of_coordinate_ascent():
     data = CrowdData(None, labels=simulated(60, 6, 3, seed=0))
     whole = run(data)

@@ -355,6 +355,7 @@ def test_class_tables_supervise_deep_mixtures():
     assert (best[result.assignments] == cluster % 2).mean() > 0.9
 
 
+@pytest.mark.long
 def test_answers_decide_where_features_do_not():
     """Two clusters that overlap are told apart by a worker who compares them."""
     cluster = np.arange(40) % 2

@@ -104,6 +104,7 @@ def test_elbo_is_below_the_evidence_summed_over_all_assignments():
     assert evidence - 3.0 < result.elbo < evidence
 
 
+@pytest.mark.long
 def test_ascent_and_minibatches():
     words, truth = documents(60, 3)
     data = CrowdData(words, labels=labels_of(truth, range(30), 3))

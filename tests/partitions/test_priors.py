@@ -123,6 +123,7 @@ def test_discount_and_concentration_are_learned_under_their_priors():
     assert learned == pytest.approx(best.tolist(), abs=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("concentration", [0.5, 1.0, 3.0])
 def test_numbers_of_few_clusters_are_summed_out(concentration):
     """``sum_K p(K) p(z | K)``; all partitions add up to one."""

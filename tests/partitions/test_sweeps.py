@@ -98,6 +98,7 @@ def test_costs_do_not_grow_with_the_number_of_clusters():
     assert len(labels.unique()) < 20_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", [1, 16])
 @pytest.mark.parametrize("prior", [PitmanYor(0.2, 1.5), FewClusters(0.7)])
 @pytest.mark.parametrize("pairs", [COMPLETE, CHAIN, PARTS])

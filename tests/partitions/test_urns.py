@@ -84,6 +84,7 @@ def test_density_is_one_over_all_groupings():
     np.testing.assert_allclose(total, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [FewClusters(), PitmanYor(0.2, 1.5)])
 def test_sweeps_draw_from_the_exact_posterior(prior):
     """Two kinds of chains, of careful workers and of others; item 5 is on no page."""

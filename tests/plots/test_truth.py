@@ -27,6 +27,7 @@ def colored(result, labels):
     return {group.get_label(): rows(offsets(group)) for group in panel.collections}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("drawn", [titled, shares, colored])
 @pytest.mark.parametrize("ids", [[f"i{n}" for n in range(NUM_ITEMS)], range(NUM_ITEMS)])
 def test_a_series_of_true_labels_may_say_by_its_index_which_items_they_are_of(deep, drawn, ids):

@@ -21,6 +21,7 @@ def exact(p: np.ndarray, chosen: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_margin_no_subset_has_a_much_larger_expected_f1(seed):
     p = np.random.default_rng(seed).beta(0.7, 1.2, size=8)

@@ -55,6 +55,7 @@ def fitted(data, **options):
     return fit(model, MessagePassingGuide(model), data, **(OPTIONS | options))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pairs", "placements"])
 def test_an_update_ends_where_a_fresh_fit_ends(kind):
     before, more = crowd(kind, ["b", "d"], 0), crowd(kind, ["a", "b", "c"], 1)

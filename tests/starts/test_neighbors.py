@@ -66,6 +66,7 @@ def block_table(rng: np.random.Generator, sizes: list[float]) -> torch.Tensor:
     return (table / table.sum()).double()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chance_pairs", [1.0, 10.0, 35.0])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_joined_clusters_are_the_best_of_all_partitions(chance_pairs, seed):

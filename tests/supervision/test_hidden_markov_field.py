@@ -382,6 +382,7 @@ def test_messages_of_a_minibatch_estimate_those_of_all():
     torch.testing.assert_close(mean, expected)
 
 
+@pytest.mark.long
 def test_simulated_assignments_follow_the_field():
     data = crowd([0, 0, None], num_items=3)
     field = some_field(strength=2.0)

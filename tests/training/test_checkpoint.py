@@ -108,6 +108,7 @@ def test_killed_in_the_middle_of_an_epoch(tmp_path):
     assert same(resumed, uninterrupted(kind))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FITS)
 @pytest.mark.parametrize("where", ["first epoch", "end of an epoch", "last step"])
 def test_stopped_anywhere(kind, where, path):

@@ -56,6 +56,7 @@ def test_a_second_fit_does_not_touch_the_first(make):
     assert same_fit(second, alone(make, 2))
 
 
+@pytest.mark.long
 @every_pair
 def test_a_fit_inside_another_does_not_touch_it(make):
     pair, data, other = make(), crowd(seed=1), crowd(seed=2)
@@ -70,6 +71,7 @@ def test_a_fit_inside_another_does_not_touch_it(make):
     assert all(same_fit(result, alone(make, 2)) for result in inner)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make_guide", "location"),
     [

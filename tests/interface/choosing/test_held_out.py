@@ -44,6 +44,7 @@ def test_classes_of_held_out_items_are_predicted_by_the_table():
     assert found.mean() > one.chance
 
 
+@pytest.mark.long
 def test_links_held_out_are_predicted_by_who_is_together():
     features, kinds = wide_clusters()
     data = CrowdData(features, **linked_part(kinds))

@@ -86,6 +86,7 @@ def test_more_answers_may_move_the_clusters():
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
+@pytest.mark.long
 def test_answers_that_come_later_have_a_part_in_components_and_judge_who_gives_them(
     silent, tmp_path
 ):
@@ -110,6 +111,7 @@ def test_answers_that_come_later_have_a_part_in_components_and_judge_who_gives_t
         assert clustering_accuracy(KINDS, updated.assignments) > 0.95
 
 
+@pytest.mark.long
 def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
     """Components of two kinds that few items tell apart would be blurred at a weight of .05."""
     said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)

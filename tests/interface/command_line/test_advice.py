@@ -58,6 +58,7 @@ def test_nothing_to_say_of_a_good_fit():
     assert advice(chosen(FEATURES, coarse, 3, 6)) == []
 
 
+@pytest.mark.long
 def test_clusters_that_collapsed():
     (sentence,) = advice(chosen(FEATURES[:, :1], PAIRS, 1))
     assert sentence.startswith("all items are in one cluster")
@@ -76,6 +77,7 @@ def test_answers_that_say_the_opposite():
     assert sentence.startswith("most answers say the opposite of what the clusters show, and the")
 
 
+@pytest.mark.long
 def test_answers_alone_that_tell_nothing():
     """Workers look right among clusters that were made of their guesses."""
     guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=60, seed=0)

@@ -99,6 +99,7 @@ def test_report_in_a_real_browser(fitted, tmp_path):
     assert seen["rows"] >= workers + summary + min(clusters, 1)
 
 
+@pytest.mark.long
 def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, capsys):
     copied = shutil.copytree(crowd, tmp_path / "crowd")
     assert main([*fit_words(copied, tmp_path / "out"), "--epochs", "2"]) == 0
