@@ -31,6 +31,7 @@ DEAF = {
 FOLLOWING = "message passing", "message passing behind networks"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", CELLS, ids=", ".join)
 def test_cell(cell):
     """Fit, moves judged right, prediction, save and load; ``run_cell`` holds them to that."""

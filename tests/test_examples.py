@@ -512,6 +512,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
         assert all(picture.stat().st_size > 1000 for picture in pictures)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "others"),
     [
@@ -528,6 +529,7 @@ def test_nobody_needs_to_be_asked(script, others, monkeypatch, tmp_path):
     assert 0.1 < figures["test_accuracy"] < 1
 
 
+@pytest.mark.long
 def test_judges_who_err_together_are_worth_more_than_their_votes(monkeypatch):
     if not (DATA / "judges_wdc.npz").exists():
         pytest.skip(f"{DATA} holds no judges_wdc.npz")

@@ -41,7 +41,7 @@ def advice(result: Fitted) -> list[str]:
     >>> import numpy as np
     >>> from pyro_crowdclust.interface import cluster
     >>> features = np.random.default_rng(0).normal([[0.0], [9.0]], size=(2, 50)).reshape(-1, 1)
-    >>> advice(cluster(features, progress=False))
+    >>> advice(cluster(features, num_clusters=3, progress=False))
     []
     """
     found = []
