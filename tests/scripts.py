@@ -15,7 +15,8 @@ class Script:
     Attributes
     ----------
     arguments
-        Tiny ones, as in a shell; ``{tmp}`` is a folder of the test's own, ``{data}`` that of the public data.
+        Tiny ones, as in a shell; ``{tmp}`` is a folder of the test's own, ``{data}`` that of the
+        public data.
     keys
         Of the JSON object in the last line.
     reads
