@@ -285,12 +285,15 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--weight", type=float, default=200.0, help="of the recognition term")
     parser.add_argument("--consistency", type=float, help="of views; 10, or 1 without answers")
     parser.add_argument("--answered-consistency", type=float, default=100.0)
-    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--learning-rate", type=float, help="3e-4, or 3e-5 without answers")
     parser.add_argument("--partition-steps", type=int, default=100)
     options = parser.parse_args(arguments)
+    # Where no answers keep clusters apart, views at a weight of 10 join them, and large steps lose
+    # what was taught: colours raise the ELBO more than what people see.
     if options.consistency is None:
-        # Where no answers keep clusters apart, views at a weight of 10 join them.
         options.consistency = 10.0 if options.answers == "yes" else 1.0
+    if options.learning_rate is None:
+        options.learning_rate = 3e-4 if options.answers == "yes" else 3e-5
 
     images, labels, test, test_labels = load(options.data, options.items, options.test_items)
     pairs = None
