@@ -127,6 +127,7 @@ def log_evidence_of_component(components: Components, observed: Tensor) -> float
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("weights", "components"), [*itertools.product(WEIGHTS, CONJUGATE)])
 def test_elbo_is_a_bound_on_the_exact_log_evidence(weights, components):
     """Every assignment in turn, with weights and components integrated out."""

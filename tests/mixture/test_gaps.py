@@ -45,6 +45,7 @@ def groups(num_items: int = 90) -> tuple[np.ndarray, np.ndarray]:
     return CENTERS[kinds] + np.random.default_rng(0).normal(size=(num_items, 3)), kinds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("components", "supervision"), [*itertools.product(COMPONENTS, SUPERVISION)]
 )

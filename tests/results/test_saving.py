@@ -295,6 +295,7 @@ MIXTURES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("weights", "components", "emission", "supervision"), MIXTURES)
 def test_every_mixture_is_read_as_it_was_written(weights, components, emission, supervision, path):
     model = mixture(weights, components, emission, supervision)
