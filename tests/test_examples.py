@@ -54,11 +54,16 @@ def test_every_script_is_in_the_table():
     assert all(row.reaches for name, row in SCRIPTS.items() if name.startswith("examples/"))
 
 
-def arguments_of(script: Script, folder: Path) -> list[str]:
-    """Its tiny arguments; skips the test where what it reads is not there."""
+def skip_without_data(script: Script) -> None:
+    """Skip the test where what the script reads is not there."""
     missing = [name for name in script.reads.split() if not (DATA / name).exists()]
     if missing:
         pytest.skip(f"it reads {missing}, which {DATA} does not hold")
+
+
+def arguments_of(script: Script, folder: Path) -> list[str]:
+    """Its tiny arguments; skips the test where what it reads is not there."""
+    skip_without_data(script)
     return [part.format(tmp=folder, data=DATA) for part in shlex.split(script.arguments)]
 
 
@@ -127,8 +132,7 @@ def test_nobody_needs_to_be_asked(script, others, monkeypatch, tmp_path):
 
 @pytest.mark.long
 def test_judges_who_err_together_are_worth_more_than_their_votes(monkeypatch):
-    if not (DATA / "judges_wdc.npz").exists():
-        pytest.skip(f"{DATA} holds no judges_wdc.npz")
+    skip_without_data(SCRIPTS["examples/judges.py"])
     main = load_main("examples/judges.py", monkeypatch)
     found = main(["--data", str(DATA), "--sets", "wdc", "--panels", "0", "--methods"])["wdc"]
     assert found["ours"] > found["majority"] + 0.02
