@@ -208,9 +208,11 @@ def enumerated_log_density(
     discrete: Collection[str],
     local: frozenset[str],
     first_dim: int,
-    names: Collection[str] | None = None,
 ) -> Float[Tensor, "value item"]:
     """Log joint density of each item's sites, for every value of the discrete ones.
+
+    What nobody saw and is in no ``values``, such as the label of an item without one, is summed
+    out: it is drawn by the model and not counted.
 
     Parameters
     ----------
@@ -226,8 +228,6 @@ def enumerated_log_density(
         Names of the plates of the items.
     first_dim
         ``enumeration_dim`` of the batch.
-    names
-        Sites to count; None counts all.
     """
     model = poutine.infer_config(
         result.model,
@@ -235,7 +235,11 @@ def enumerated_log_density(
     )
     with poutine.enum(first_available_dim=first_dim):
         trace = run(model, batch, values)
-    counted = [name for name in sites_with_density(trace) if names is None or name in names]
+    counted = [
+        name
+        for name, site in sites_with_density(trace).items()
+        if site["is_observed"] or name in discrete or name in values
+    ]
     return item_log_density(trace, local, counted)
 
 

@@ -10,6 +10,7 @@ import pyro
 import torch
 from jaxtyping import Float
 from pyro import poutine
+from pyro.distributions.util import scale_and_mask
 
 from pyro_crowdclust.diagnostics.arviz_adapter import pareto_shape
 from pyro_crowdclust.diagnostics.draws import (
@@ -152,5 +153,6 @@ def _log_densities(
 
 
 def _log_density(site: dict) -> float:
-    """Sum of a site's log-density over its plates."""
-    return float(site["fn"].log_prob(site["value"]).double().sum())
+    """Sum of a site's log-density over its plates, by the weights with which the ELBO has it."""
+    log_density = site["fn"].log_prob(site["value"])
+    return float(scale_and_mask(log_density, site["scale"], site["mask"]).double().sum())

@@ -18,15 +18,17 @@ class PointEstimate(nn.Module):
     """A real theta, learned by ordinary gradients in unconstrained coordinates.
 
     Its site carries t(theta). The guide's log-density is the prior's own at the point, so that it
-    cancels the prior in the ELBO (maximum likelihood), or zero (maximum a posteriori).
+    cancels the prior in the ELBO (maximum likelihood), or ``-log |d theta / d u|``, which leaves
+    the prior's density of the coordinates u (maximum a posteriori). Shares and rates have their
+    mode in the logits and logarithms, where a Dirichlet posterior has it at ``alpha / sum alpha``
+    (MacKay 1998); in theta itself it has none where a concentration is below 1.
 
     Parameters
     ----------
     prior
         The site's prior. The estimate is at unconstrained zero until ``set_value``.
     maximum_a_posteriori
-        Keep the prior in the objective. A Dirichlet prior with concentrations below 1 has no
-        mode inside the simplex; use maximum likelihood there.
+        Keep the prior in the objective.
     """
 
     def __init__(self, prior: ConjugatePrior, maximum_a_posteriori: bool = False) -> None:
@@ -51,7 +53,7 @@ class PointEstimate(nn.Module):
         theta = self.value()
         statistics = self.family.sufficient_statistics(theta)
         if self.maximum_a_posteriori:
-            return Point(statistics, theta=theta)
+            return Point(statistics, -self.family.log_coordinates(statistics), theta)
         return Point(statistics, self.prior.distribution().log_prob(statistics), theta)
 
     @torch.no_grad()

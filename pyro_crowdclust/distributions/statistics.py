@@ -260,8 +260,9 @@ class GaussianAtMean(StatisticValued):
 class Point(StatisticValued):
     """A point estimate: the site's value is given, its log-density in the guide is ``log_density``.
 
-    With ``log_density`` zero the ELBO contains the log prior at the point (maximum a posteriori);
-    with the prior's own log-density it cancels, and what is left is maximum likelihood.
+    With ``log_density`` zero the ELBO contains the log prior of theta at the point (maximum a
+    posteriori), with minus that of other coordinates, ``-log |d theta / d u|``, the log prior of
+    these; with the prior's own log-density it cancels, and what is left is maximum likelihood.
 
     Parameters
     ----------

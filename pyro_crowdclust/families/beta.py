@@ -83,6 +83,9 @@ class Beta(ExponentialFamily):
     ) -> PosteriorSummary:
         return summarize_shares(*self.standard(natural_parameters), interval)
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        return statistics.sum(-1)
+
     @property
     def unconstrained_size(self) -> int:
         return 1

@@ -86,6 +86,9 @@ class BetaBernoulli(ExponentialFamily):
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch dim"]:
         return torch.bernoulli(statistics[..., : self.dim].exp())
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        return statistics.sum(-1)
+
     @property
     def unconstrained_size(self) -> int:
         return self.dim

@@ -87,6 +87,9 @@ class Dirichlet(ExponentialFamily):
         alpha = natural_parameters + 1
         return summarize_shares(alpha, alpha.sum(-1, keepdim=True) - alpha, interval)
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        return statistics.sum(-1)
+
     @property
     def unconstrained_size(self) -> int:
         return self.size

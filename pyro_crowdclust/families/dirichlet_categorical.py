@@ -111,6 +111,9 @@ class DirichletCategorical(ExponentialFamily):
         ]
         return torch.stack(codes, -1).to(statistics.dtype)
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        return statistics.sum(-1)
+
     @property
     def unconstrained_size(self) -> int:
         return self.size

@@ -218,6 +218,14 @@ class ExponentialFamily(ABC):
         """A vector that ``from_unconstrained`` maps to the value."""
         raise NotImplementedError(f"{self} has no unconstrained coordinates")
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        """``log |d theta / d u|`` at t(theta), u the coordinates in which a density has its mode.
+
+        Zero where these are theta itself. Shares and rates have it in their logits and logarithms:
+        a Dirichlet with a concentration below 1 has a mode nowhere else.
+        """
+        return statistics.new_zeros(statistics.shape[:-1])
+
     def natural_gradient_mean(
         self,
         natural_parameters: Float[Tensor, "*batch size"],

@@ -95,6 +95,9 @@ class GammaPoisson(ExponentialFamily):
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch dim"]:
         return torch.poisson(-statistics[..., self.dim :])
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        return statistics[..., : self.dim].sum(-1)
+
     @property
     def unconstrained_size(self) -> int:
         return self.dim

@@ -120,6 +120,10 @@ class ProductFamily(ExponentialFamily):
         parts = self._split(statistics)
         return torch.cat([family.sample_observation(part) for family, part in parts], -1)
 
+    def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
+        parts = self._split(statistics)
+        return torch.stack([family.log_coordinates(own) for family, own in parts]).sum(0)
+
     @property
     def unconstrained_size(self) -> int:
         return sum(family.unconstrained_size for family in self.families)
