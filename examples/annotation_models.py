@@ -206,7 +206,8 @@ def compare(
         leave_one_out = partial(arviz.loo, var_name="items", pointwise=True)
         loo = {name: leave_one_out(tree) for name, tree in exported.items()}
         table = arviz.compare(loo)
-    columns = {"rank": table["rank"], "elpd": table["elpd_loo"], "difference": table["elpd_diff"]}
+    elpd = table["elpd_loo" if "elpd_loo" in table else "elpd"]  # as ArviZ 0.x and 1.x call it
+    columns = {"rank": table["rank"], "elpd": elpd, "difference": table["elpd_diff"]}
     frame = pd.DataFrame(columns | {"se": table["dse"]})
     frame["high_k"] = [int((loo[name].pareto_k > 0.7).sum()) for name in frame.index]
     return frame.assign(accuracy=pd.Series(found))

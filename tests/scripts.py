@@ -52,7 +52,7 @@ SCRIPTS = {
     ),
     "examples/gallery.py": Script(
         (
-            "--epochs 1 --restarts 2 --clusters 10 --hidden 8 --dim 2 --items 360 --draws 20 "
+            "--epochs 1 --restarts 2 --clusters 10 --hidden 8 --dim 2 --items 360 --draws 40 "
             "--figures {tmp}"
         ),
         "kilobytes loo_per_answer loo_per_item pictures worst_rhat_weights",
@@ -163,7 +163,7 @@ SCRIPTS = {
     ),
     "examples/annotation_models.py": Script(
         (
-            "--data {data} --sets bluebird --epochs 20 --draws 20 --models multinomial "
+            "--data {data} --sets bluebird --epochs 20 --draws 40 --models multinomial "
             "'hierarchical Dawid-Skene'"
         ),
         "bluebird gaussian_mixture",

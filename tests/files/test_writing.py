@@ -83,7 +83,7 @@ def test_what_is_no_place_for_a_file(tmp_path):
     os.mkfifo(pipe)
     with refuses("pipe is a device or a pipe: name a file"):
         check_room(pipe, 1)
-    with refuses("names no file: embedded null byte"):
+    with refuses("names no file: .*embedded null"):
         check_room(tmp_path / "a\0b", 1)
     with refuses("/dev/null is a device or a pipe"):
         check_room("/dev/null", 1)

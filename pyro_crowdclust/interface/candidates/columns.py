@@ -64,7 +64,7 @@ def components_for(
 
     def categories(num_clusters: int, places: list[int]) -> Components:
         levels = (columns.levels[own[place]] for place in places)
-        return CategoricalComponents(num_clusters, [len(own) for own in levels if own is not None])
+        return CategoricalComponents(num_clusters, [len(one) for one in levels if one is not None])
 
     def counts(num_clusters: int, places: list[int]) -> Components:
         mean = _means(data, [own[place] for place in places]).clamp_min(1e-3)
@@ -85,7 +85,7 @@ def components_for(
             places[kind] = found
 
     def components(num_clusters: int, num_features: int) -> Components:
-        parts = [makers[kind](num_clusters, own) for kind, own in places.items()]
+        parts = [makers[kind](num_clusters, held) for kind, held in places.items()]
         return parts[0] if len(parts) == 1 else MixedComponents(parts, [*places.values()])
 
     return components
