@@ -17,8 +17,6 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     import xarray
 
-# ArviZ fits a tail to no fewer.
-_SHORTEST_TAIL = 5
 # A variable is its dimensions, chain first, and its values.
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 Groups = dict[str, Variables]
@@ -69,14 +67,10 @@ def dataset(
 def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:
     """Pareto-k of ``log p - log q``; ArviZ 1.x wants the negative, 0.x does not.
 
-    Where the largest ratios are all the same there is no tail to fit, and k is minus infinity; of
-    fewer than 25 draws the tail is too short to tell, and k is infinity.
+    Where the largest ratios are all the same there is no tail to fit, and k is minus infinity.
     """
     count = len(log_ratios)
-    in_tail = min(count // 5, int(3 * count**0.5))
-    if in_tail < _SHORTEST_TAIL:
-        return math.inf
-    largest = np.sort(log_ratios)[-in_tail:]
+    largest = np.sort(log_ratios)[-min(count // 5, int(3 * count**0.5)) :]
     if largest[0] == largest[-1]:
         return -math.inf
     module = arviz()

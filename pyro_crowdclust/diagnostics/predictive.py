@@ -258,23 +258,25 @@ def check_workers(
     return pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
 
 
-def _means(values: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "draw group"]:
-    """Mean of the values of each group of columns, of those that are known; 0 of none."""
+def _means(
+    values: np.ndarray, group: np.ndarray, of_none: float = 0.0
+) -> Float[np.ndarray, "draw group"]:
+    """Mean of the values of each group of columns, of those that are known."""
     number = int(group.max()) + 1
     known, filled = ~np.isnan(values), np.nan_to_num(values)
     sums, counts = (
         np.stack([np.bincount(group, weights=row, minlength=number) for row in part])
         for part in (filled, known)
     )
-    return sums / np.maximum(counts, 1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), of_none)
 
 
 def _worst(
     agrees: np.ndarray, worker: np.ndarray, page: np.ndarray
 ) -> Float[np.ndarray, "draw worker"]:
-    """The lowest mean on any page of each worker."""
+    """The lowest mean on any page of each worker, of pages on which anything is known."""
     pages, group = np.unique(np.stack([worker, page]), axis=1, return_inverse=True)
-    means = _means(agrees, group.ravel())
+    means = _means(agrees, group.ravel(), of_none=1.0)
     worst = np.ones((worker.max() + 1, len(means)))
     np.minimum.at(worst, pages[0], means.T)
     return worst.T

@@ -3,9 +3,10 @@
     p(z | pi) = prod_n pi_{z_n}^[N_n empty] prod_{n ~ m} exp(-lambda V(z_n, z_m)) / Gamma(V)
     V(k, l) = KL(q(theta_k) || q(theta_l)) + KL(q(theta_l) || q(theta_k))             (eq. 3)
 
-n ~ m where both carry the same label, or are must-linked. The potential is made from the posterior
-itself, so it is no part of a generative model until it is held fixed: here V is a constant of every
-step, refreshed between steps. At fixed V all updates are coordinate ascent on
+n ~ m where both carry the same label, and once more for every must-link of the two. The potential
+is made from the posterior itself, so it is no part of a generative model until it is held fixed:
+here V is a constant of every step, refreshed between steps. At fixed V all updates are coordinate
+ascent on
 
     L_V(q) = E_q[log p(x, theta, pi, z)] - E_q[log q],
 

@@ -31,11 +31,6 @@ def test_equal_weights_have_no_tail():
     assert pareto_shape(np.append(np.zeros(99), -1.0)) == -np.inf
 
 
-def test_few_draws_do_not_tell():
-    assert pareto_shape(torch.randn(24).numpy()) == np.inf
-    assert np.isfinite(pareto_shape(torch.randn(400).numpy()))
-
-
 def test_version_one_gets_a_data_tree(plain, monkeypatch):
     import xarray
 

@@ -20,8 +20,9 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+from pyro_crowdclust.supervision import ClassTable
 
-from ..crowds import NUM_CLUSTERS, quiet_fit
+from ..crowds import NUM_CLUSTERS, plain_mixture, quiet_fit
 from ..mixture_parts import guide_of, mixture, simulated
 from .exports import DRAWS, one_chain
 
@@ -118,6 +119,29 @@ def test_a_poisson_mixture_against_scipy():
         ]
         found = one_chain(tree, "log_likelihood", "features")[draw]
         np.testing.assert_allclose(found, logsumexp(terms, axis=0), rtol=1e-8)
+
+
+def test_labels_that_nobody_gave_are_summed_out(known):
+    """A table of labels adds nothing to the density of features."""
+    labels = np.where(np.arange(60) < 20, np.arange(60) % 2, -1)
+    data = CrowdData(known.data.features, known=labels)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3, 1.0),
+        GaussianComponents(3, 2),
+        plain_mixture().emission,
+        supervision=ClassTable(3, 2),
+    )
+    result = quiet_fit(model, guide_of(model), data, batch_size=None, step_size=1.0, epochs=3)
+    tree = to_arviz(result, 2)
+    parts = ("weights", "component_mean", "component_covariance")
+    for draw in range(2):
+        drawn = [one_chain(tree, "posterior", name)[draw] for name in parts]
+        density = sum(
+            weight * scipy.stats.multivariate_normal.pdf(data.features, mean, covariance)
+            for weight, mean, covariance in zip(*drawn, strict=True)
+        )
+        found = one_chain(tree, "log_likelihood", "features")[draw]
+        np.testing.assert_allclose(found, np.log(density), rtol=1e-8)
 
 
 def test_answers_against_a_sum_over_both_ends(plain, tree):

@@ -15,6 +15,7 @@ from pyro_crowdclust.diagnostics import pareto_k
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.supervision import ClassTable
 
 from ..crowds import plain_mixture, quiet_fit
 from .exports import DRAWS, one_chain
@@ -25,6 +26,23 @@ def test_an_exact_posterior_has_equal_weights(known):
     assert np.ptp(found.log_weights) < 1e-6
     assert found.log_weights.mean() == pytest.approx(known.elbo, abs=1e-6)
     assert found.sites == ("weights", "components")
+
+
+def test_items_count_with_the_weight_that_they_have_in_the_bound(known):
+    """Of clear clusters q is next to exact, of items that count a tenth as well."""
+    labels = np.where(np.arange(60) < 6, np.arange(60) % 3, -1)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(3, 1.0),
+        GaussianComponents(3, 2),
+        plain_mixture().emission,
+        supervision=ClassTable(3, 3, unlabeled_weight=0.1),
+    )
+    data = CrowdData(known.data.features, known=labels)
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 9, "dtype": torch.float64}
+    result = quiet_fit(model, MessagePassingGuide(model), data, **options)
+    found = pareto_k(result, 30)
+    assert found.log_weights.mean() == pytest.approx(result.elbo, abs=0.1)
+    assert np.ptp(found.log_weights) < 1
 
 
 def test_draws_are_those_of_the_export(plain, tree):

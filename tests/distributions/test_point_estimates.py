@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from pyro_crowdclust.distributions import ConjugatePrior, PointEstimate
-from pyro_crowdclust.families import Beta, NormalGamma
+from pyro_crowdclust.families import (
+    Beta,
+    BetaBernoulli,
+    Dirichlet,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalGamma,
+    ProductFamily,
+)
 
 from ..oracles import random_natural
 
@@ -18,3 +26,48 @@ def test_an_estimate_is_where_it_was_put(family):
     point.set_value(theta)
     torch.testing.assert_close(point.value(), theta)
     torch.testing.assert_close(point.statistics(), family.sufficient_statistics(theta))
+
+
+@pytest.mark.parametrize(
+    ("family", "free"),
+    [
+        (Beta(), [0]),
+        (BetaBernoulli(2), [0, 1]),
+        (Dirichlet(3), [0, 1]),
+        (DirichletCategorical((2, 3)), [0, 2, 3]),
+        (GammaPoisson(2), [0, 1]),
+        (ProductFamily((Beta(), NormalGamma(1))), None),
+    ],
+    ids=str,
+)
+def test_the_coordinates_of_a_mode_have_their_jacobian(family, free):
+    """Of shares all but the last are free."""
+    unconstrained = torch.randn(family.unconstrained_size)
+    found = family.log_coordinates(
+        family.sufficient_statistics(family.from_unconstrained(unconstrained))
+    )
+    if free is None:  # a part without others
+        free, family, unconstrained = [0], family.families[0], unconstrained[:1]
+    values = torch.autograd.functional.jacobian(family.from_unconstrained, unconstrained)
+    jacobian = values.reshape(-1, len(unconstrained))[free][:, free]
+    torch.testing.assert_close(found, torch.linalg.slogdet(jacobian).logabsdet)
+
+
+def test_a_mode_under_a_concentration_below_one():
+    """``(alpha_k + n_k) / sum``, also of a share that nothing was counted for."""
+    family, counts = Dirichlet(3), torch.tensor([3.0, 1.0, 0.0])
+    prior = ConjugatePrior(family, family.natural(torch.full((3,), 0.5)))
+    point = PointEstimate(prior, maximum_a_posteriori=True)
+    optimizer = torch.optim.LBFGS(point.parameters(), max_iter=100, tolerance_grad=1e-9)
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        site = point.distribution()
+        statistics = site.rsample()
+        log_joint = prior.distribution().log_prob(statistics) + statistics @ counts
+        negative = site.log_prob(statistics) - log_joint
+        negative.backward()
+        return negative
+
+    optimizer.step(loss)
+    torch.testing.assert_close(point.value(), (counts + 0.5) / 5.5)

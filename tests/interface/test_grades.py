@@ -149,6 +149,19 @@ def test_saved_and_loaded(result, tmp_path):
     assert loaded.data.pairs.equals(result.data.pairs)
 
 
+def test_a_page_on_which_a_worker_was_always_unsure_is_not_the_worst(result):
+    told = judgements()
+    silent = told.query("page == 0").assign(label=None, page=99)
+
+    def worst(pairs: pd.DataFrame) -> pd.Series:
+        data = CrowdData(features(), pairs, grades=GRADES)
+        return check_workers(dataclasses.replace(result, data=data), num_draws=20)["worst_page"]
+
+    (worker,) = silent["worker"].unique()
+    assert worst(told)[worker] > 0.5
+    np.testing.assert_allclose(worst(pd.concat([told, silent])), worst(told), atol=0.1)
+
+
 def test_checks_and_draws_are_of_grades(result):
     checks = check_workers(result, num_draws=60)
     told = judgements().groupby("worker")["label"]
