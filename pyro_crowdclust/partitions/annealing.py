@@ -36,7 +36,8 @@ class Annealed(NamedTuple):
     together
         Of every pair the share of the last sweeps in which its items were together.
     log_evidence
-        ``log sum_z p(z) exp(sum_ij w_ij [z_i = z_j])`` as each chain estimates it.
+        ``log sum_z p(z) exp(sum_ij w_ij [z_i = z_j])`` as each chain estimates it: exact of one
+        cluster, of more too low while chains are short.
     """
 
     labels: Int[Tensor, "chain item"]
@@ -78,7 +79,7 @@ def anneal(
     sizes = np.bincount(z.ravel(), minlength=num_chains * most)
     log_join = np.log(np.arange(num_items + 1) + concentration)
     log_evidence, together = np.zeros(num_chains), np.zeros(weights.shape)
-    before, power_before = 0.0, 0.0
+    power_before = 0.0
     steps = min(max(_VISITS // num_items, _FEWEST), _MOST)
     for power in [*np.arange(1, steps + 1) / steps, *np.ones(_LAST)]:
         for i in rng.permutation(num_items):
@@ -92,8 +93,9 @@ def anneal(
             sizes[z[i]] += 1
         is_together = z[left] == z[right]
         energy = (weights * is_together).sum(0)
-        log_evidence += (power - power_before) * (energy + before) / 2
-        before, power_before = energy, power
+        # A chain lags behind: after a step it is where it would be in the middle of that.
+        log_evidence += (power - power_before) * energy
+        power_before = power
         together += is_together * (power == 1) / (_LAST + 1)
     return Annealed(
         torch.as_tensor(z.T - start[:, None]),

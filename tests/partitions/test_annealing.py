@@ -69,6 +69,13 @@ def assignment_prior(z: tuple[int, ...]) -> float:
     return float(np.exp(of_number(labels, 3))) / orders
 
 
+def test_the_evidence_of_one_cluster_is_exact():
+    evidence = torch.tensor([[1.0, -3.0, 0.5]] * 2, dtype=torch.float64)
+    pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [2, 3]]), 4)
+    found = anneal(evidence, pairs, torch.tensor([1, 1]), 1.0, torch.Generator())
+    torch.testing.assert_close(found.log_evidence, evidence.sum(1))
+
+
 def test_finds_what_few_answers_tell():
     truth = np.arange(60) % 4
     rates = [0.85] * 5
