@@ -49,9 +49,10 @@ from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.optimizers import Optimizer
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.training.stopping import Stopping
-from pyro_crowdclust.training.trainer import Optimizer, Trainer
+from pyro_crowdclust.training.trainer import Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
@@ -103,7 +104,8 @@ def fit(
     batch_size
         Items without answers per step; None puts all data into every step.
     optim
-        Makes the optimizer of all parameters that are not natural parameters.
+        Makes the optimizer of all parameters that are not natural parameters: one of torch's, as
+        ``partial(torch.optim.Adam, lr=0.05)``, and not of Pyro's.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``RobbinsMonro``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -30,12 +30,11 @@ from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
+from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
-
-Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 class NotFinite(ArithmeticError):
@@ -95,7 +94,7 @@ class Trainer:
     Raises
     ------
     ValueError
-        If the sites of model and guide do not fit together.
+        If the sites of model and guide do not fit together, or ``optim`` makes no optimizer.
     """
 
     def __init__(
@@ -143,7 +142,9 @@ class Trainer:
         ]
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
         self.network_parameters = self._parameters()
-        self.optim = optim(self.network_parameters) if self.network_parameters else None
+        self.optim = (
+            optimizer_of(self.network_parameters, optim) if self.network_parameters else None
+        )
         self._stepped = [*self._natural_parameters(), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
