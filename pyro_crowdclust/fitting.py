@@ -110,8 +110,9 @@ def fit(
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``RobbinsMonro``.
     elbo
-        The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
-        or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
+        The bound; default ``EnumeratedELBO``, which is ``TraceEnum_ELBO`` in any precisions, with
+        the levels of plates that model and guide have, or ``PlainELBO``, which is the same bound
+        in less time, where no site is enumerated.
     initialize
         A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
         Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.

@@ -28,7 +28,7 @@ from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
-from pyro_crowdclust.training.elbo import default_elbo
+from pyro_crowdclust.training.elbo import check_precision, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
@@ -248,6 +248,9 @@ class Trainer:
                 raise
             message = first_line(error)
             raise NotFinite(message if bad is None else f"{bad} ({message})") from error
+        except RuntimeError as error:
+            check_precision(self.elbo, error)
+            raise
 
     def _find_not_finite(self, batch: Batch) -> str | None:
         """What is not finite in a step that failed: it runs again, by the same random numbers."""
