@@ -114,7 +114,8 @@ def fit(
         the levels of plates that model and guide have, or ``PlainELBO``, which is the same bound
         in less time, where no site is enumerated.
     initialize
-        A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+        A start ``(model, guide, data, generator) -> None``; None trains on from where they are,
+        but for what functions learned by ``pyro.param``, with which ``result.update`` goes on.
         Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
     stopping

@@ -68,6 +68,7 @@ from pyro_crowdclust.results.updating import (
     check_answers,
     identified_items,
     make_room,
+    stored_start,
     with_workers,
 )
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
@@ -267,7 +268,7 @@ class Fitted:
         make_room(model, guide, data.num_items)
         options = {"progress": False, "seed": self.seed, "device": self.device} | options
         if not isinstance(guide, SupportsPartition):  # which is drawn anew
-            options = {"initialize": None} | options
+            options = {"initialize": stored_start(self.parameter_store)} | options
         updated = self.train_on(model, guide, data, **options)
         return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
 
