@@ -95,8 +95,9 @@ def fit(
     model, guide
         Pyro callables of a ``Batch``: a model of the library's with one of its guides, or your own.
         An autoguide is for models with Pyro's own priors; the library's it refuses, since their
-        sites carry statistics. One that has a method ``check(data)`` is asked first whether the
-        data fit it.
+        sites carry statistics. Modules that a function reads from outside are not copied, and
+        refused if they would be trained. One that has a method ``check(data)`` is asked first
+        whether the data fit it.
     data
         What to learn from.
     epochs
