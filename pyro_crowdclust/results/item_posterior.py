@@ -37,6 +37,8 @@ def infer(
     with result.inside():
         for batch in batches:
             batch = batch.to(result.device, result.dtype)
+            if of_batch is None and result.feature_shape is not None:
+                _ = batch.needed_features  # a fit that was loaded has none, and says so
             of_batch = of_batch or enumerated_inference(result.model, result.guide, batch)
             local = (of_batch or with_verb(result.guide, SupportsInfer, "infer").infer)(batch)
             assignments.append(local.assignments.double().cpu())

@@ -113,7 +113,8 @@ def check_gaps(model: object, data: CrowdData) -> None:
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
             f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
-            "columns, or use components on the features themselves"
+            "columns, or use components on the features themselves; a model of your own that does "
+            "says so by model.takes_gaps = True"
         )
 
 

@@ -141,6 +141,7 @@ class Trainer:
             if isinstance(module, ConjugatePosterior)
         ]
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
+        self._known = {id(parameter) for parameter in self._found_parameters()}
         self.network_parameters = self._parameters()
         self.optim = (
             optimizer_of(self.network_parameters, optim) if self.network_parameters else None
@@ -148,14 +149,29 @@ class Trainer:
         self._stepped = [*self._natural_parameters(), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
-        """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
+        """Everything to learn that is not a natural parameter."""
+        natural = {id(parameter) for parameter in self._natural_parameters()}
+        found = self._found_parameters()
+        unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
+        return [parameter for key, parameter in unique.items() if key not in natural]
+
+    def _found_parameters(self) -> list[Any]:
+        """All parameters in modules and in Pyro's store."""
         found: list[Any] = []
         for part in self._modules:
             found += part.parameters()
-        found += [parameter for _, parameter in pyro.get_param_store().named_parameters()]
-        natural = {id(parameter) for parameter in self._natural_parameters()}
-        unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
-        return [parameter for key, parameter in unique.items() if key not in natural]
+        return found + [one for _, one in pyro.get_param_store().named_parameters()]
+
+    def _check_parameters(self) -> None:
+        """Raise a ``ValueError`` for parameters that came too late to be trained."""
+        store = pyro.get_param_store()
+        new = [name for name, one in store.named_parameters() if id(one) not in self._known]
+        if new:
+            raise ValueError(
+                f"the parameter {new[0]!r} ({len(new)} such) was made after the first batch, and "
+                "nothing would train it: have model and guide ask for all parameters in every "
+                "batch, or make them in the constructor of an nn.Module"
+            )
 
     def _natural_parameters(self) -> list[nn.Parameter]:
         posteriors = [] if self.natural is None else self.natural.posteriors
@@ -201,6 +217,7 @@ class Trainer:
             self.ranks.average(self._stepped, math.nan)  # the others wait for a number
             raise
         elbo = self.ranks.average(self._stepped, elbo)
+        self._check_parameters()
         if not math.isfinite(elbo):
             raise NotFinite("the loss is not finite in another process, which names the site")
         if self.optim is not None:
