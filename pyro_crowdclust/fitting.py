@@ -49,9 +49,10 @@ from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
+from pyro_crowdclust.training.optimizers import Optimizer
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.training.stopping import Stopping
-from pyro_crowdclust.training.trainer import Optimizer, Trainer
+from pyro_crowdclust.training.trainer import Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
@@ -94,8 +95,9 @@ def fit(
     model, guide
         Pyro callables of a ``Batch``: a model of the library's with one of its guides, or your own.
         An autoguide is for models with Pyro's own priors; the library's it refuses, since their
-        sites carry statistics. One that has a method ``check(data)`` is asked first whether the
-        data fit it.
+        sites carry statistics. Modules that a function reads from outside are not copied, and
+        refused if they would be trained. One that has a method ``check(data)`` is asked first
+        whether the data fit it.
     data
         What to learn from.
     epochs
@@ -103,15 +105,18 @@ def fit(
     batch_size
         Items without answers per step; None puts all data into every step.
     optim
-        Makes the optimizer of all parameters that are not natural parameters.
+        Makes the optimizer of all parameters that are not natural parameters: one of torch's, as
+        ``partial(torch.optim.Adam, lr=0.05)``, and not of Pyro's.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``RobbinsMonro``.
     elbo
-        The bound; default ``TraceEnum_ELBO`` with the levels of plates that model and guide have,
-        or ``PlainELBO``, which is the same bound in less time, where no site is enumerated.
+        The bound; default ``EnumeratedELBO``, which is ``TraceEnum_ELBO`` in any precisions, with
+        the levels of plates that model and guide have, or ``PlainELBO``, which is the same bound
+        in less time, where no site is enumerated.
     initialize
-        A start ``(model, guide, data, generator) -> None``; None trains on from where they are.
+        A start ``(model, guide, data, generator) -> None``; None trains on from where they are,
+        but for what functions learned by ``pyro.param``, with which ``result.update`` goes on.
         Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.
         Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
     stopping

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from pyro_crowdclust.errors import warnings_once
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.stopping import Ending, is_interrupted
 
@@ -43,7 +46,8 @@ def fit_restarts(
     Parameters
     ----------
     model, guide, data, **options
-        As for ``fit``.
+        As for ``fit``; a ``checkpoint`` has a file for every seed, ``run_seed3.safetensors`` of
+        seed 3 for ``run.safetensors``.
     seeds
         One for each fit.
 
@@ -73,7 +77,23 @@ def fit_restarts(
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds are {seeds}, but must be different from each other, at least one")
-    return best_first(partial(fit, model, guide, data, seed=seed, **options) for seed in seeds)
+    checkpoint = options.pop("checkpoint", None)
+    return best_first(
+        partial(
+            fit, model, guide, data, seed=seed, checkpoint=_of_seed(checkpoint, seed), **options
+        )
+        for seed in seeds
+    )
+
+
+def _of_seed(checkpoint: Any, seed: int) -> Any:
+    """A checkpoint in a file of the seed's own; anything else is for ``fit`` to refuse."""
+    if isinstance(checkpoint, Checkpoint):
+        return replace(checkpoint, path=_of_seed(checkpoint.path, seed))
+    if isinstance(checkpoint, str | os.PathLike):
+        path = Path(checkpoint)
+        return path.with_stem(f"{path.stem}_seed{seed}")
+    return checkpoint
 
 
 def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:

@@ -3,12 +3,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.diagnostics import aligned_order, arviz, to_arviz
 from pyro_crowdclust.restarts import INTERRUPTED, average_probabilities, fit_restarts
+from pyro_crowdclust.training import Checkpoint
 
 from .control_c import press_control_c, press_in_start
 from .crowds import crowd, message_passing_pair, plain_pair, quiet_fit
@@ -47,6 +49,22 @@ def test_seeds_may_be_an_array():
     (of_list,) = fit_restarts(*pair, data, seeds=[3], **options)
     np.testing.assert_array_equal(of_array.probabilities, of_list.probabilities)
     assert type(of_array.seed) is int
+
+
+def test_every_seed_has_a_checkpoint_of_its_own(tmp_path):
+    data, pair, path = crowd(30), plain_pair(), tmp_path / "run.safetensors"
+    options = OPTIONS | {"progress": False, "seeds": [3, 1]}
+    begun = fit_restarts(*pair, data, checkpoint=path, **options | {"epochs": 2})
+    files = ["run_seed1.safetensors", "run_seed3.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == files
+    whole = fit_restarts(*pair, data, **options)
+    resumed = fit_restarts(*pair, data, checkpoint=Checkpoint(path, resume=True), **options)
+    assert [result.elbo for result in resumed] == [result.elbo for result in whole]
+    first_rows = {result.seed: result.history for result in begun}
+    for result in resumed:  # which did not begin anew, as times show
+        pd.testing.assert_frame_equal(result.history[:2], first_rows[result.seed])
+    with pytest.raises(ValueError, match="checkpoint is 3, but must be the path of a file"):
+        fit_restarts(*pair, data, checkpoint=3, **options)
 
 
 def test_clear_clusters_are_found_from_every_start():

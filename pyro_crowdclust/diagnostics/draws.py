@@ -105,11 +105,17 @@ def local_plates(result: FittedModel) -> frozenset[str]:
     sizes: list[dict[str, int]] = []
     for number in (max(count - 1, 1), count):
         batch = batch_of_items(result, torch.arange(number))
+        try:
+            traces = [run(part, batch, {}) for part in (result.guide, result.model)]
+        except (TypeError, AttributeError):
+            if result.feature_shape is not None:
+                _ = batch.needed_features  # a fit that was loaded has none, and says so
+            raise
         sizes.append(
             {
                 frame.name: frame.size
-                for part in (result.guide, result.model)
-                for site in sites_with_density(run(part, batch, {})).values()
+                for trace in traces
+                for site in sites_with_density(trace).values()
                 for frame in site["cond_indep_stack"]
             }
         )

@@ -44,6 +44,7 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.item_files import write_assignments
+from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import (
     can_infer,
     infer,
@@ -68,6 +69,7 @@ from pyro_crowdclust.results.updating import (
     check_answers,
     identified_items,
     make_room,
+    stored_start,
     with_workers,
 )
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
@@ -231,8 +233,8 @@ class Fitted:
             For an argument that there is not.
         ValueError
             If the fit was loaded without its data, or its file has not all options of the fit; if
-            the model has no annotators, or none that can have new workers; and for what
-            ``CrowdData`` refuses.
+            the model has no annotators, or none that can have new workers; for new items if a guide
+            of your own knows latents of those of the fit alone; and for what ``CrowdData`` refuses.
 
         Examples
         --------
@@ -262,12 +264,14 @@ class Fitted:
         answers = {"pairs": pairs, "placements": placements, "labels": labels}
         check_answers(self.data, **answers)
         items = identified_items(self.data, features, item_ids, self.new_items)
+        if items is not None:
+            check_new_items(self, items)
         data = extended(self.data, items=items, likeness=likeness, **answers)
         model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
         make_room(model, guide, data.num_items)
         options = {"progress": False, "seed": self.seed, "device": self.device} | options
         if not isinstance(guide, SupportsPartition):  # which is drawn anew
-            options = {"initialize": None} | options
+            options = {"initialize": stored_start(self.parameter_store)} | options
         updated = self.train_on(model, guide, data, **options)
         return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
 
@@ -397,7 +401,8 @@ class Fitted:
         ------
         ValueError
             If columns of the fit are missing, or there are more or fewer numbers per item; for
-            missing numbers (NaN) if the model does not integrate them out.
+            missing numbers (NaN) if the model does not integrate them out; if a guide of your own
+            knows latents of the items of the fit alone.
         """
         return self._numbers.of_items(infer(self, new_batches(self, features))[0])
 

@@ -21,6 +21,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
+from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.training.checks import check_gaps
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
@@ -36,6 +37,8 @@ def infer(
     with result.inside():
         for batch in batches:
             batch = batch.to(result.device, result.dtype)
+            if of_batch is None and result.feature_shape is not None:
+                _ = batch.needed_features  # a fit that was loaded has none, and says so
             of_batch = of_batch or enumerated_inference(result.model, result.guide, batch)
             local = (of_batch or with_verb(result.guide, SupportsInfer, "infer").infer)(batch)
             assignments.append(local.assignments.double().cpu())
@@ -129,7 +132,9 @@ def new_parts(
 
 def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
     """New items in batches; sites of workers are of those that the fit knows."""
-    batches = item_batches(new_items(result, features), PREDICTION_ROWS)
+    items = new_items(result, features)
+    check_new_items(result, items)
+    batches = item_batches(items, PREDICTION_ROWS)
     return (replace(batch, num_workers=result.data.num_workers) for batch in batches)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import pandas as pd
+import pyro
 import torch
 from torch import nn
 
@@ -14,7 +15,7 @@ from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.files.parts import arguments_of
-from pyro_crowdclust.protocols import SupportsMakeRoom, name_of, part_of, unwrapped
+from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 
 
@@ -145,6 +146,26 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
     for name, old in supervision.state_dict().items():
         found[name][: len(old)] = old
     _exchange(model, "supervision", grown)
+
+
+def stored_start(store: dict[str, Any]) -> Start | None:
+    """A start at what functions learned by ``pyro.param``; None where nothing was.
+
+    Parameters of modules, which are in the store of a fit as well, are copied with these.
+    """
+    learned = {
+        name: parameter.detach().clone().requires_grad_()
+        for name, parameter in store["params"].items()
+        if not isinstance(parameter, nn.Parameter)
+    }
+    if not learned:
+        return None
+    constraints = {name: store["constraints"][name] for name in learned}
+
+    def start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        pyro.get_param_store().set_state({"params": learned, "constraints": constraints})
+
+    return start
 
 
 def _exchange(model: Any, name: str, part: Any) -> None:

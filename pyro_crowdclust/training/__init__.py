@@ -1,7 +1,7 @@
 """One training run: bound, natural gradients, checks and checkpoints."""
 
 from pyro_crowdclust.training.checkpoint import Checkpoint
-from pyro_crowdclust.training.elbo import PlainELBO, default_elbo
+from pyro_crowdclust.training.elbo import EnumeratedELBO, PlainELBO, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro
 from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, whole
 from pyro_crowdclust.training.trainer import Trainer
@@ -9,6 +9,7 @@ from pyro_crowdclust.training.trainer import Trainer
 __all__ = [
     "Checkpoint",
     "Ending",
+    "EnumeratedELBO",
     "NaturalGradient",
     "PlainELBO",
     "RobbinsMonro",

@@ -30,6 +30,7 @@ from pyro_crowdclust.protocols import (
     part_of,
     unwrapped,
 )
+from pyro_crowdclust.training.copies import copied
 
 _PACKAGE = __name__.partition(".")[0]
 # Of an installation, folders of the library's dependencies.
@@ -112,7 +113,8 @@ def check_gaps(model: object, data: CrowdData) -> None:
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
             f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
-            "columns, or use components on the features themselves"
+            "columns, or use components on the features themselves; a model of your own that does "
+            "says so by model.takes_gaps = True"
         )
 
 
@@ -173,7 +175,8 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
-    Sites that the model itself enumerates need none, but one weight for all items.
+    Sites that the model itself enumerates need none, but one weight for all items. Networks must be
+    copied with model and guide.
     """
     model_trace, guide_trace = _traces(model, guide, batch)
     _check_weights(model_trace, guide_trace, batch)
@@ -201,6 +204,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
             f"the guide samples {', '.join(map(repr, surplus))}, which the model has not: rename "
             'the site, or mark it infer={"is_auxiliary": True}'
         )
+    _check_copied(model, guide, batch)
     sites = [*in_model.values(), *in_guide.values()]
     enumerates = any(site["infer"].get("enumerate") for site in sites)
     return Sites(enumerates, plate_nesting(model_trace, guide_trace))
@@ -214,6 +218,34 @@ def _check_observes_nothing(guide_trace: Trace) -> None:
                 f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
                 "data) in this order, and leave obs= out of the guide"
             )
+
+
+def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
+    """Raise a ``ValueError`` for modules that a function reads from outside, and nobody copies.
+
+    They are what two copies of model and guide share, each with a parameter store of its own.
+    """
+    store = pyro.get_param_store()
+    roots = [root for root in map(module_of, (model, guide)) if root is not None]
+    held = {id(parameter) for root in roots for parameter in root.parameters()}
+    others = {
+        name: parameter
+        for name, parameter in store.named_parameters()
+        if isinstance(parameter, nn.Parameter) and id(parameter) not in held
+    }
+    if not others:
+        return
+    with store.scope() as state:
+        _traces(*copied(model, guide), batch)
+    of_copy = state["params"]
+    shared = [name for name, parameter in others.items() if of_copy.get(name) is parameter]
+    if shared:
+        raise ValueError(
+            f"the parameter {shared[0].replace('$$$', '.')!r} ({len(shared)} such) is of a module "
+            "that model or guide reads from outside, and that is not copied with them: fit would "
+            "change your own module, and every fit the results of those before. Make both methods "
+            "of an nn.Module that holds it, or hand it over, by functools.partial(model, net=net)"
+        )
 
 
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:

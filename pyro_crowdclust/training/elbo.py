@@ -2,25 +2,29 @@
 
 Every bound here is Pyro's, ``E_q[log p - log q]`` of the sites of model and guide. The default of
 models without enumerated sites, ``PlainELBO``, computes Pyro's ``Trace_ELBO`` in fewer operations;
-the default of others is Pyro's ``TraceEnum_ELBO`` itself.
+that of others, ``EnumeratedELBO``, is Pyro's ``TraceEnum_ELBO`` in one precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import torch
+from pyro.distributions.score_parts import ScoreParts
 from pyro.distributions.util import scale_and_mask
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from pyro.infer.elbo import ELBO
 from pyro.infer.util import is_validation_enabled
+from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import Message
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean, StatisticValued
+from pyro_crowdclust.inference.enumeration import trace_sites
 from pyro_crowdclust.protocols import unwrapped
 
 
@@ -140,15 +144,67 @@ class _Total:
         return self.number
 
 
+class EnumeratedELBO(TraceEnum_ELBO):
+    """``TraceEnum_ELBO`` of sites in several precisions, of which it takes the widest.
+
+    Pyro multiplies the probabilities of an enumerated site with log-densities that have weights,
+    which are float64, where networks are mostly float32; torch refuses products of the two.
+    """
+
+    def _get_trace(
+        self, model: Callable[..., Any], guide: Callable[..., Any], args: Any, kwargs: Any
+    ) -> tuple[Trace, Trace]:
+        traces = super()._get_trace(model, guide, args, kwargs)
+        sites = [site["packed"] for trace in traces for site in trace_sites(trace).values()]
+        dtypes = {part.dtype for site in sites for part in _densities(site)}
+        if len(dtypes) > 1:
+            widest = reduce(torch.promote_types, dtypes)
+            for site in sites:
+                _cast(site, widest)
+        return traces
+
+
+def _densities(packed: dict[str, Any]) -> Iterator[Tensor]:
+    """What Pyro adds and multiplies of a site; some parts of the score are numbers."""
+    parts = packed["log_prob"], packed["unscaled_log_prob"], *packed.get("score_parts", ())
+    return (part for part in parts if isinstance(part, Tensor))
+
+
+def _cast(packed: dict[str, Any], dtype: torch.dtype) -> None:
+    """Bring a site's densities to one precision, with the names of their dimensions."""
+
+    def cast(part: Any) -> Any:
+        if not isinstance(part, Tensor):
+            return part
+        new: Any = part.to(dtype)
+        new._pyro_dims = part._pyro_dims  # type: ignore[attr-defined]
+        return new
+
+    for name in ("log_prob", "unscaled_log_prob"):
+        packed[name] = cast(packed[name])
+    if "score_parts" in packed:
+        packed["score_parts"] = ScoreParts(*map(cast, packed["score_parts"]))
+
+
+def check_precision(elbo: ELBO, error: RuntimeError) -> None:
+    """Raise a ``ValueError`` if an error is that of Pyro's bound about sites in two precisions."""
+    if isinstance(elbo, TraceEnum_ELBO) and "same dtype" in str(error):
+        raise ValueError(
+            f"sites of model and guide are in several precisions, which {type(elbo).__name__} does "
+            "not multiply: leave elbo out, or pass training.EnumeratedELBO("
+            f"max_plate_nesting={elbo.max_plate_nesting}), which is TraceEnum_ELBO in the widest"
+        ) from error
+
+
 def default_elbo(enumerates: bool, max_plate_nesting: int = 1) -> ELBO:
-    """Pyro's bound for models with so many levels of plates, with or without enumerated sites."""
-    kind = TraceEnum_ELBO if enumerates else PlainELBO
+    """The bound of models with so many levels of plates, with or without enumerated sites."""
+    kind = EnumeratedELBO if enumerates else PlainELBO
     return kind(max_plate_nesting=max_plate_nesting)
 
 
 # What the constructor of every bound of Pyro takes that changes its value.
 _OPTIONS = ("num_particles", "max_plate_nesting", "vectorize_particles", "tail_adaptive_beta")
-_KINDS = {kind.__name__: kind for kind in (PlainELBO, Trace_ELBO, TraceEnum_ELBO)}
+_KINDS = {kind.__name__: kind for kind in (PlainELBO, EnumeratedELBO, Trace_ELBO, TraceEnum_ELBO)}
 
 
 class LostELBO(ELBO):

@@ -69,6 +69,8 @@ def train(
 def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
     """Why there is to be no further epoch; None if there is to be one."""
     if stopping.has_converged(trainer.elbos_per_item):
+        if stopping.tolerance is None:  # a class of one's own, which decides by something else
+            return f"{Ending.CONVERGED}: by {type(stopping).__name__}"
         return (
             f"{Ending.CONVERGED}: less than {stopping.tolerance:g} nats per item in "
             f"{stopping.patience} epochs"

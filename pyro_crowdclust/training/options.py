@@ -17,6 +17,7 @@ from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.checks import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
+from pyro_crowdclust.training.optimizers import check_optim
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -65,7 +66,7 @@ def check_values(
     check_device(device)
     _check_kind("stopping", stopping, Stopping)
     _check_kind("answer_sampling", answer_sampling, AnswerSampling)
-    _check_called("optim", optim, "the parameters of networks")
+    check_optim(optim)
     _check_called(
         "trainer", trainer, "what trains: model, guide, data and a sampler, as Trainer is"
     )
@@ -93,9 +94,14 @@ def _check_called(name: str, value: object, given: str) -> None:
 
 
 def check_elbo(elbo: object) -> None:
-    """Raise a ``ValueError`` unless the bound is one of Pyro's, or None."""
-    if elbo is None or isinstance(elbo, ELBO):
+    """Raise a ``ValueError`` unless the bound is one of Pyro's that has a loss, or None."""
+    if elbo is None or (isinstance(elbo, ELBO) and hasattr(elbo, "differentiable_loss")):
         return
+    if isinstance(elbo, ELBO):
+        raise ValueError(
+            f"elbo is a {type(elbo).__name__}, which has no differentiable_loss for a step: pass "
+            "one that has, such as Trace_ELBO, TraceEnum_ELBO or TraceMeanField_ELBO"
+        )
     if isinstance(elbo, type):
         raise ValueError(
             f"elbo is the class {elbo.__name__}, but must be an object of it: pass "

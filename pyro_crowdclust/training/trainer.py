@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -28,14 +28,13 @@ from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
-from pyro_crowdclust.training.elbo import default_elbo
+from pyro_crowdclust.training.elbo import check_precision, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
+from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
-
-Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 class NotFinite(ArithmeticError):
@@ -95,7 +94,7 @@ class Trainer:
     Raises
     ------
     ValueError
-        If the sites of model and guide do not fit together.
+        If the sites of model and guide do not fit together, or ``optim`` makes no optimizer.
     """
 
     def __init__(
@@ -142,19 +141,37 @@ class Trainer:
             if isinstance(module, ConjugatePosterior)
         ]
         self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
+        self._known = {id(parameter) for parameter in self._found_parameters()}
         self.network_parameters = self._parameters()
-        self.optim = optim(self.network_parameters) if self.network_parameters else None
+        self.optim = (
+            optimizer_of(self.network_parameters, optim) if self.network_parameters else None
+        )
         self._stepped = [*self._natural_parameters(), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
-        """Everything to learn that is not a natural parameter, from modules and Pyro's store."""
+        """Everything to learn that is not a natural parameter."""
+        natural = {id(parameter) for parameter in self._natural_parameters()}
+        found = self._found_parameters()
+        unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
+        return [parameter for key, parameter in unique.items() if key not in natural]
+
+    def _found_parameters(self) -> list[Any]:
+        """All parameters in modules and in Pyro's store."""
         found: list[Any] = []
         for part in self._modules:
             found += part.parameters()
-        found += [parameter for _, parameter in pyro.get_param_store().named_parameters()]
-        natural = {id(parameter) for parameter in self._natural_parameters()}
-        unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
-        return [parameter for key, parameter in unique.items() if key not in natural]
+        return found + [one for _, one in pyro.get_param_store().named_parameters()]
+
+    def _check_parameters(self) -> None:
+        """Raise a ``ValueError`` for parameters that came too late to be trained."""
+        store = pyro.get_param_store()
+        new = [name for name, one in store.named_parameters() if id(one) not in self._known]
+        if new:
+            raise ValueError(
+                f"the parameter {new[0]!r} ({len(new)} such) was made after the first batch, and "
+                "nothing would train it: have model and guide ask for all parameters in every "
+                "batch, or make them in the constructor of an nn.Module"
+            )
 
     def _natural_parameters(self) -> list[nn.Parameter]:
         posteriors = [] if self.natural is None else self.natural.posteriors
@@ -200,6 +217,7 @@ class Trainer:
             self.ranks.average(self._stepped, math.nan)  # the others wait for a number
             raise
         elbo = self.ranks.average(self._stepped, elbo)
+        self._check_parameters()
         if not math.isfinite(elbo):
             raise NotFinite("the loss is not finite in another process, which names the site")
         if self.optim is not None:
@@ -247,6 +265,9 @@ class Trainer:
                 raise
             message = first_line(error)
             raise NotFinite(message if bad is None else f"{bad} ({message})") from error
+        except RuntimeError as error:
+            check_precision(self.elbo, error)
+            raise
 
     def _find_not_finite(self, batch: Batch) -> str | None:
         """What is not finite in a step that failed: it runs again, by the same random numbers."""

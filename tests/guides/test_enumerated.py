@@ -154,6 +154,61 @@ def test_with_answers_it_is_the_explicit_expectation_and_a_bound():
     assert unheard + ((1 - same) * if_different).sum() < expected
 
 
+def halves(batch: Batch, scaled: bool = True) -> None:
+    """The model in the docstring of the guide, in the default precision."""
+    mean = pyro.sample("mean", dist.Normal(0.0, 5.0).expand([2]).to_event(1))
+    scale = batch.item_scale if scaled else 1.0
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=scale):
+        z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+        pyro.sample("o", dist.Normal(mean[z], 1.0), obs=batch.features[:, 0])
+
+
+def halves_by_pyro(batch: Batch) -> None:
+    """The same in Pyro's own minibatches."""
+    mean = pyro.sample("mean", dist.Normal(0.0, 5.0).expand([2]).to_event(1))
+    with pyro.plate("items", batch.num_items, subsample=batch.items):
+        z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+        pyro.sample("o", dist.Normal(mean[z], 1.0), obs=batch.features[:, 0])
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def precision(request):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(request.param)
+    yield request.param
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(
+    ("a_model", "batch_size"),
+    [(halves, 16), (halves_by_pyro, 16), (partial(halves, scaled=False), None)],
+    ids=["scaled", "subsampled", "whole"],
+)
+def test_models_in_any_precision_are_fitted(a_model, batch_size, precision):
+    x = 3.0 * (torch.arange(40) % 2) + torch.linspace(-0.5, 0.5, 40)
+    first = {"mean": torch.tensor([1.0, 2.0])}
+    inner = AutoDelta(
+        poutine.block(a_model, hide=["z"]), init_loc_fn=lambda site: first[site["name"]]
+    )
+    options = {"epochs": 60, "batch_size": batch_size, "optim": adam, "dtype": precision}
+    guide = EnumeratedGuide(a_model, inner)
+    result = quiet_fit(a_model, guide, CrowdData(x[:, None]), **options)
+    np.testing.assert_array_equal(result.assignments == result.assignments[0], x.numpy() < 1.5)
+    assert result.predict([[0.0], [3.0]]).tolist() == result.assignments[:2].tolist()
+    mean, x = result.guide.of_globals.median()["mean"].numpy(), x.numpy()
+    bound = scipy.stats.norm.logpdf(mean, 0, 5).sum()
+    bound += np.log(scipy.stats.norm.pdf(x[:, None], mean).mean(1)).sum()
+    assert result.elbo == pytest.approx(bound, rel=1e-6 if precision is torch.float32 else 1e-12)
+    assert "features" in result.to_arviz(3)["log_likelihood"]
+
+
+@pytest.mark.parametrize("precision", [torch.float32], indirect=True)
+def test_pyros_own_bound_says_that_it_mixes_no_precisions(precision):
+    guide = EnumeratedGuide(halves, AutoDelta(poutine.block(halves, hide=["z"])))
+    with pytest.raises(ValueError, match=r"leave elbo out, or pass training.EnumeratedELBO\(max_p"):
+        quiet_fit(halves, guide, CrowdData(torch.zeros(9, 1)), dtype=precision, elbo=BOUND)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [AutoDelta, AutoNormal])
 def test_a_fit_in_minibatches_gives_what_other_fits_give(kind, tmp_path):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pandas as pd
+import pyro
+import pyro.distributions as dist
 import pytest
+import torch
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoNormal
+from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 
@@ -38,6 +42,26 @@ def test_plain_pyro_models(make_guide, path):
     pd.testing.assert_frame_equal(loaded.history, result.history)
     with refuses(r"has no infer\(\)"):
         _ = loaded.probabilities
+
+
+def test_a_model_of_ones_own_says_that_it_needs_its_features(path):
+    class OfFeatures(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.loc = nn.Parameter(torch.tensor(0.0))
+
+        forward = staticmethod(location_model)
+
+    class Guide(OfFeatures):
+        def forward(self, batch):
+            pyro.sample("mean", dist.Normal(self.loc, 1.0))
+
+    quiet_fit(OfFeatures(), Guide(), crowd()).save(path)
+    loaded = load(path, OfFeatures(), Guide())
+    for read in (lambda: loaded.to_arviz(2), lambda: loaded.probabilities):
+        with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
+            read()
+    assert load(path, OfFeatures(), Guide(), crowd()).to_arviz(2)["posterior"]["mean"].size == 2
 
 
 def test_data_of_another_fit(path):

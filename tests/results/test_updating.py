@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from pyro import poutine
 from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from sklearn.metrics import adjusted_rand_score
+from torch.distributions import constraints
+from torch.optim import Adam as adam
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
@@ -27,7 +30,10 @@ from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import RobbinsMonro, Stopping
 
+from ..crowds import quiet_fit
 from ..interface.small_choices import small
+from ..plain_pyro import noise_around
+from ..problems import location_guide, location_model
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
 TRUTH = np.arange(90) % 3
@@ -403,6 +409,23 @@ def test_answers_alone_say_how_items_are_added():
 def test_no_new_answers_change_nothing():
     before = CrowdData(FEATURES, crowd("pairs", ["b"], 0))
     assert extended(before, pairs=before.pairs[:0]).pairs.equals(before.pairs)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_what_functions_learned_by_param_goes_on(is_loaded, tmp_path):
+    data, still = noise_around(2.0), partial(torch.optim.SGD, lr=0.0)
+    result = quiet_fit(location_model, location_guide, data, optim=partial(adam, lr=0.1))
+    if is_loaded:
+        result.save(tmp_path / "fit.safetensors")
+        result = load(tmp_path / "fit.safetensors", location_model, location_guide, data)
+    found = {name: value.clone() for name, value in result.parameter_store["params"].items()}
+    updated = result.update(features=[[5.0]], optim=still)
+    assert found["loc"] != 0.5
+    assert updated.parameter_store["params"] == found
+    assert isinstance(updated.parameter_store["constraints"]["scale"], type(constraints.positive))
+    further = result.update(features=[[5.0]], optim=partial(adam, lr=0.1))
+    assert further.parameter_store["params"]["loc"] != found["loc"]
+    assert result.parameter_store["params"] == found  # what was is left as it was
 
 
 def test_only_what_is_new_is_warned_of():

@@ -9,8 +9,9 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro.infer.autoguide import AutoNormal
+from torch import nn
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, load
 
 from ..crowds import crowd, plain_pair, quiet_fit
 from ..problems import location_model
@@ -64,3 +65,66 @@ class TestModelsThatTakeAMinibatchForAll:
         model = location_model if name == "weight" else getattr(self, name)
         guide = self.of_each if name == "of_items_alone" else AutoNormal(model)
         quiet_fit(model, guide, self.DATA, batch_size=5, epochs=1)
+
+
+class TestNetworksFromOutside:
+    """A function may close over a network, as in a tutorial of Pyro's; no copy has another then."""
+
+    DATA = CrowdData(torch.randn(20, 2, generator=torch.Generator().manual_seed(0)))
+    fit = staticmethod(partial(quiet_fit, optim=partial(torch.optim.Adam, lr=0.1)))
+
+    def setup_method(self):
+        self.net = net = nn.Linear(1, 1)
+
+        def by_closure(batch):
+            self.regression(batch, net)
+
+        class ByMethod(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = net
+
+            def model(self, batch):
+                TestNetworksFromOutside.regression(batch, self.net)
+
+        self.by_closure, self.by_method = by_closure, ByMethod().model
+        self.by_argument = partial(self.regression, net=net)
+
+    @staticmethod
+    def regression(batch, net):
+        pyro.module("net", net)
+        scale = pyro.sample("scale", dist.LogNormal(0.0, 1.0))
+        with pyro.plate("items", batch.num_items, subsample=batch.items):
+            y = dist.Normal(net(batch.features[:, :1]).squeeze(-1), scale)
+            pyro.sample("y", y, obs=batch.features[:, 1])
+
+    @staticmethod
+    def made_anew(batch):
+        net = pyro.module("net", nn.Linear(1, 1), update_module_params=True)
+        TestNetworksFromOutside.regression(batch, net)
+
+    @pytest.mark.parametrize("name", ["by_method", "by_argument", "made_anew"])
+    def test_are_trained_where_they_are_copied(self, name):
+        model, before = getattr(self, name), self.net.weight.detach().clone()
+        results = [self.fit(model, AutoNormal(model), self.DATA) for _ in range(2)]
+        assert torch.equal(self.net.weight, before)
+        assert results[0].history["elbo"].tolist() == results[1].history["elbo"].tolist()
+        assert results[0].elbo == results[1].elbo
+        with results[0].inside():
+            assert pyro.param("net$$$weight") != before
+
+    def test_are_refused_where_they_are_not(self, tmp_path):
+        before = self.net.weight.detach().clone()
+        said = r"'net.weight' \(2 such\) is of a module that model or guide reads from outside"
+        guide = AutoNormal(self.by_closure)
+        with pytest.raises(ValueError, match=said):
+            self.fit(self.by_closure, guide, self.DATA)
+        self.fit(self.by_method, AutoNormal(self.by_method), self.DATA).save(tmp_path / "fit")
+        with pytest.raises(ValueError, match=said):
+            load(tmp_path / "fit", self.by_closure, guide, self.DATA)
+        assert torch.equal(self.net.weight, before)
+
+    def test_so_are_autoguides_that_a_function_calls(self):
+        guide = AutoNormal(location_model)
+        with pytest.raises(ValueError, match="'AutoNormal.locs.mean' .2 such. is of a module"):
+            self.fit(location_model, lambda batch: guide(batch), self.DATA)

@@ -15,7 +15,7 @@ from pyro.infer.autoguide import AutoNormal
 from pyro_crowdclust.distributions import FullPlate
 from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
 from pyro_crowdclust.families import Dirichlet
-from pyro_crowdclust.training import PlainELBO
+from pyro_crowdclust.training import EnumeratedELBO, PlainELBO
 from pyro_crowdclust.training.elbo import LostELBO, default_elbo, elbo_fields, elbo_of_fields
 
 from ..oracles import random_natural
@@ -150,9 +150,50 @@ def test_with_checks_on_it_is_as_strict_as_pyro():
         PlainELBO().differentiable_loss(model, guide)
 
 
+def enumerated_pair(dtype, kind):
+    """Cluster and place of four weighted items, the cluster summed out in the guide."""
+    x = torch.linspace(-1, 2, 4, dtype=dtype)
+    logits = torch.stack([x, 0.5 * x], -1).requires_grad_()
+    weight = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+
+    def site(name, fn, **options):
+        return pyro.sample(name, fn, infer={"enumerate": kind}, **options)
+
+    def model():
+        with pyro.plate("items", 4), poutine.scale(scale=weight):
+            z = site("z", pyro.distributions.Categorical(torch.ones(2, dtype=dtype)))
+            place = torch.tensor([-1.0, 1.0], dtype=dtype)[z]
+            pyro.sample("x", pyro.distributions.Normal(place, 1.0), obs=x)
+
+    def guide():
+        with pyro.plate("items", 4), poutine.scale(scale=weight):
+            site("z", pyro.distributions.Categorical(logits=logits))
+
+    return model, guide, logits
+
+
+@pytest.mark.parametrize("kind", ["parallel", None])
+def test_enumerated_sites_in_single_precision_may_have_weights_in_double(kind):
+    found = []
+    for dtype, make in (
+        (torch.float64, TraceEnum_ELBO),
+        (torch.float64, EnumeratedELBO),
+        (torch.float32, EnumeratedELBO),
+    ):
+        model, guide, logits = enumerated_pair(dtype, kind)
+        elbo = make(max_plate_nesting=1, strict_enumeration_warning=False)
+        torch.manual_seed(0)
+        loss = elbo.differentiable_loss(model, guide)
+        assert loss.dtype is torch.float64
+        found.append((loss, torch.autograd.grad(loss, logits)[0].double()))
+    pyros, ours, mixed = found
+    torch.testing.assert_close(ours, pyros, rtol=0, atol=0)
+    torch.testing.assert_close(mixed, pyros, rtol=1e-5, atol=1e-6)
+
+
 def test_which_bound_a_fit_takes():
     assert type(default_elbo(enumerates=False)) is PlainELBO
-    assert type(default_elbo(enumerates=True)) is TraceEnum_ELBO
+    assert type(default_elbo(enumerates=True)) is EnumeratedELBO
 
 
 @pytest.mark.parametrize(
@@ -161,8 +202,9 @@ def test_which_bound_a_fit_takes():
         PlainELBO(max_plate_nesting=2),
         Trace_ELBO(num_particles=3, vectorize_particles=True, max_plate_nesting=1),
         TraceEnum_ELBO(),
+        EnumeratedELBO(max_plate_nesting=2),
     ],
-    ids=["plain", "particles", "enumerated"],
+    ids=["plain", "particles", "of Pyro", "enumerated"],
 )
 def test_a_bound_can_be_kept_in_a_file(elbo):
     again = elbo_of_fields(elbo_fields(elbo))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyro.infer import Trace_ELBO
+from pyro.infer import RenyiELBO, Trace_ELBO, TraceGraph_ELBO
 
 from pyro_crowdclust.callbacks import MergeMoves
 
@@ -20,6 +20,8 @@ from ..refusals import refuses
             r"elbo is the class Trace_ELBO, but must be .*Trace_ELBO\(max_plate_nesting=1",
         ),
         ("ELBO", r"elbo is a str, but must be a bound of Pyro's, such as pyro.infer.Trace_ELBO\("),
+        (RenyiELBO(), "elbo is a RenyiELBO, which has no differentiable_loss .* Trace_ELBO, Trace"),
+        (TraceGraph_ELBO(), "elbo is a TraceGraph_ELBO, which has no differentiable_loss"),
     ],
 )
 def test_a_bound_that_is_none(elbo, message):

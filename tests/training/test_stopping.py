@@ -37,6 +37,16 @@ def test_convergence_compares_the_best_epochs(elbos, converged):
     assert not Stopping(None, patience=2).has_converged(per_item)
 
 
+def test_a_class_of_ones_own_decides_itself():
+    class AtTheThird(Stopping):
+        def has_converged(self, elbos_per_item):
+            return len(elbos_per_item) >= 3
+
+    result = fit_plain(*plain_pair(), crowd(), stopping=AtTheThird(), epochs=9)
+    assert result.stop_reason == "converged: by AtTheThird"
+    assert len(result.history) == 3
+
+
 def test_budgets():
     data, pair = crowd(), plain_pair()  # 2 steps an epoch
     for budget, reason in [

@@ -7,9 +7,12 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from pyro.nn import PyroModule
+from torch import nn
 
 from ..crowds import NUM_CLUSTERS, crowd, message_passing_pair, plain_pair, quiet_fit
 from ..plain_pyro import noise_around
+from ..problems import location_model
 from ..same_fits import same_fit
 
 
@@ -31,6 +34,38 @@ def test_the_site_that_failed_is_named_and_none_that_other_draws_would_fail_at(s
     with pytest.warns(UserWarning, match="not finite after 0 steps"):
         result = quiet_fit(model, guide, noise_around(1.0), batch_size=None, seed=seed)
     assert f"the log-density of site '{failed[0]}' in the model" in result.stop_reason
+
+
+def test_parameters_that_come_too_late_are_refused():
+    def guide(batch):
+        runs.append(batch)
+        loc = pyro.param("loc", torch.tensor(0.0))
+        if len(runs) > 3:
+            loc = loc + pyro.param("late", torch.tensor(0.0))
+        pyro.sample("mean", dist.Normal(loc, 1.0))
+
+    runs: list = []
+    with pytest.raises(ValueError, match=r"'late' \(1 such\) was made after the first batch, and"):
+        quiet_fit(location_model, guide, noise_around(1.0))
+    assert len(runs) == 4
+
+
+def test_parameters_of_a_module_may_be_read_late():
+    """Pyro's store is told of those that were there all the time."""
+
+    class Guide(PyroModule):
+        def __init__(self):
+            super().__init__()
+            self.loc, self.late = (nn.Parameter(torch.tensor(0.0)) for _ in range(2))
+            self.runs = 0
+
+        def forward(self, batch):
+            self.runs += 1
+            loc = self.loc + self.late if self.runs > 3 else self.loc
+            pyro.sample("mean", dist.Normal(loc, 1.0))
+
+    result = quiet_fit(location_model, Guide(), noise_around(1.0))
+    assert result.guide.late != 0
 
 
 def test_callbacks_see_the_trainer_and_add_to_the_history():
