@@ -20,6 +20,8 @@ class Choices:
     ----------
     sizes
         The sizes of the clusters that items could join, of one item after the other.
+    compared
+        With how many of each of these clusters the item was compared.
     number
         How many of them are of each item.
     chosen
@@ -27,5 +29,6 @@ class Choices:
     """
 
     sizes: Int[np.ndarray, " offered"] = field(default_factory=_none)
+    compared: Int[np.ndarray, " offered"] = field(default_factory=_none)
     number: Int[np.ndarray, " item"] = field(default_factory=_none)
     chosen: Int[np.ndarray, " item"] = field(default_factory=_none)

@@ -152,7 +152,7 @@ def visit_items(
     log_alone: np.ndarray,
     fewest: int,
     chance: np.ndarray,
-    choices: tuple[np.ndarray, np.ndarray, np.ndarray],
+    choices: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
 ) -> int:
     """Draw the clusters of items in some order, from a place on, as ``sweep`` says.
 
@@ -175,7 +175,8 @@ def visit_items(
         Two uniform numbers for every item.
     choices
         By visit, how many clusters the item could join, and the size of that which it joined; and
-        of all of them the sizes, one after the other. All are written.
+        of all of them, one after the other, the sizes and how many items of each it was compared
+        with. All are written.
 
     Returns
     -------
@@ -183,9 +184,10 @@ def visit_items(
     than ``log_alone`` is of.
     """
     first, others, evidence = pairs
-    num_offered, chosen, offered = choices
+    num_offered, chosen, offered, compared = choices
     sizes, num_clusters = clusters[0], clusters[6]
     said, seen = np.zeros(len(sizes)), np.empty(len(sizes) + 1, dtype=np.int64)
+    edges_to = np.zeros(len(sizes), dtype=np.int64)
     is_seen = np.zeros(len(sizes), dtype=np.bool_)
     end = num_offered[:begin].sum()
     for visit in range(begin, len(order)):
@@ -198,11 +200,13 @@ def visit_items(
         for edge in range(first[i], first[i + 1]):
             k = z[others[edge]]
             if not is_seen[k]:
-                is_seen[k], said[k], seen[num_seen] = True, 0.0, k
+                is_seen[k], said[k], edges_to[k], seen[num_seen] = True, 0.0, 0, k
                 num_seen += 1
             said[k] += evidence[edge]
+            edges_to[k] += 1
         for place in range(num_seen):
             offered[end + place] = sizes[seen[place]]
+            compared[end + place] = edges_to[seen[place]]
         heard = said, seen, num_seen, is_seen
         z[i] = _joined(part[i], clusters, heard, weights, log_alone, fewest, chance[:, i])
         num_offered[visit], chosen[visit] = num_seen, sizes[z[i]] - 1

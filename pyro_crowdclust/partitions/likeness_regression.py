@@ -54,12 +54,13 @@ class LikenessRegression(nn.Module):
     """``g(x) = log p(x | same) / p(x | different)`` of the numbers x of a pair that looks so.
 
         log p(same | x) / p(different | x) = x^T beta + beta_0
-        g(x) = x^T beta + beta_0 - log s / (1 - s) ,      s the share of "same"
+        g(x) = x^T beta + beta_0 - log r / (1 - r) ,      r the share of "same"
 
     by Bayes' theorem: the ratio of the densities is the logistic regression of "same" on x, less
     what is known without x. beta is learned from pairs that people were asked about, given what
     these look like, under N(0, 1) of every coefficient of a standardized number. Until then g is 0.
-    Which pairs were chosen to be asked by their x makes no difference.
+    Which pairs were chosen to be asked by their x makes no difference to beta; g is of pairs that
+    were chosen as these were.
 
     Parameters
     ----------

@@ -226,7 +226,8 @@ class ManySmall(nn.Module):
     log_odds
         rho at the start, of all sizes.
     closure
-        What a pair that nobody was asked about adds; None learns it, from 0 on.
+        What a pair that nobody was asked about adds, by default so much that few clusters have any;
+        None learns it, from 0 on.
     """
 
     joins_strangers = False
@@ -236,7 +237,7 @@ class ManySmall(nn.Module):
     of_asked: Tensor
     _RANGES = 24
 
-    def __init__(self, log_odds: float = -2.0, closure: float | None = -3.0) -> None:
+    def __init__(self, log_odds: float = -2.0, closure: float | None = -12.0) -> None:
         super().__init__()
         self._learns_closure, self._mean = closure is None, log_odds
         # A large cluster that is in two parts is not joined by moves of single items.
@@ -275,12 +276,12 @@ class ManySmall(nn.Module):
         self._learn_closure(labels, pairs)
         if not len(choices.chosen):
             return
-        counts, chosen = self._counts(choices)
+        offered, chosen = self._offered(choices)
         steps = torch.eye(self._RANGES, dtype=torch.float64).diff(dim=0)
         precision = 0.5 * steps.mT @ steps + 0.1 * torch.eye(self._RANGES, dtype=torch.float64)
         log_odds = self.log_odds.clone()
         for _ in range(_NEWTON_STEPS):
-            shares = self._shares(counts, log_odds)
+            shares = self._shares(offered, log_odds)
             gradient = chosen - shares.sum(0) - precision @ (log_odds - self._mean)
             curvature = torch.diag(shares.sum(0)) - shares.mT @ shares + precision
             step = torch.linalg.solve(curvature, gradient)
@@ -303,20 +304,21 @@ class ManySmall(nn.Module):
         self.of_unasked.fill_(min(math.log(unasked / others), 0.0))
         self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))
 
-    def _counts(self, choices: Choices) -> tuple[Tensor, Tensor]:
-        """How many clusters of every range each item could join; how often each was joined."""
-        number, sizes, chosen = map(
-            torch.as_tensor, (choices.number, choices.sizes, choices.chosen)
+    def _offered(self, choices: Choices) -> tuple[Tensor, Tensor]:
+        """Odds of the clusters of every range but for rho, by item; how often each was joined."""
+        number, sizes, compared, chosen = map(
+            torch.as_tensor, (choices.number, choices.sizes, choices.compared, choices.chosen)
         )
         item = torch.repeat_interleave(torch.arange(len(number)), number)
-        counts = torch.zeros(len(number), self._RANGES, dtype=torch.float64)
-        counts.index_put_((item, self._range(sizes)), counts.new_ones(()), accumulate=True)
+        odds = torch.exp(self.closure * (sizes - compared) + self.asked * compared)
+        offered = torch.zeros(len(number), self._RANGES, dtype=torch.float64)
+        offered.index_put_((item, self._range(sizes)), odds.double(), accumulate=True)
         joined = self._range(chosen[chosen > 0])
-        return counts, torch.bincount(joined, minlength=self._RANGES).double()
+        return offered, torch.bincount(joined, minlength=self._RANGES).double()
 
     @staticmethod
-    def _shares(counts: Tensor, log_odds: Tensor) -> Float[Tensor, "item range"]:
-        odds = counts * log_odds.exp()
+    def _shares(offered: Tensor, log_odds: Tensor) -> Float[Tensor, "item range"]:
+        odds = offered * log_odds.exp()
         return odds / (1 + odds.sum(1, keepdim=True))
 
     @torch.no_grad()

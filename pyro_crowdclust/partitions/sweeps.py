@@ -84,13 +84,13 @@ def sweep_chains(
     first, others, pair = (of_edge.numpy() for of_edge in pairs.edges)
     evidence = (weights + prior.asked - prior.closure).numpy()[:, pair]
     visits = np.zeros((2, len(pairs.asked)), dtype=np.int64)
-    offered = np.zeros(len(others), dtype=np.int64)
+    offered = np.zeros((2, len(others)), dtype=np.int64)
 
     def visit(chain: int, *of_chain: Any) -> int:
-        return visit_items((first, others, evidence[chain]), *of_chain, (*visits, offered))
+        return visit_items((first, others, evidence[chain]), *of_chain, (*visits, *offered))
 
     drawn = visited(labels, pairs, prior, visit, generator)
-    return drawn, Choices(offered[: visits[0].sum()], *visits)
+    return drawn, Choices(*offered[:, : visits[0].sum()], *visits)
 
 
 def visited(

@@ -49,7 +49,8 @@ def test_pitman_yor_sums_to_one(discount, concentration):
 def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     """Joining a cluster against being alone, all else the same."""
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4]]), 5)
-    prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, Choices(*map(np.array, ([2, 1], [2], [2]))))
+    choices = Choices(*map(np.array, ([2, 1], [1, 1], [2], [2])))
+    prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, choices)
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
     log_odds = prior.log_join(5)[3] + 2 * prior.closure + prior.asked - prior.log_alone(2, 5)
     if not isinstance(prior, ManySmall):
@@ -147,21 +148,26 @@ def test_ranges_of_sizes_grow_as_written():
     assert ManySmall()._range(torch.tensor([23, 10**6])).tolist() == [8, 23]
 
 
-def test_odds_are_learned_under_their_smoothness():
-    """The slope of ``sum_i log p(z_i | rest)`` less its penalties is zero where it was learned."""
+@pytest.mark.parametrize("closure", [0.0, -0.4])
+def test_odds_are_learned_under_their_smoothness(closure):
+    """The slope of ``sum_i log p(z_i | rest)`` less its penalties is zero where it was learned.
+
+    Of a cluster of n items the item was compared with the first (n + 1) / 2.
+    """
     generator = torch.Generator().manual_seed(0)
     sizes = [
         torch.randint(1, 12, (n,), generator=generator).tolist() for n in (1, 2, 3, 4, 2, 1, 3)
     ]
     chosen = [sizes[0][0], sizes[1][1], 0, sizes[3][2], 0, sizes[5][0], sizes[6][1]]
     number = [len(of_item) for of_item in sizes]
-    choices = Choices(*map(np.array, ([*itertools.chain(*sizes)], number, chosen)))
-    prior = ManySmall(-1.5)
+    offered = np.array([*itertools.chain(*sizes)])
+    choices = Choices(offered, (offered + 1) // 2, *map(np.array, (number, chosen)))
+    prior = ManySmall(-1.5, closure)
     prior.learn(torch.arange(3), complete_pairs(3), choices)
     odds = prior.log_odds.clone().requires_grad_()
 
     def of_size(size: int) -> torch.Tensor:
-        return odds[int(prior._range(torch.tensor(size)))]
+        return odds[int(prior._range(torch.tensor(size)))] + closure * (size // 2)
 
     total = -odds.diff().square().sum() / 4 - (odds + 1.5).square().sum() / 20
     for own, joined in zip(sizes, chosen, strict=True):
@@ -213,7 +219,7 @@ def test_what_an_unasked_pair_says_is_learned(rate_same, rate_others):
     assert prior.asked * rate_same + prior.closure * (1 - rate_same) == pytest.approx(0, abs=0.03)
     fixed = ManySmall()
     fixed.learn(labels, FIVE, Choices())
-    assert (fixed.closure, fixed.asked) == (-3, 0)
+    assert (fixed.closure, fixed.asked) == (-12, 0)
 
 
 def test_pairs_without_a_third_say_nothing_of_unasked_ones():

@@ -78,6 +78,23 @@ def test_items_that_no_chain_of_pairs_connects_stay_apart(prior):
         assert len(choices.sizes) == choices.number.sum()
 
 
+def test_choices_say_with_how_many_of_every_cluster_an_item_was_compared():
+    ends = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 4], [0, 4], [1, 4]])
+    pairs, labels = AskedPairs.of(ends, 6), [0, 0, 0, 1, 1, 1]
+    together = pairs.together(torch.tensor(labels))
+    held = torch.where(together, 99.0, -99.0).double()
+    drawn, choices = sweep(torch.tensor(labels), pairs, held, ManySmall(0.0, 0.0))
+    assert torch.equal(pairs.together(drawn), together)
+    expected = []
+    for item in range(5):  # nobody was asked about the last one, which is in no cluster
+        others = [b if a == item else a for a, b in ends.tolist() if item in (a, b)]
+        for cluster in {labels[other] for other in others}:
+            size = sum(labels[other] == cluster for other in range(5) if other != item)
+            expected.append((size, sum(labels[other] == cluster for other in others)))
+    found = zip(choices.sizes.tolist(), choices.compared.tolist(), strict=True)
+    assert sorted(found) == sorted(expected)
+
+
 def test_many_small_clusters_are_not_joined_by_items_they_were_not_compared_with():
     weights = torch.tensor([3.0, -20.0, 3.0], dtype=torch.float64)
     for prior, expected in ((ManySmall(2.0, 1.0), False), (PitmanYor(), True)):
