@@ -8,7 +8,7 @@ Which sites are local shows in two runs on batches of different size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyro
@@ -57,10 +57,13 @@ class GlobalDraws:
         By name.
     log_density
         log q of each draw, summed over the random sites.
+    auxiliary
+        Draws of the guide's own sites, of which it computes some of the model's.
     """
 
     sites: dict[str, SiteDraws]
     log_density: Float[Tensor, " draw"]
+    auxiliary: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def num_draws(self) -> int:
@@ -158,20 +161,24 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
         if is_random:
             log_density += _per_draw(site["fn"].log_prob(statistics))
     ordinary = [name for name in sites if name not in drawn]
+    auxiliary: dict[str, Tensor] = {}
     if ordinary:
         values, density = _draws_by_running(result, batch, ordinary, num_draws)
         log_density += density
         for name, value in values.items():
+            if sites[name]["infer"].get("is_auxiliary"):
+                auxiliary[name] = value
+                continue
             is_random = bool((value != value[:1]).any())
             drawn[name] = SiteDraws(value, value, plates_of(sites[name]), is_random, reruns=True)
-    return GlobalDraws(drawn, log_density)
+    return GlobalDraws(drawn, log_density, auxiliary)
 
 
 def _draws_by_running(
     result: FittedModel, batch: Batch, names: list[str], num_draws: int
 ) -> tuple[dict[str, Tensor], Float[Tensor, " draw"]]:
-    """Sites of a guide that draws them itself; auxiliary ones count in the density alone."""
-    values: dict[str, list[Tensor]] = {}
+    """Sites of a guide that draws them itself, and their joint log-density."""
+    values: dict[str, list[Tensor]] = {name: [] for name in names}
     densities = []
     for _ in range(num_draws):
         sites = sites_with_density(run(result.guide, batch, {}))
@@ -179,8 +186,7 @@ def _draws_by_running(
         for name in names:
             site = sites[name]
             density = density + site["fn"].log_prob(site["value"]).sum().double().cpu()
-            if not site["infer"].get("is_auxiliary"):
-                values.setdefault(name, []).append(site["value"])
+            values[name].append(site["value"])
         densities.append(density)
     return {name: torch.stack(drawn) for name, drawn in values.items()}, torch.stack(densities)
 
