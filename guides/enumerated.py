@@ -33,6 +33,7 @@ from pyro_crowdclust.inference import (
     latent_values,
     trace_of,
     trace_sites,
+    unscaled_log_density,
 )
 from pyro_crowdclust.minibatches import Batch
 
@@ -63,7 +64,7 @@ class PairSite(NamedTuple):
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """Of all that belongs to each pair in a run, but for this site."""
         of_pairs = [
-            site["fn"].log_prob(site["value"])
+            unscaled_log_density(site)
             for name, site in trace_sites(trace).items()
             if name != self.name
             and self.plate in [frame.name for frame in site["cond_indep_stack"]]

@@ -47,7 +47,7 @@ from pyro_crowdclust.diagnostics.draws import (
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.inference.enumeration import item_log_density
+from pyro_crowdclust.inference.enumeration import item_log_density, unscaled_log_density
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
@@ -297,7 +297,7 @@ def answer_log_likelihoods(
         for end, value in ends.items():
             sites = sites_with_density(run(result.model, batch, values | {name: value}))
             observed = [
-                site["fn"].log_prob(site["value"])
+                unscaled_log_density(site)
                 for key, site in sites.items()
                 if site["is_observed"] and key not in without
             ]

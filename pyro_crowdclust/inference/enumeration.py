@@ -53,6 +53,11 @@ def trace_of(part: Callable, batch: Batch) -> Trace:
         return poutine.trace(part).get_trace(batch)
 
 
+def unscaled_log_density(site: dict[str, Any]) -> Tensor:
+    """Log-density of a site's value, whatever it is scaled by; zero where it is masked."""
+    return scale_and_mask(site["fn"].log_prob(site["value"]), 1.0, site["mask"])
+
+
 def latent_values(trace: Trace) -> dict[str, Tensor]:
     """Values of the latent sites of a run of a guide, and which items its plates drew.
 
@@ -88,7 +93,7 @@ def item_log_density(
         axes = [frame.dim for frame in frames if frame.name in plates]
         if not axes or (names is not None and name not in names):
             continue
-        log_prob = scale_and_mask(site["fn"].log_prob(site["value"]).double(), 1.0, site["mask"])
+        log_prob = unscaled_log_density(site).double()
         for frame in frames:
             if frame.name not in plates:
                 log_prob = log_prob.sum(frame.dim, keepdim=True)

@@ -253,6 +253,26 @@ def test_all_sites_of_a_pair_are_heard():
     torch.testing.assert_close(one, other)
 
 
+def test_what_a_handler_masks_is_not_heard():
+    """As what the distribution masks, in q(z) and in the likelihood of answers."""
+
+    def by_handler(yes: torch.Tensor, batch: Batch) -> None:
+        with poutine.mask(mask=batch.worker > 0):
+            answer(yes, batch)
+
+    def by_distribution(yes: torch.Tensor, batch: Batch) -> None:
+        said = dist.Bernoulli(yes).mask(batch.worker > 0)
+        pyro.sample("label", said, obs=batch.label)
+
+    unclear = CrowdData(crowd(num_items=18).features / 10, crowd(num_items=18).pairs)
+    one, other = (
+        quiet_fit(m, EnumeratedGuide(m, globals_guide()), unclear, batch_size=None)
+        for m in (partial(model, answer=answers) for answers in (by_handler, by_distribution))
+    )
+    np.testing.assert_allclose(one.probabilities, other.probabilities)
+    np.testing.assert_allclose(*(r.to_arviz(1)["log_likelihood"]["answers"] for r in (one, other)))
+
+
 def test_codes_of_clusters_agree_or_not():
     z = torch.tensor([0, 2, 2])
     site = SameCluster(z, torch.tensor([0, 1]), torch.tensor([1, 2]), 3)
