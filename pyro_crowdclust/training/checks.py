@@ -219,6 +219,7 @@ def _check_observes_nothing(guide_trace: Trace) -> None:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
+    of_guide = trace_sites(guide_trace).items()
     for name, site in trace_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         subsampled = [
@@ -234,15 +235,23 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             )
         enumerated = site["infer"].get("enumerate") and name not in guide_trace.nodes
         if enumerated and isinstance(site["scale"], torch.Tensor) and site["scale"].dim():
-            raise ValueError(
-                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
-                "it under one number only: "
-                + (
-                    "scale by batch.item_scale, which is one where all items weigh the same"
-                    if one_weight
-                    else "items with answers weigh differently, so wrap the guide, "
+            in_guide = [repr(other) for other, own in of_guide if own["infer"].get("enumerate")]
+            if one_weight:
+                remedy = "scale by batch.item_scale, which is one where all items weigh the same"
+            elif in_guide:
+                remedy = (
+                    "items with answers weigh differently, and the guide enumerates "
+                    f"{', '.join(in_guide)} alone, so leave {name!r} out and sum over it in the "
+                    "distribution of what hangs on it, such as pyro.distributions.MixtureSameFamily"
+                )
+            else:
+                remedy = (
+                    "items with answers weigh differently, so wrap the guide, "
                     "EnumeratedGuide(model, guide), which enumerates it in the guide"
                 )
+            raise ValueError(
+                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
+                f"it under one number only: {remedy}"
             )
 
 
