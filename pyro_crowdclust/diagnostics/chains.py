@@ -10,7 +10,12 @@ from torch import Tensor
 from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
 from pyro_crowdclust.diagnostics.class_labels import label_draws
-from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    deterministic_draws,
+    global_draws,
+    variables_of,
+)
 from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
 from pyro_crowdclust.diagnostics.likelihood import (
     item_log_likelihood,
@@ -37,9 +42,10 @@ def chain_of(
     """The groups of one fit; all variables with the draw as the first axis, but for the ELBO."""
     with result.inside(seed):
         draws = global_draws(result, num_draws)
+        sites = draws.sites | deterministic_draws(result, draws)
         posterior = {
             name: (("draw", *variable.dims), variable.values.numpy(force=True))
-            for name, variable in variables_of(result.model, draws.sites).items()
+            for name, variable in variables_of(result.model, sites).items()
         }
         groups: Groups = {
             "posterior": posterior,

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
-from pyro_crowdclust.inference import enumeration
+from pyro_crowdclust.inference.enumeration import is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
@@ -87,7 +87,7 @@ def sites_with_density(trace: Trace) -> dict[str, Any]:
     """The sample sites of a trace that have a distribution of Pyro's, by name."""
     return {
         name: site
-        for name, site in enumeration.trace_sites(trace).items()
+        for name, site in trace_sites(trace).items()
         if isinstance(site["fn"], Distribution)
     }
 
@@ -166,6 +166,8 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
         values, density = _draws_by_running(result, batch, ordinary, num_draws)
         log_density += density
         for name, value in values.items():
+            if sites[name]["is_observed"]:  # a factor, or what the guide makes of others
+                continue
             if sites[name]["infer"].get("is_auxiliary"):
                 auxiliary[name] = value
                 continue
@@ -189,6 +191,43 @@ def _draws_by_running(
             values[name].append(site["value"])
         densities.append(density)
     return {name: torch.stack(drawn) for name, drawn in values.items()}, torch.stack(densities)
+
+
+def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, SiteDraws]:
+    """What the model makes of its global sites at each draw: by ``pyro.deterministic``, say.
+
+    The model runs on one item, and on others: what differs between these is not of theta alone.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    """
+    local, places = local_plates(result), torch.arange(min(3, result.data.num_items))
+    batches = [batch_of_items(result, items) for items in (places[:1], places[-2:])]
+    rows: list[dict[str, Tensor]] = []
+    for draw in range(draws.num_draws):
+        values = draws.at(draw)
+        one, other = (
+            {
+                name: site
+                for name, site in sites_with_density(run(result.model, batch, values)).items()
+                if is_deterministic(site) and not is_local(site, local)
+            }
+            for batch in batches
+        )
+        alike = [n for n in one if n in other and torch.equal(one[n]["value"], other[n]["value"])]
+        if not alike:
+            return {}
+        rows.append({name: one[name]["value"] for name in alike})
+    found: dict[str, SiteDraws] = {}
+    for name in rows[0]:
+        if all(name in row for row in rows):
+            value = torch.stack([row[name] for row in rows])
+            found[name] = SiteDraws(value, value, plates_of(one[name]), is_random=True)
+    return found
 
 
 def variables_of(model: Any, draws: Mapping[str, SiteDraws]) -> dict[str, NamedDraws]:

@@ -47,7 +47,11 @@ from pyro_crowdclust.diagnostics.draws import (
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.inference.enumeration import item_log_density, unscaled_log_density
+from pyro_crowdclust.inference.enumeration import (
+    is_deterministic,
+    item_log_density,
+    unscaled_log_density,
+)
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
@@ -198,7 +202,10 @@ def _real_value(site: dict[str, Any]) -> Tensor:
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
     """Whether a model observes anything of the items of a batch."""
     sites = sites_with_density(run(result.model, batch, {})).values()
-    return any(site["is_observed"] and is_local(site, local) for site in sites)
+    return any(
+        site["is_observed"] and is_local(site, local) and not is_deterministic(site)
+        for site in sites
+    )
 
 
 def enumerated_log_density(

@@ -13,7 +13,7 @@ import pyro
 import torch
 from jaxtyping import Float
 from pyro import poutine
-from pyro.distributions import Distribution
+from pyro.distributions import Delta, Distribution
 from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
 from pyro.poutine.util import site_is_subsample
@@ -33,6 +33,12 @@ def trace_sites(trace: Trace) -> dict[str, Any]:
         for name, site in trace.nodes.items()
         if site["type"] == "sample" and not site_is_subsample(site)
     }
+
+
+def is_deterministic(site: dict[str, Any]) -> bool:
+    """Whether a site is what others make of it: by ``pyro.deterministic``, or reparameterized."""
+    # Pyro masks the distribution.
+    return site["is_observed"] and isinstance(getattr(site["fn"], "base_dist", site["fn"]), Delta)
 
 
 def plate_nesting(*traces: Trace) -> int:

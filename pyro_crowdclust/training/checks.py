@@ -15,12 +15,13 @@ from pyro import poutine
 from pyro.distributions import Unit
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
+from pyro.poutine.guide import GuideMessenger
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
-from pyro_crowdclust.inference.enumeration import plate_nesting, trace_sites
+from pyro_crowdclust.inference.enumeration import is_deterministic, plate_nesting, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     SupportsGaps,
@@ -52,7 +53,7 @@ class Sites(NamedTuple):
 
 
 def check_callable(model: object, guide: object) -> None:
-    """Raise a ``ValueError`` unless model and guide can be called with a batch."""
+    """Raise a ``ValueError`` unless model and guide can each be called with a batch."""
     for name, part in (("model", model), ("guide", guide)):
         if not callable(part):
             raise ValueError(
@@ -64,6 +65,11 @@ def check_callable(model: object, guide: object) -> None:
                 f"{name} is the class {part.__name__}, but must be an object of it: call "
                 f"{part.__name__}(...) as it is made, a guide of its model say"
             )
+    if isinstance(unwrapped(guide), GuideMessenger):
+        raise ValueError(
+            f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs a model itself in "
+            "place of the one that is passed: use an autoguide that does not, AutoNormal(model) say"
+        )
 
 
 def check_data(data: object) -> None:
@@ -207,9 +213,13 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
-    """Raise a ``ValueError`` for a guide with data in it, as a model has; factors are none."""
+    """Raise a ``ValueError`` for a guide with data in it, as a model has.
+
+    Factors and deterministic sites are none.
+    """
     for name, site in trace_sites(guide_trace).items():
-        if site["is_observed"] and not isinstance(site["fn"], Unit):
+        is_data = site["is_observed"] and not is_deterministic(site)
+        if is_data and not isinstance(site["fn"], Unit):
             raise ValueError(
                 f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
                 "data) in this order, and leave obs= out of the guide"

@@ -34,7 +34,8 @@ def dawid_skene(batch: Batch) -> None:
         if batch.class_labels is not None:
             worker, label, is_given = batch.class_labels.padded()
             with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
-                pyro.sample("labels", dist.Categorical(confusion[worker, y]), obs=label)
+                of_label = pyro.deterministic("of_label", confusion[worker, y], event_dim=1)
+                pyro.sample("labels", dist.Categorical(of_label), obs=label)
 
 
 def item_bias(batch: Batch) -> None:
