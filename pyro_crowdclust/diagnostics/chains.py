@@ -13,6 +13,7 @@ from pyro_crowdclust.diagnostics.class_labels import label_draws
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     deterministic_draws,
+    dims_of_weights,
     global_draws,
     variables_of,
 )
@@ -43,9 +44,10 @@ def chain_of(
     with result.inside(seed):
         draws = global_draws(result, num_draws)
         sites = draws.sites | deterministic_draws(result, draws)
+        variables = variables_of(result.model, sites, dims_of_weights(result, sites))
         posterior = {
             name: (("draw", *variable.dims), variable.values.numpy(force=True))
-            for name, variable in variables_of(result.model, sites).items()
+            for name, variable in variables.items()
         }
         groups: Groups = {
             "posterior": posterior,

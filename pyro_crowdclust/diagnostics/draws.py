@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyro
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
-from pyro_crowdclust.inference.enumeration import is_deterministic, trace_sites
+from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
@@ -230,15 +231,45 @@ def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, Si
     return found
 
 
-def variables_of(model: Any, draws: Mapping[str, SiteDraws]) -> dict[str, NamedDraws]:
+def dims_of_weights(
+    result: FittedModel, sites: Mapping[str, SiteDraws]
+) -> dict[str, tuple[str, ...]]:
+    """Axes of the sites that hold the probabilities of an enumerated z, whatever these are called.
+
+    They are told by their values: the probabilities of the first item are a row of theirs.
+    """
+    batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
+    theta = {name: site.statistics[0] for name, site in sites.items()}
+    trace = run(result.model, batch, theta)
+    z = ItemSite.find(trace, run(result.guide, batch, {}), len(batch.items))
+    nodes: Any = trace.nodes
+    weights = None if z is None else getattr(nodes[z.name]["fn"], "probs", None)
+    if weights is None or weights.dim() < 2:  # one number of a Bernoulli
+        return {}
+    weights = weights.flatten(0, -2)[0]
+    axis = "cluster" if result.data.class_labels is None else "class"
+    return {
+        name: (*site.plates, axis)
+        for name, site in sites.items()
+        if theta[name].dim() == len(site.plates) + 1
+        and theta[name].shape[-1:] == weights.shape
+        and torch.isclose(theta[name], weights.to(theta[name])).all(-1).any()
+    }
+
+
+def variables_of(
+    model: Any,
+    draws: Mapping[str, SiteDraws],
+    dims: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> dict[str, NamedDraws]:
     """Every variable of the posterior, by name.
 
     The model describes its sites itself (``SupportsDescribe``), or its priors name the axes, or
-    they are called like the plates.
+    they are given as ``dims``, or called like the plates.
     """
     own = model.describe(draws) if isinstance(model, SupportsDescribe) else {}
     priors = model.priors() if isinstance(model, SupportsPriors) else {}
-    dims = {name: prior.dims for name, prior in priors.items()}
+    dims = {**dims, **{name: prior.dims for name, prior in priors.items()}}
     plain = {
         name: named_draws(name, site, dims.get(name, ()))
         for name, site in draws.items()

@@ -100,6 +100,7 @@ def test_the_likelihood_is_the_sum_over_classes(plain):
     tree, (data, _) = plain.to_arviz(7), crowd()
     posterior = tree["posterior"]
     assert posterior["confusion"].dims[2:4] == ("worker", "class")
+    assert posterior["prevalence"].dims[2:] == ("class",)
     confusion, prevalence = posterior["confusion"].values[0], posterior["prevalence"].values[0]
     given, of_items, of_labels = data.labels, [], []
     for draw in range(7):
