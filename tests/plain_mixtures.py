@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pyro
@@ -9,6 +10,7 @@ import pyro.distributions as dist
 import torch
 from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions import SameCluster
@@ -29,7 +31,8 @@ def mixture(batch: Batch) -> None:
         pyro.sample("o", dist.Normal(location[z], 1.0), obs=batch.features[:, 0])
 
 
-def with_answers(batch: Batch) -> None:
+def with_answers(batch: Batch, of_pairs: Callable[..., Tensor] = lambda right, _: right) -> None:
+    """``of_pairs`` says how often answers are right, from the rate and the batch."""
     with pyro.plate("cluster", 2):
         location = pyro.sample("location", dist.Normal(0.0, 10.0))
     right = pyro.sample("right", dist.Beta(8.0, 2.0))
@@ -40,7 +43,8 @@ def with_answers(batch: Batch) -> None:
         with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):
             ends = batch.left, batch.right, batch.num_paired
             same = pyro.sample("same", SameCluster(z, *ends))
-            yes = torch.where(same > 0.5, right, 1 - right)
+            rate = of_pairs(right, batch)
+            yes = torch.where(same > 0.5, rate, 1 - rate)
             pyro.sample("label", dist.Bernoulli(yes), obs=batch.label)
 
 

@@ -43,14 +43,7 @@ def chain_of(
     """The groups of one fit; all variables with the draw as the first axis, but for the ELBO."""
     with result.inside(seed):
         draws = global_draws(result, num_draws)
-        sites = draws.sites | deterministic_draws(result, draws)
-        variables = variables_of(result.model, sites, dims_of_weights(result, sites))
-        posterior = {
-            name: (("draw", *variable.dims), variable.values.numpy(force=True))
-            for name, variable in variables.items()
-        }
         groups: Groups = {
-            "posterior": posterior,
             "sample_stats": {
                 "elbo": (("epoch",), result.history["elbo"].to_numpy()),
                 "log_guide": (("draw",), draws.log_density.numpy(force=True)),
@@ -59,6 +52,12 @@ def chain_of(
         if log_likelihood:
             likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
             groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
+        sites = draws.sites | deterministic_draws(result, draws)
+        variables = variables_of(result.model, sites, dims_of_weights(result, sites))
+        groups["posterior"] = {
+            name: (("draw", *variable.dims), variable.values.numpy(force=True))
+            for name, variable in variables.items()
+        }
     order = _order_of_components(result)
     if order is not None:
         reorder(groups, order)
