@@ -33,6 +33,7 @@ from pyro_crowdclust.inference import (
     latent_values,
     trace_of,
     trace_sites,
+    unscaled_log_density,
 )
 from pyro_crowdclust.minibatches import Batch
 
@@ -63,7 +64,7 @@ class PairSite(NamedTuple):
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """Of all that belongs to each pair in a run, but for this site."""
         of_pairs = [
-            site["fn"].log_prob(site["value"])
+            unscaled_log_density(site)
             for name, site in trace_sites(trace).items()
             if name != self.name
             and self.plate in [frame.name for frame in site["cond_indep_stack"]]
@@ -90,7 +91,8 @@ class EnumeratedGuide(nn.Module):
     Raises
     ------
     ValueError
-        When it runs, if the model enumerates no site of the items.
+        When it runs, if the model enumerates no site of the items, or none of several is called
+        z, or if that is not categorical.
 
     Examples
     --------
@@ -150,9 +152,19 @@ class EnumeratedGuide(nn.Module):
         trace = trace_of(given, batch)
         site = ItemSite.find(trace, Trace(), len(batch.items))
         if site is None:
+            sites = trace_sites(trace).items()
+            names = [repr(name) for name, found in sites if found["infer"].get("enumerate")]
             raise ValueError(
-                "the model enumerates no site of the items: sample one inside their plate, with "
-                'infer={"enumerate": "parallel"}'
+                f"the model enumerates {' and '.join(names) or 'no site of the items'}: sample one "
+                'inside their plate, with infer={"enumerate": "parallel"}, and call that of the '
+                "clusters 'z' if there are others"
+            )
+        nodes: Any = trace.nodes
+        z = nodes[site.name]["value"]
+        if z.is_floating_point():
+            raise ValueError(
+                f"the site {site.name!r} has values of {z.dtype}, but must hold the codes of "
+                "clusters: sample it from a Categorical"
             )
         empty = {name: getattr(batch, name)[:0] for name in _OF_PAIRS}
         alone = site.log_posterior(
@@ -163,8 +175,6 @@ class EnumeratedGuide(nn.Module):
             return site, alone, None
         first, others = alone[: batch.num_paired], alone[batch.num_paired :]
         # Of any likelihood: what an answer says if both ends are in one cluster, and if not.
-        nodes: Any = trace.nodes
-        z = nodes[site.name]["value"]
         if_same, if_different = (
             pairs.log_density(
                 trace_of(poutine.condition(given, data={site.name: z, pairs.name: same}), batch)

@@ -10,7 +10,13 @@ from torch import Tensor
 from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
 from pyro_crowdclust.diagnostics.class_labels import label_draws
-from pyro_crowdclust.diagnostics.draws import GlobalDraws, global_draws, variables_of
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    deterministic_draws,
+    dims_of_weights,
+    global_draws,
+    variables_of,
+)
 from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
 from pyro_crowdclust.diagnostics.likelihood import (
     item_log_likelihood,
@@ -37,12 +43,7 @@ def chain_of(
     """The groups of one fit; all variables with the draw as the first axis, but for the ELBO."""
     with result.inside(seed):
         draws = global_draws(result, num_draws)
-        posterior = {
-            name: (("draw", *variable.dims), variable.values.numpy(force=True))
-            for name, variable in variables_of(result.model, draws.sites).items()
-        }
         groups: Groups = {
-            "posterior": posterior,
             "sample_stats": {
                 "elbo": (("epoch",), result.history["elbo"].to_numpy()),
                 "log_guide": (("draw",), draws.log_density.numpy(force=True)),
@@ -51,6 +52,12 @@ def chain_of(
         if log_likelihood:
             likelihood, predictive = _likelihoods(result, draws, rows, latent_draws)
             groups |= {"log_likelihood": likelihood, "posterior_predictive": predictive}
+        sites = draws.sites | deterministic_draws(result, draws)
+        variables = variables_of(result.model, sites, dims_of_weights(result, sites))
+        groups["posterior"] = {
+            name: (("draw", *variable.dims), variable.values.numpy(force=True))
+            for name, variable in variables.items()
+        }
     order = _order_of_components(result)
     if order is not None:
         reorder(groups, order)

@@ -35,6 +35,7 @@ from pyro_crowdclust.diagnostics.likelihood import (
     item_log_likelihood,
     log_volume,
 )
+from pyro_crowdclust.inference.enumeration import is_deterministic
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel
@@ -98,7 +99,7 @@ def label_draws(
     observed = {
         name
         for name, site in sites_with_density(run(result.model, batch, {})).items()
-        if site["is_observed"] and name not in unlabelled
+        if site["is_observed"] and name not in unlabelled and not is_deterministic(site)
     }
     if len(discrete) != 1 or len(observed) != 1:
         return None
@@ -108,7 +109,9 @@ def label_draws(
     ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)
-    has_density = any(site["is_observed"] for site in unlabelled.values())
+    has_density = any(
+        site["is_observed"] and not is_deterministic(site) for site in unlabelled.values()
+    )
     volume = log_volume(result, items) if has_density else 0.0
     of_items, of_labels, replicated = [], [], []
     for draw in range(draws.num_draws):

@@ -8,7 +8,8 @@ Which sites are local shows in two runs on batches of different size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyro
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
-from pyro_crowdclust.inference import enumeration
+from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
@@ -57,10 +58,13 @@ class GlobalDraws:
         By name.
     log_density
         log q of each draw, summed over the random sites.
+    auxiliary
+        Draws of the guide's own sites, of which it computes some of the model's.
     """
 
     sites: dict[str, SiteDraws]
     log_density: Float[Tensor, " draw"]
+    auxiliary: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def num_draws(self) -> int:
@@ -84,7 +88,7 @@ def sites_with_density(trace: Trace) -> dict[str, Any]:
     """The sample sites of a trace that have a distribution of Pyro's, by name."""
     return {
         name: site
-        for name, site in enumeration.trace_sites(trace).items()
+        for name, site in trace_sites(trace).items()
         if isinstance(site["fn"], Distribution)
     }
 
@@ -164,20 +168,26 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
         if is_random:
             log_density += _per_draw(site["fn"].log_prob(statistics))
     ordinary = [name for name in sites if name not in drawn]
+    auxiliary: dict[str, Tensor] = {}
     if ordinary:
         values, density = _draws_by_running(result, batch, ordinary, num_draws)
         log_density += density
         for name, value in values.items():
+            if sites[name]["is_observed"]:  # a factor, or what the guide makes of others
+                continue
+            if sites[name]["infer"].get("is_auxiliary"):
+                auxiliary[name] = value
+                continue
             is_random = bool((value != value[:1]).any())
             drawn[name] = SiteDraws(value, value, plates_of(sites[name]), is_random, reruns=True)
-    return GlobalDraws(drawn, log_density)
+    return GlobalDraws(drawn, log_density, auxiliary)
 
 
 def _draws_by_running(
     result: FittedModel, batch: Batch, names: list[str], num_draws: int
 ) -> tuple[dict[str, Tensor], Float[Tensor, " draw"]]:
-    """Sites of a guide that draws them itself; auxiliary ones count in the density alone."""
-    values: dict[str, list[Tensor]] = {}
+    """Sites of a guide that draws them itself, and their joint log-density."""
+    values: dict[str, list[Tensor]] = {name: [] for name in names}
     densities = []
     for _ in range(num_draws):
         sites = sites_with_density(run(result.guide, batch, {}))
@@ -185,21 +195,87 @@ def _draws_by_running(
         for name in names:
             site = sites[name]
             density = density + site["fn"].log_prob(site["value"]).sum().double().cpu()
-            if not site["infer"].get("is_auxiliary"):
-                values.setdefault(name, []).append(site["value"])
+            values[name].append(site["value"])
         densities.append(density)
     return {name: torch.stack(drawn) for name, drawn in values.items()}, torch.stack(densities)
 
 
-def variables_of(model: Any, draws: Mapping[str, SiteDraws]) -> dict[str, NamedDraws]:
+def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, SiteDraws]:
+    """What the model makes of its global sites at each draw: by ``pyro.deterministic``, say.
+
+    The model runs on one item, and on others: what differs between these is not of theta alone.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    """
+    local, places = local_plates(result), torch.arange(min(3, result.data.num_items))
+    batches = [batch_of_items(result, items) for items in (places[:1], places[-2:])]
+    rows: list[dict[str, Tensor]] = []
+    for draw in range(draws.num_draws):
+        values = draws.at(draw)
+        one, other = (
+            {
+                name: site
+                for name, site in sites_with_density(run(result.model, batch, values)).items()
+                if is_deterministic(site) and not is_local(site, local)
+            }
+            for batch in batches
+        )
+        alike = [n for n in one if n in other and torch.equal(one[n]["value"], other[n]["value"])]
+        if not alike:
+            return {}
+        rows.append({name: one[name]["value"] for name in alike})
+    found: dict[str, SiteDraws] = {}
+    for name in rows[0]:
+        if all(name in row for row in rows):
+            value = torch.stack([row[name] for row in rows])
+            found[name] = SiteDraws(value, value, plates_of(one[name]), is_random=True)
+    return found
+
+
+def dims_of_weights(
+    result: FittedModel, sites: Mapping[str, SiteDraws]
+) -> dict[str, tuple[str, ...]]:
+    """Axes of the sites that hold the probabilities of an enumerated z, whatever these are called.
+
+    They are told by their values: the probabilities of the first item are a row of theirs.
+    """
+    batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
+    theta = {name: site.statistics[0] for name, site in sites.items()}
+    trace = run(result.model, batch, theta)
+    z = ItemSite.find(trace, run(result.guide, batch, {}), len(batch.items))
+    nodes: Any = trace.nodes
+    weights = None if z is None else getattr(nodes[z.name]["fn"], "probs", None)
+    if weights is None or weights.dim() < 2:  # one number of a Bernoulli
+        return {}
+    weights = weights.flatten(0, -2)[0]
+    axis = "cluster" if result.data.class_labels is None else "class"
+    return {
+        name: (*site.plates, axis)
+        for name, site in sites.items()
+        if theta[name].dim() == len(site.plates) + 1
+        and theta[name].shape[-1:] == weights.shape
+        and torch.isclose(theta[name], weights.to(theta[name])).all(-1).any()
+    }
+
+
+def variables_of(
+    model: Any,
+    draws: Mapping[str, SiteDraws],
+    dims: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> dict[str, NamedDraws]:
     """Every variable of the posterior, by name.
 
     The model describes its sites itself (``SupportsDescribe``), or its priors name the axes, or
-    they are called like the plates.
+    they are given as ``dims``, or called like the plates.
     """
     own = model.describe(draws) if isinstance(model, SupportsDescribe) else {}
     priors = model.priors() if isinstance(model, SupportsPriors) else {}
-    dims = {name: prior.dims for name, prior in priors.items()}
+    dims = {**dims, **{name: prior.dims for name, prior in priors.items()}}
     plain = {
         name: named_draws(name, site, dims.get(name, ()))
         for name, site in draws.items()

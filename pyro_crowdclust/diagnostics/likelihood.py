@@ -45,9 +45,14 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
+from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.inference.enumeration import item_log_density
+from pyro_crowdclust.inference.enumeration import (
+    is_deterministic,
+    item_log_density,
+    unscaled_log_density,
+)
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
@@ -198,7 +203,10 @@ def _real_value(site: dict[str, Any]) -> Tensor:
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
     """Whether a model observes anything of the items of a batch."""
     sites = sites_with_density(run(result.model, batch, {})).values()
-    return any(site["is_observed"] and is_local(site, local) for site in sites)
+    return any(
+        site["is_observed"] and is_local(site, local) and not is_deterministic(site)
+        for site in sites
+    )
 
 
 def enumerated_log_density(
@@ -263,7 +271,8 @@ def answer_log_likelihoods(
     """``log p(L | same)`` and ``log p(L | different)`` of some answers, under each draw.
 
     The model runs on two items that stand for both ends of every pair, once in the same cluster
-    and once in different ones.
+    and once in different ones. Where answers hang on more of their items than that, it runs on
+    these, with the site of ``SameCluster`` given.
 
     Parameters
     ----------
@@ -278,50 +287,69 @@ def answer_log_likelihoods(
 
     Returns
     -------
-    None if the model has no discrete site that tells whether two items are the same.
+    None if the model observes no answers, or has neither a site of ``SameCluster`` nor one discrete
+    site that tells whether two items are the same.
     """
     if result.data.num_items < 2:
         return None
-    batch = _two_items_with(result, answers, label)
-    discrete = discrete_sites(result, batch, local_plates(result))
-    if len(discrete) != 1:
-        return None
-    ((name, support),) = discrete.items()
-    ends = {"same": support[[0, 0]], "different": support[[0, -1]]}
+    two_items, own_items = (_batch_with(result, answers, label, two) for two in (True, False))
     without = sites_with_density(run(result.model, batch_of_items(result, torch.arange(2)), {}))
-    rows: dict[str, list[Tensor]] = {end: [] for end in ends}
-    for draw in range(draws.num_draws):
-        values = draws.at(draw)
-        if result.owners is not None:  # each component is then a cluster
-            values["owners"] = torch.eye(*values["owners"].shape).to(values["owners"])
-        for end, value in ends.items():
-            sites = sites_with_density(run(result.model, batch, values | {name: value}))
-            observed = [
-                site["fn"].log_prob(site["value"])
-                for key, site in sites.items()
-                if site["is_observed"] and key not in without
-            ]
-            if not observed:
-                return None
-            rows[end].append(torch.stack(observed).sum(0).double().cpu())
-    return torch.stack(rows["same"]), torch.stack(rows["different"])
+    of_answers = {
+        name: site
+        for name, site in sites_with_density(run(result.model, two_items, {})).items()
+        if name not in without
+    }
+    names = [name for name, site in of_answers.items() if site["is_observed"]]
+    same = [name for name, site in of_answers.items() if isinstance(site["fn"], SameCluster)]
+    discrete = discrete_sites(result, two_items, local_plates(result))
+    if not names or (not same and len(discrete) != 1):
+        return None
+    one = torch.ones_like(two_items.pair_weight)
+    together, apart = dict.fromkeys(same, one), dict.fromkeys(same, 0 * one)
+    if not same:
+        ((z, support),) = discrete.items()
+        together, apart = {z: support[[0, 0]]}, {z: support[[0, -1]]}
+
+    def log_likelihoods(batch: Batch, draw: int) -> Float[Tensor, "2 answer"]:
+        traces = [run(result.model, batch, draws.at(draw) | end) for end in (together, apart)]
+        return torch.stack([_log_density(trace, names) for trace in traces]).cpu()
+
+    batch = two_items
+    if same and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
+        batch = own_items
+    found = torch.stack([log_likelihoods(batch, draw) for draw in range(draws.num_draws)], 1)
+    return found[0], found[1]
 
 
-def _two_items_with(
-    result: FittedModel, answers: Int[Tensor, " answer"], label: Float[Tensor, " answer"] | None
+def _log_density(trace: Trace, names: Collection[str]) -> Float[Tensor, " answer"]:
+    """Of some sites together."""
+    sites = sites_with_density(trace)
+    return torch.stack([unscaled_log_density(sites[name]) for name in names]).sum(0).double()
+
+
+def _batch_with(
+    result: FittedModel,
+    answers: Int[Tensor, " answer"],
+    label: Float[Tensor, " answer"] | None,
+    two_for_all: bool,
 ) -> Batch:
-    given, count = result.data.answers, len(answers)
+    """Some answers, each for itself, with their items, or with two that stand for those of each."""
+    given, two = result.data.answers, torch.arange(2)
     assert given is not None  # there are answers to ask about
+    asked = torch.stack([given.left[answers], given.right[answers]], 1)
+    items, rows = asked.unique(return_inverse=True)
+    if two_for_all:
+        items, rows = two, two.expand(len(answers), 2)
     batch = dataclasses.replace(
-        batch_of_items(result, torch.arange(2)),
-        left=torch.zeros(count, dtype=torch.int64),
-        right=torch.ones(count, dtype=torch.int64),
+        batch_of_items(result, items),
+        left=rows[:, 0],
+        right=rows[:, 1],
         worker=given.worker[answers],
         label=given.label[answers] if label is None else label,
-        pair_weight=torch.ones(count, dtype=torch.float64),
-        num_paired=2,
-        asked=torch.stack([given.left[answers], given.right[answers]], 1),
-        page=None,  # each answer for itself
+        pair_weight=torch.ones(len(answers), dtype=torch.float64),
+        num_paired=len(items),
+        asked=asked,
+        page=None,
     )
     return batch.to(result.device, result.dtype)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,16 +11,20 @@ import torch
 from jaxtyping import Float
 from pyro import poutine
 from pyro.distributions.util import scale_and_mask
+from pyro.infer import TraceEnum_ELBO
+from pyro.poutine import Trace
+from torch import Tensor
 
 from pyro_crowdclust.diagnostics.arviz_adapter import pareto_shape
 from pyro_crowdclust.diagnostics.draws import (
+    GivenValues,
     GlobalDraws,
     global_draws,
-    is_local,
-    local_plates,
     run,
     sites_with_density,
 )
+from pyro_crowdclust.inference.enumeration import plate_nesting
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import FittedModel
 
@@ -127,29 +131,38 @@ def _log_densities(
 ) -> tuple[Float[np.ndarray, " draw"], Float[np.ndarray, " draw"]]:
     """log p(theta, data) and log q(theta) of every draw."""
     batch = full_batch(result.data).to(result.device, result.dtype)
-    local = local_plates(result)
-    given = [name for name in chosen if not draws.sites[name].reruns]
+    given = {*chosen, *draws.auxiliary}
     state = torch.get_rng_state()
     log_joint, log_guide = [], []
     for draw in range(draws.num_draws):
-        if len(given) == len(chosen):
-            torch.set_rng_state(state)
-        guide_trace = run(
-            result.guide, batch, {name: draws.sites[name].statistics[draw] for name in given}
-        )
-        with pyro.validation_enabled(False):
-            replayed = poutine.replay(result.model, trace=guide_trace)
-            model_trace = poutine.trace(replayed).get_trace(batch)
-        of_theta = of_others = 0.0
-        for name, site in sites_with_density(guide_trace).items():
-            if name in chosen or (len(given) < len(chosen) and not is_local(site, local)):
-                of_theta += _log_density(site)
-            else:
-                of_others += _log_density(site)
-        joint = sum(_log_density(site) for site in sites_with_density(model_trace).values())
-        log_joint.append(joint - of_others)
+        torch.set_rng_state(state)
+        values = draws.at(draw) | {name: value[draw] for name, value in draws.auxiliary.items()}
+        theta = {name: value for name, value in values.items() if name in given}
+        guide_trace = run(result.guide, batch, theta)
+        sites = sites_with_density(guide_trace)
+        of_theta = sum(_log_density(site) for name, site in sites.items() if name in given)
+        log_joint.append(_bound(result, batch, guide_trace, theta) + of_theta)
         log_guide.append(of_theta)
     return np.array(log_joint), np.array(log_guide)
+
+
+def _bound(
+    result: FittedModel, batch: Batch, guide_trace: Trace, theta: Mapping[str, Tensor]
+) -> float:
+    """``E_q[log p - log q]`` where theta is given, which the guide was in its run, too.
+
+    Pyro sums over sites that model or guide enumerate, as it does in training.
+    """
+    with pyro.validation_enabled(False):
+        replayed = poutine.replay(result.model, trace=guide_trace)
+        model_trace = poutine.trace(replayed).get_trace(batch)
+        of_model, of_guide = (
+            list(sites_with_density(trace).values()) for trace in (model_trace, guide_trace)
+        )
+        if any(site["infer"].get("enumerate") for site in of_model + of_guide):
+            elbo = TraceEnum_ELBO(max_plate_nesting=plate_nesting(model_trace, guide_trace))
+            return -elbo.loss(result.model, GivenValues(theta)(result.guide), batch)
+    return sum(map(_log_density, of_model)) - sum(map(_log_density, of_guide))
 
 
 def _log_density(site: dict) -> float:

@@ -8,6 +8,7 @@ from pyro_crowdclust.inference.enumeration import (
     latent_values,
     trace_of,
     trace_sites,
+    unscaled_log_density,
 )
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
@@ -52,4 +53,5 @@ __all__ = [
     "latent_values",
     "trace_of",
     "trace_sites",
+    "unscaled_log_density",
 ]

@@ -13,7 +13,7 @@ import pyro
 import torch
 from jaxtyping import Float
 from pyro import poutine
-from pyro.distributions import Distribution
+from pyro.distributions import Delta, Distribution
 from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
 from pyro.poutine.util import site_is_subsample
@@ -35,6 +35,12 @@ def trace_sites(trace: Trace) -> dict[str, Any]:
     }
 
 
+def is_deterministic(site: dict[str, Any]) -> bool:
+    """Whether a site is what others make of it: by ``pyro.deterministic``, or reparameterized."""
+    # Pyro masks the distribution.
+    return site["is_observed"] and isinstance(getattr(site["fn"], "base_dist", site["fn"]), Delta)
+
+
 def plate_nesting(*traces: Trace) -> int:
     """How many levels of plates the sites of some traces are in; at least one."""
     dims = [
@@ -53,6 +59,11 @@ def trace_of(part: Callable, batch: Batch) -> Trace:
         return poutine.trace(part).get_trace(batch)
 
 
+def unscaled_log_density(site: dict[str, Any]) -> Tensor:
+    """Log-density of a site's value, whatever it is scaled by; zero where it is masked."""
+    return scale_and_mask(site["fn"].log_prob(site["value"]), 1.0, site["mask"])
+
+
 def latent_values(trace: Trace) -> dict[str, Tensor]:
     """Values of the latent sites of a run of a guide, and which items its plates drew.
 
@@ -69,7 +80,10 @@ def latent_values(trace: Trace) -> dict[str, Tensor]:
 
 
 def item_log_density(
-    trace: Trace, plates: Collection[str], names: Collection[str] | None = None
+    trace: Trace,
+    plates: Collection[str],
+    names: Collection[str] | None = None,
+    of: str | None = None,
 ) -> Float[Tensor, "value item"]:
     """Log-density of all that belongs to each item in a run, at every value that is enumerated.
 
@@ -81,6 +95,8 @@ def item_log_density(
         Names of the plates of the items. Sites in further plates are summed over these.
     names
         Sites to count; None counts all.
+    of
+        The one enumerated site whose values to tell apart; others are summed out.
     """
     total = torch.zeros((), dtype=torch.float64)
     for name, site in trace_sites(trace).items():
@@ -88,11 +104,15 @@ def item_log_density(
         axes = [frame.dim for frame in frames if frame.name in plates]
         if not axes or (names is not None and name not in names):
             continue
-        log_prob = scale_and_mask(site["fn"].log_prob(site["value"]).double(), 1.0, site["mask"])
+        log_prob = unscaled_log_density(site).double()
         for frame in frames:
             if frame.name not in plates:
                 log_prob = log_prob.sum(frame.dim, keepdim=True)
         total = total + log_prob.movedim(axes[0], -1)
+    if of is not None:
+        nodes: Any = trace.nodes
+        total = total.movedim(nodes[of]["infer"]["_enumerate_dim"], 0)
+        return total.flatten(1, -2).logsumexp(1) if total.dim() > 2 else total
     return total.flatten(0, -2) if total.dim() > 1 else total.unsqueeze(0)
 
 
@@ -121,7 +141,7 @@ class ItemSite(NamedTuple):
 
     @classmethod
     def find(cls, of_model: Trace, of_guide: Trace, num_items: int) -> ItemSite | None:
-        """The one enumerated site with a value for every item; None if there is not one."""
+        """The enumerated site with a value for every item; of several that called z, or None."""
         nesting, found = plate_nesting(of_model, of_guide), []
         for name, site in of_model.nodes.items():
             if site["type"] != "sample" or site["is_observed"]:
@@ -131,7 +151,8 @@ class ItemSite(NamedTuple):
             frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
             if own["infer"].get("enumerate") and [frame.size for frame in frames] == [num_items]:
                 found.append(cls(name, frames[0].name, site["scale"], in_guide, nesting))
-        return found[0] if len(found) == 1 else None
+        called_z = [site for site in found if site.name == "z"]
+        return found[0] if len(found) == 1 else next(iter(called_z), None)
 
     @torch.no_grad()
     def log_posterior(self, given: Callable, batch: Batch) -> Float[Tensor, "item cluster"]:
@@ -139,7 +160,7 @@ class ItemSite(NamedTuple):
         # Enumerated inside, where a run that is going on does not see it.
         enumerated = poutine.enum(given, first_available_dim=-1 - self.max_plate_nesting)
         trace = trace_of(enumerated, batch)
-        return item_log_density(trace, {self.plate}).mT.log_softmax(-1)
+        return item_log_density(trace, {self.plate}, of=self.name).mT.log_softmax(-1)
 
 
 def enumerated_inference(
@@ -165,7 +186,8 @@ def enumerated_inference(
         """``E_q[p(z_i | o_i, Theta)]``, by draws of Theta."""
         if site.in_guide:
             fn: Any = trace_of(guide, batch).nodes[site.name]["fn"]
-            return LocalPosterior(fn.logits, None)
+            log_q = fn.log_prob(fn.enumerate_support(expand=False))
+            return LocalPosterior(log_q.flatten(1).mT, None)
 
         def log_probabilities() -> Tensor:
             theta = latent_values(trace_of(guide, batch))

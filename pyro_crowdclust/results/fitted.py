@@ -80,7 +80,8 @@ class Fitted:
     """A fitted model and guide, and everything to read from them.
 
     Clusters are numbered by size: 0 is the one with most items. Guides number them as they came
-    (``cluster_order``). Classes, and clusters that have names, keep the order of their ids.
+    (``cluster_order``). Classes, and clusters that have names, keep the order of their ids, and
+    those of a plain Pyro model the order of its z, by which its own sites are indexed.
 
     Attributes
     ----------
@@ -334,7 +335,7 @@ class Fitted:
 
         By the number of items that are assigned to each, then by their expected number. By their
         weights where the features are too large to be in memory. None where the guide's order is
-        kept: that of classes, and of clusters that have names.
+        kept: that of classes, of clusters that have names, and of guides without ``mixture()``.
         """
         return self._numbers.by_size()
 
@@ -560,7 +561,8 @@ class Fitted:
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first.
 
-        Of a model of your own whose guide has no ``mixture()`` without the weights.
+        Of a model of your own whose guide has no ``mixture()`` without the weights, and in the
+        order of its z.
         """
         return self._partition.clusters()
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pyro_crowdclust.protocols import (
     SupportsConfusion,
+    SupportsInfer,
     SupportsMixture,
     SupportsWorkers,
     name_of,
@@ -35,10 +36,13 @@ def with_verb(guide: Any, verbs: type[_Verbs], name: str) -> _Verbs:
                 f"handlers of Pyro around the guide {name_of(guide)} hide its {name}(), which this "
                 "table is read from: fit it without them"
             )
+        sites = ""
+        if verbs is SupportsInfer:
+            sites = ", or the model enumerate a site of the items, called 'z' if there are others"
         there = [said for verb, said in _READ_FROM.items() if isinstance(guide, verb)]
         raise ValueError(
             f"the guide {name_of(guide)} has no {name}(), which this table is read "
             f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
-            "of your own can define it"
+            f"of your own can define it{sites}"
         )
     return guide

@@ -15,12 +15,13 @@ from pyro import poutine
 from pyro.distributions import Unit
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
+from pyro.poutine.guide import GuideMessenger
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
-from pyro_crowdclust.inference.enumeration import plate_nesting, trace_sites
+from pyro_crowdclust.inference.enumeration import is_deterministic, plate_nesting, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     SupportsGaps,
@@ -53,7 +54,7 @@ class Sites(NamedTuple):
 
 
 def check_callable(model: object, guide: object) -> None:
-    """Raise a ``ValueError`` unless model and guide can be called with a batch."""
+    """Raise a ``ValueError`` unless model and guide can each be called with a batch."""
     for name, part in (("model", model), ("guide", guide)):
         if not callable(part):
             raise ValueError(
@@ -65,6 +66,11 @@ def check_callable(model: object, guide: object) -> None:
                 f"{name} is the class {part.__name__}, but must be an object of it: call "
                 f"{part.__name__}(...) as it is made, a guide of its model say"
             )
+    if isinstance(unwrapped(guide), GuideMessenger):
+        raise ValueError(
+            f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs a model itself in "
+            "place of the one that is passed: use an autoguide that does not, AutoNormal(model) say"
+        )
 
 
 def check_data(data: object) -> None:
@@ -211,9 +217,13 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
-    """Raise a ``ValueError`` for a guide with data in it, as a model has; factors are none."""
+    """Raise a ``ValueError`` for a guide with data in it, as a model has.
+
+    Factors and deterministic sites are none.
+    """
     for name, site in trace_sites(guide_trace).items():
-        if site["is_observed"] and not isinstance(site["fn"], Unit):
+        is_data = site["is_observed"] and not is_deterministic(site)
+        if is_data and not isinstance(site["fn"], Unit):
             raise ValueError(
                 f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
                 "data) in this order, and leave obs= out of the guide"
@@ -251,6 +261,7 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
+    of_guide = trace_sites(guide_trace).items()
     for name, site in trace_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         subsampled = [
@@ -266,15 +277,23 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             )
         enumerated = site["infer"].get("enumerate") and name not in guide_trace.nodes
         if enumerated and isinstance(site["scale"], torch.Tensor) and site["scale"].dim():
-            raise ValueError(
-                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
-                "it under one number only: "
-                + (
-                    "scale by batch.item_scale, which is one where all items weigh the same"
-                    if one_weight
-                    else "items with answers weigh differently, so wrap the guide, "
+            in_guide = [repr(other) for other, own in of_guide if own["infer"].get("enumerate")]
+            if one_weight:
+                remedy = "scale by batch.item_scale, which is one where all items weigh the same"
+            elif in_guide:
+                remedy = (
+                    "items with answers weigh differently, and the guide enumerates "
+                    f"{', '.join(in_guide)} alone, so leave {name!r} out and sum over it in the "
+                    "distribution of what hangs on it, such as pyro.distributions.MixtureSameFamily"
+                )
+            else:
+                remedy = (
+                    "items with answers weigh differently, so wrap the guide, "
                     "EnumeratedGuide(model, guide), which enumerates it in the guide"
                 )
+            raise ValueError(
+                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
+                f"it under one number only: {remedy}"
             )
 
 

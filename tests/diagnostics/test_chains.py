@@ -6,6 +6,7 @@ import numpy as np
 
 from pyro_crowdclust.diagnostics import to_arviz
 
+from ..plain_mixtures import fit_mixture
 from .exports import DRAWS, one_chain
 
 
@@ -30,3 +31,14 @@ def test_exported_replicates(tree):
     predicted = one_chain(tree, "posterior_predictive", "answers")
     assert set(np.unique(predicted)) == {0, 1}
     assert predicted.shape == one_chain(tree, "log_likelihood", "answers").shape
+
+
+def test_weights_of_a_plain_mixture_are_matched_between_fits_as_its_plates_are():
+    """Of two fits that begin with the clusters in either order."""
+    fits = [fit_mixture((-2.0, 2.0)), fit_mixture((2.0, -2.0))]
+    posterior = to_arviz(fits, 100, log_likelihood=False)["posterior"]
+    assert posterior["weights"].dims == posterior["location"].dims == ("chain", "draw", "cluster")
+    weights, location = (posterior[name].mean("draw") for name in ("weights", "location"))
+    assert (weights[:, 0] > weights[:, 1]).all()
+    np.testing.assert_allclose(weights[0], weights[1], atol=0.1)
+    np.testing.assert_allclose(location[0], location[1], atol=0.2)

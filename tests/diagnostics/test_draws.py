@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import scipy.stats
 import torch
+from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
+from pyro.infer.reparam import LocScaleReparam
 
 from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
 
-from ..crowds import NUM_CLUSTERS
+from ..crowds import NUM_CLUSTERS, quiet_fit
+from ..plain_pyro import noise_around
 from .exports import one_chain
 
 
@@ -63,3 +69,33 @@ def test_log_guide_is_the_density_of_the_draws(plain, tree):
 def test_local_plates_are_those_that_grow(plain):
     with plain.inside():
         assert local_plates(plain) == {"items"}
+
+
+def test_what_a_model_makes_of_its_sites_is_exported():
+    """Of theta alone: not of the items, nor of what it draws for them."""
+
+    def model(batch):
+        center = pyro.sample("center", dist.Normal(0.0, 1.0))
+        with pyro.plate("group", 4):
+            level = pyro.sample("level", dist.Normal(center, 2.0))
+            pyro.deterministic("away", level - center)
+        pyro.deterministic("spread", level.max() - level.min())
+        pyro.deterministic("of_items", batch.features.mean())
+        with pyro.plate("items", batch.num_items, subsample=batch.items):
+            x = pyro.sample("x", dist.Normal(level[batch.items % 4], 1.0))
+            pyro.deterministic("twice", 2 * x)
+            pyro.sample("o", dist.Normal(x, 1.0), obs=batch.features[:, 0])
+        pyro.deterministic("of_x", x.mean())
+
+    def plate_of_items(batch):
+        return pyro.plate("items", batch.num_items, subsample=batch.items)
+
+    apart = poutine.reparam(model, config={"level": LocScaleReparam(0.0)})
+    guide = AutoNormal(apart, create_plates=plate_of_items)
+    posterior = quiet_fit(apart, guide, noise_around(1.0)).to_arviz(7)["posterior"]
+    assert set(posterior.data_vars) == {"center", "level_decentered", "level", "away", "spread"}
+    level = posterior["center"] + 2 * posterior["level_decentered"]
+    np.testing.assert_allclose(posterior["level"], level)
+    np.testing.assert_allclose(posterior["away"], level - posterior["center"], atol=1e-12)
+    np.testing.assert_allclose(posterior["spread"], level.max("group") - level.min("group"))
+    assert posterior["away"].dims == ("chain", "draw", "group")

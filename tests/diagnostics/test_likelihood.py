@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pyro_crowdclust.diagnostics import arviz, to_arviz
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood, left_out_answers
 from pyro_crowdclust.emissions import NormalEmission, Standardized
-from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.guides import EnumeratedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -24,6 +25,7 @@ from pyro_crowdclust.supervision import ClassTable
 
 from ..crowds import NUM_CLUSTERS, plain_mixture, quiet_fit
 from ..mixture_parts import guide_of, mixture, simulated
+from ..plain_mixtures import normal_guide, two_clouds, with_answers
 from .exports import DRAWS, one_chain
 
 DIMENSION = {"features": "item", "answers": "answer"}
@@ -160,6 +162,27 @@ def test_answers_against_a_sum_over_both_ends(plain, tree):
                 yes = alpha if k == other else 1 - beta
                 inverse += q[i, k] * q[j, other] / (yes if label else 1 - yes)
         np.testing.assert_allclose(found[:, row], -np.log(inverse), rtol=1e-9)
+
+
+def test_answers_may_hang_on_features_of_their_items():
+    """Right the more seldom, the farther out the left item is: by the formula."""
+
+    def of_pairs(right, batch):
+        return right ** (1 + batch.features[batch.left, 0].abs())
+
+    left, others = np.triu_indices(12, 1)
+    pairs = {"left": left, "right": others, "worker": [0] * 66, "label": [1, 0] * 33}
+    model, data = partial(with_answers, of_pairs=of_pairs), two_clouds(12, pairs)
+    guide = EnumeratedGuide(model, normal_guide(model, "z", "same"))
+    result = quiet_fit(model, guide, data, batch_size=None)
+    tree = to_arviz(result, 9)
+    away = np.abs(np.asarray(data.features)[left, 0])
+    right = one_chain(tree, "posterior", "right")[:, None] ** (1 + away)
+    same = result.same_cluster_probability(left, others)
+    said = np.array(pairs["label"]) == 1
+    if_same, if_different = np.where(said, [right, 1 - right], [1 - right, right])
+    exact = -np.log(same / if_same + (1 - same) / if_different)
+    np.testing.assert_allclose(one_chain(tree, "log_likelihood", "answers"), exact, rtol=1e-8)
 
 
 def test_leaving_an_answer_out_by_bayes():

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from scipy.special import logsumexp
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.diagnostics import pareto_k
-from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.guides import EnumeratedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.supervision import ClassTable
 
 from ..crowds import plain_mixture, quiet_fit
+from ..plain_mixtures import adam, fit_mixture, normal_guide, two_clouds, with_answers
 from .exports import DRAWS, one_chain
 
 
@@ -98,6 +101,41 @@ def test_weights_average_to_the_evidence():
     error = np.exp(weights - average).std() / np.sqrt(1200)
     assert error < 0.2
     assert average == pytest.approx(exact_evidence(model, features), abs=4 * error)
+
+
+def test_enumerated_assignments_are_summed_out_at_the_draws_of_the_export():
+    """Of a plain mixture whose guide has no z, by its formula."""
+    result = fit_mixture(epochs=5)
+    found, tree = pareto_k(result, DRAWS), result.to_arviz(DRAWS)
+    weights, location = (one_chain(tree, "posterior", name) for name in ("weights", "location"))
+    log_items = scipy.stats.norm(location[:, None], 1).logpdf(result.data.features)
+    exact = logsumexp(log_items + np.log(weights)[:, None], axis=2).sum(1)
+    exact += scipy.stats.norm(0, 10).logpdf(location).sum(1)
+    exact += scipy.stats.dirichlet([2, 2]).logpdf(weights.T)
+    np.testing.assert_allclose(found.log_joint, exact, rtol=1e-6)
+    log_guide = one_chain(tree, "sample_stats", "log_guide")
+    np.testing.assert_allclose(found.log_guide, log_guide, rtol=1e-6)
+
+
+def test_assignments_of_a_guide_that_hears_answers_are_summed_out():
+    """It is a bound, and near where few answers tie few items: draws of z would stray above it."""
+    pairs = {"left": [0, 0, 1], "right": [1, 2, 3], "worker": ["a"] * 3, "label": [1, 1, 0]}
+    data = two_clouds(4, pairs)
+    guide = EnumeratedGuide(with_answers, normal_guide(with_answers, "z", "same"))
+    result = quiet_fit(with_answers, guide, data, epochs=2, batch_size=None, optim=adam)
+    found, tree = pareto_k(result, DRAWS), result.to_arviz(DRAWS)
+    location, right = (one_chain(tree, "posterior", name) for name in ("location", "right"))
+    log_items = scipy.stats.norm(location[:, None], 1).logpdf(data.features) + np.log(0.5)
+    log_prior = scipy.stats.norm(0, 10).logpdf(location).sum(1)
+    log_prior += scipy.stats.beta(8, 2).logpdf(right)
+    terms = []
+    for z in map(np.array, itertools.product(range(2), repeat=4)):
+        agree = (z[pairs["left"]] == z[pairs["right"]]) == np.array(pairs["label"])
+        of_answers = np.where(agree, np.log(right)[:, None], np.log1p(-right)[:, None]).sum(1)
+        terms.append(log_items[:, np.arange(4), z].sum(1) + of_answers)
+    below = logsumexp(terms, axis=0) + log_prior - found.log_joint
+    assert (below > 0).all()
+    assert (below < 1).all()
 
 
 def test_points_have_no_weights(fits):

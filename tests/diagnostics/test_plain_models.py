@@ -34,7 +34,8 @@ def dawid_skene(batch: Batch) -> None:
         if batch.class_labels is not None:
             worker, label, is_given = batch.class_labels.padded()
             with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
-                pyro.sample("labels", dist.Categorical(confusion[worker, y]), obs=label)
+                of_label = pyro.deterministic("of_label", confusion[worker, y], event_dim=1)
+                pyro.sample("labels", dist.Categorical(of_label), obs=label)
 
 
 def item_bias(batch: Batch) -> None:
@@ -99,6 +100,7 @@ def test_the_likelihood_is_the_sum_over_classes(plain):
     tree, (data, _) = plain.to_arviz(7), crowd()
     posterior = tree["posterior"]
     assert posterior["confusion"].dims[2:4] == ("worker", "class")
+    assert posterior["prevalence"].dims[2:] == ("class",)
     confusion, prevalence = posterior["confusion"].values[0], posterior["prevalence"].values[0]
     given, of_items, of_labels = data.labels, [], []
     for draw in range(7):

@@ -288,6 +288,51 @@ def test_a_model_without_z_is_refused():
         EnumeratedGuide(no_z, AutoDelta(no_z))(full_batch(CrowdData(blobs(5)[0])))
 
 
+class TestSeveralEnumeratedSites:
+    """Some items are outliers of their cluster."""
+
+    @staticmethod
+    def model(batch: Batch, z: str = "z", fn: object = None, scale: str = "item_scale") -> None:
+        means = pyro.sample("means", dist.Normal(torch.tensor([-1.0, 1.0]), 1.0).to_event(1))
+        items = pyro.plate("items", len(batch.items))
+        with items, poutine.scale(scale=getattr(batch, scale)):
+            clusters = dist.Categorical(torch.ones(2)) if fn is None else fn
+            own = means[pyro.sample(z, clusters, infer=ENUMERATE).long()]
+            outlier = pyro.sample("outlier", dist.Bernoulli(0.1), infer=ENUMERATE)
+            pyro.sample("o", dist.Normal(own, 1 + 9 * outlier), obs=batch.features[:, 0])
+
+    @staticmethod
+    def guide(model: Callable) -> EnumeratedGuide:
+        hidden = ["z", "kind", "outlier"]
+        return EnumeratedGuide(model, AutoDelta(poutine.block(model, hide=hidden)))
+
+    def test_others_are_summed_out_by_pyro(self):
+        batch, guide = without_pairs(full_batch(crowd(num_items=18))), self.guide(self.model)
+        found = BOUND.loss(self.model, guide, batch)
+        assert found == pytest.approx(BOUND.loss(self.model, guide.of_globals, batch), rel=1e-10)
+
+    def test_that_of_the_clusters_has_a_name(self):
+        other = partial(self.model, z="kind")
+        with pytest.raises(ValueError, match="enumerates 'kind' and 'outlier': .*call .* 'z'"):
+            quiet_fit(other, self.guide(other), CrowdData(blobs(5)[0]))
+        result = quiet_fit(other, self.guide(other).of_globals, CrowdData(blobs(5)[0]))
+        with pytest.raises(ValueError, match="a site of the items, called 'z' if there are others"):
+            _ = result.assignments
+
+    def test_under_weights_there_is_one(self):
+        weighted = partial(self.model, scale="item_weight")
+        said = "enumerates 'outlier' under a weight .* the guide enumerates 'z' alone"
+        with pytest.raises(ValueError, match=said):
+            quiet_fit(weighted, self.guide(weighted), crowd())
+
+
+def test_z_holds_codes():
+    numbers = partial(TestSeveralEnumeratedSites.model, fn=dist.Bernoulli(0.5))
+    guide = TestSeveralEnumeratedSites.guide(numbers)
+    with pytest.raises(ValueError, match="'z' has values of torch.float64.*from a Categorical"):
+        quiet_fit(numbers, guide, CrowdData(blobs(5)[0]))
+
+
 def test_all_sites_of_a_pair_are_heard():
     """Two that say the same are one of two numbers; a parameter is no site."""
 
@@ -306,6 +351,26 @@ def test_all_sites_of_a_pair_are_heard():
         for answers in (two_sites, two_numbers)
     )
     torch.testing.assert_close(one, other)
+
+
+def test_what_a_handler_masks_is_not_heard():
+    """As what the distribution masks, in q(z) and in the likelihood of answers."""
+
+    def by_handler(yes: torch.Tensor, batch: Batch) -> None:
+        with poutine.mask(mask=batch.worker > 0):
+            answer(yes, batch)
+
+    def by_distribution(yes: torch.Tensor, batch: Batch) -> None:
+        said = dist.Bernoulli(yes).mask(batch.worker > 0)
+        pyro.sample("label", said, obs=batch.label)
+
+    unclear = CrowdData(crowd(num_items=18).features / 10, crowd(num_items=18).pairs)
+    one, other = (
+        quiet_fit(m, EnumeratedGuide(m, globals_guide()), unclear, batch_size=None)
+        for m in (partial(model, answer=answers) for answers in (by_handler, by_distribution))
+    )
+    np.testing.assert_allclose(one.probabilities, other.probabilities)
+    np.testing.assert_allclose(*(r.to_arviz(1)["log_likelihood"]["answers"] for r in (one, other)))
 
 
 def test_codes_of_clusters_agree_or_not():

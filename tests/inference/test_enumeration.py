@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pyro
 import pyro.distributions as dist
@@ -61,6 +62,41 @@ def test_parameters_and_plates_inside_the_plate_of_the_items_count_for_nothing(d
         density = dist.Normal(means.unsqueeze(1), 2.0).log_prob(x).sum(-1)
     exact = (WEIGHTS.log().unsqueeze(1) + density).softmax(0).mT
     torch.testing.assert_close(found, exact)
+
+
+@pytest.mark.parametrize("outlier_first", [False, True])
+def test_clusters_are_the_site_called_z_and_others_are_summed_out(outlier_first):
+    x, means = 4 * torch.randn(5), torch.tensor([-1.0, 0.5, 2.0])
+    sites = {"z": dist.Categorical(WEIGHTS), "outlier": dist.Bernoulli(0.2)}
+
+    def model(batch: Batch, called: str = "z") -> None:
+        with pyro.plate("items", len(batch.items)):
+            value = {}
+            for name in sorted(sites, reverse=not outlier_first):
+                own = called if name == "z" else name
+                value[name] = pyro.sample(own, sites[name], infer={"enumerate": "parallel"})
+            scale = 1 + 9 * value["outlier"]
+            pyro.sample("x", dist.Normal(means[value["z"]], scale), obs=batch.features[:, 0])
+
+    batch = features_batch(x.unsqueeze(1))
+    found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
+    density = [dist.Normal(means, scale).log_prob(x.unsqueeze(1)).exp() for scale in (1.0, 10.0)]
+    exact = WEIGHTS * (0.8 * density[0] + 0.2 * density[1])
+    torch.testing.assert_close(found, exact / exact.sum(1, keepdim=True))
+    other = partial(model, called="kind")
+    assert enumerated_inference(other, lambda batch: None, batch) is None
+
+
+def test_a_guide_may_enumerate_numbers_that_are_no_codes():
+    q = torch.tensor([0.2, 0.9, 0.5])
+
+    def part(batch: Batch) -> None:
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("z", dist.Bernoulli(q), infer={"enumerate": "parallel"})
+
+    batch = features_batch(torch.zeros(3, 1))
+    found = enumerated_inference(part, part, batch)(batch).assignments
+    torch.testing.assert_close(found, torch.stack([1 - q, q], 1))
 
 
 def test_probabilities_are_averaged_over_thirty_draws():

@@ -8,12 +8,13 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from pyro.infer.autoguide import AutoNormal
+from pyro.infer.autoguide import AutoNormal, AutoNormalMessenger
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 
 from ..crowds import crowd, plain_pair, quiet_fit
+from ..plain_pyro import noise_around
 from ..problems import location_model
 
 
@@ -21,6 +22,21 @@ def test_a_function_around_the_model_of_a_guide_is_refused():
     model, guide = plain_pair()
     with pytest.raises(ValueError, match="model is the function <lambda>, but MessagePassingGuide"):
         quiet_fit(lambda batch: model(batch), guide, crowd())
+
+
+@pytest.mark.filterwarnings("ignore:Found non-auxiliary vars in guide")  # Pyro's
+def test_what_a_guide_makes_of_its_parameters_is_no_data():
+    def guide(batch):
+        center = pyro.deterministic("center", pyro.param("start", torch.tensor(0.0)))
+        pyro.sample("mean", dist.Normal(center, 0.1))
+
+    result = quiet_fit(location_model, guide, noise_around(3.0))
+    assert list(result.to_arviz(2)["posterior"].data_vars) == ["mean"]
+
+
+def test_guides_that_run_a_model_of_their_own_are_refused():
+    with pytest.raises(ValueError, match="AutoNormalMessenger is a GuideMessenger .* AutoNormal"):
+        quiet_fit(location_model, AutoNormalMessenger(location_model), noise_around(3.0))
 
 
 class TestModelsThatTakeAMinibatchForAll:
