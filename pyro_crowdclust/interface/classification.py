@@ -26,6 +26,7 @@ from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
 from pyro_crowdclust.interface.options import check_options
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
 from pyro_crowdclust.training.options import check_values
@@ -59,10 +60,12 @@ def classify(
     first 20 and 40 principal directions; and the labels alone, where features tell nothing. Of
     those that are clearly better than the labels alone, by two standard errors, the one under which
     held-out labels are likeliest is fitted to all data; candidates are tried on 2,000 items at
-    most. Workers have confusion matrices around a common one, which is learned. Missing features
-    are integrated out by Gaussians, of more than 50 columns by independent ones, while a regression
-    has no way to, and is left out. Ctrl-C ends the trials with the best so far (in the first of
-    them with nothing), and the last fit where it is.
+    most. Workers have confusion matrices around a common one, which is learned, or under a prior
+    that is not, whichever has the larger ELBO in the end: of one label an item nothing can be
+    learned of all workers but that they agree with themselves. Missing features are integrated out
+    by Gaussians, of more than 50 columns by independent ones, while a regression has no way to, and
+    is left out. Ctrl-C ends the trials with the best so far (in the first of them with nothing),
+    and the last fits where they are.
 
     Parameters
     ----------
@@ -136,7 +139,10 @@ def classify(
     winner, reason = search.run(progress)
     if data.has_gaps:
         reason += "; no regression was tried, as features are missing"
-    result = winner.fit(data, options | {"progress": progress})
+    result = best_first(
+        partial(winner.fit, data, options | {"progress": progress}, learned)
+        for learned in (True, False)
+    )[0]
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -76,47 +76,58 @@ def _size(emission: Identity, data: CrowdData) -> int:
     return emission.latent(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
 
 
-def _workers(data: CrowdData) -> CommunityConfusion:
-    return CommunityConfusion(data.num_workers, data.num_classes, 1)
+def _workers(data: CrowdData, learned: bool) -> CommunityConfusion | ConfusionMatrices:
+    size = data.num_workers, data.num_classes
+    return CommunityConfusion(*size, 1) if learned else ConfusionMatrices(*size)
 
 
 def _gaussians(
     emission: Identity,
     data: CrowdData,
     options: dict[str, Any],
+    learned: bool,
     *,
     least_degrees: float = 0.0,
 ) -> Fitted:
     dim = _size(emission, data)
     components = GaussianComponents(data.num_classes, dim, least_degrees=least_degrees)
-    return _mixture(components, emission, data, options)
+    return _mixture(components, emission, data, options, learned)
 
 
-def _independent(emission: Identity, data: CrowdData, options: dict[str, Any]) -> Fitted:
+def _independent(
+    emission: Identity, data: CrowdData, options: dict[str, Any], learned: bool
+) -> Fitted:
     components = DiagonalGaussianComponents(data.num_classes, _size(emission, data))
-    return _mixture(components, emission, data, options)
+    return _mixture(components, emission, data, options, learned)
 
 
 def _mixture(
-    components: Components, emission: Identity, data: CrowdData, options: dict[str, Any]
+    components: Components,
+    emission: Identity,
+    data: CrowdData,
+    options: dict[str, Any],
+    learned: bool,
 ) -> Fitted:
-    model = MomResp(components, _workers(data), emission=emission)
+    model = MomResp(components, _workers(data, learned), emission=emission)
     callbacks = [LearnedPrior(), *options.get("callbacks", ())]
     return fit(model, ClassLabelGuide(model), data, **options | {"callbacks": callbacks})
 
 
-def _regression(emission: Identity, data: CrowdData, options: dict[str, Any]) -> Fitted:
+def _regression(
+    emission: Identity, data: CrowdData, options: dict[str, Any], learned: bool
+) -> Fitted:
     regression = SoftmaxRegression(data.num_classes, _size(emission, data))
-    model = LogResp(regression, _workers(data), emission)
+    model = LogResp(regression, _workers(data, learned), emission)
     return fit(model, ClassLabelGuide(model), data, **options)
 
 
-def _alone(data: CrowdData, options: dict[str, Any]) -> Fitted:
-    return infer_classes(data, num_communities=(1,), **options)
+def _alone(data: CrowdData, options: dict[str, Any], learned: bool) -> Fitted:
+    return infer_classes(data, num_communities=[int(learned)], **options)
 
 
-# What fits some data in these coordinates, with options of fit.
-_Model = Callable[[Identity, CrowdData, dict[str, Any]], Fitted]
+# What fits some data in these coordinates, with options of fit, and what workers have in common
+# learned or not.
+_Model = Callable[[Identity, CrowdData, dict[str, Any], bool], Fitted]
 # Models of labels and features, in words.
 _KINDS: dict[str, _Model] = {
     "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),

@@ -40,12 +40,13 @@ class ClassCandidate:
     kind
         What it is, in words.
     fit
-        Fits it to some data, with options of ``fit``.
+        Fits it to some data, with options of ``fit``, and what workers have in common learned or
+        not.
     """
 
     features: str
     kind: str
-    fit: Callable[[CrowdData, dict[str, Any]], Fitted]
+    fit: Callable[[CrowdData, dict[str, Any], bool], Fitted]
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class ClassSearch:
         begun = time.perf_counter()
         found = []
         for (seen, held), start in zip(self._parts, starts, strict=True):
-            result = whole(candidate.fit(seen, {"initialize": start} | self._options))
+            result = whole(candidate.fit(seen, {"initialize": start} | self._options, True))
             found.append(log_probability_by_item(result, held))
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 
