@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+FACE = ROOT / "pyro_crowdclust" / "__init__.py"
 SKIN = ROOT / "pyro_crowdclust" / "interface"
 ENGINE_FILES = sorted(
     file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if SKIN not in file.parents
@@ -206,7 +207,7 @@ def test_first_calls_are_found_where_they_are_looked_for(name):
     from pyro_crowdclust import interface
 
     assert getattr(pyro_crowdclust, name) is getattr(interface, name)
-    assert name in dir(pyro_crowdclust)
+    assert name in pyro_crowdclust.__all__
 
 
 def imported_names(source, package):
@@ -303,6 +304,8 @@ def imported_files():
         arrows[name] = {
             full if full in names else full.rpartition(".")[0] for full in imported
         } & names.keys()
+    # The first calls that the face of all offers are loaded when they are first asked for.
+    arrows["pyro_crowdclust"] -= {"pyro_crowdclust.interface"}
     return arrows
 
 
@@ -312,8 +315,9 @@ def test_no_file_imports_itself_through_others():
 
 @pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])
 def test_nothing_below_the_interface_imports_it(folder):
+    """But for the face of all, which names the first calls for types alone."""
     for file in (ROOT / folder).rglob("*.py"):
-        if SKIN not in file.parents:
+        if SKIN not in file.parents and file != FACE:
             package = ".".join(file.relative_to(ROOT).parent.parts)
             names = imported_names(file.read_text(encoding="utf-8"), package)
             assert lies_in(("interface",), names) == [], file
