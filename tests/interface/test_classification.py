@@ -261,10 +261,23 @@ def test_missing_features_are_integrated_out(iris, monkeypatch):
     assert result.predict_proba(empty)[0] == pytest.approx(shares, abs=0.05)
 
 
+def test_labels_without_features_are_those_of_infer_classes():
+    labels, items = crowd(NAMES[np.arange(20) % 2], 12), range(25)
+    options = {"seed": 3, "epochs": 5, "progress": False}
+    result = classify(None, labels, item_ids=items, classes=NAMES[[1, 0]], **options)
+    data = CrowdData(None, labels=labels, item_ids=items, classes=NAMES[[1, 0]])
+    expected = infer_classes(data, **options)
+    pd.testing.assert_frame_equal(result.class_probabilities, expected.class_probabilities)
+    pd.testing.assert_frame_equal(result.confusion, expected.confusion)
+    with pytest.raises(TypeError, match=r"classify\(\) has no argument 'num_communities'"):
+        classify(None, labels, num_communities=[1])
+
+
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
-    with pytest.raises(ValueError, match="use infer_classes"):
-        classify(None, labels, **QUICK)
+    for options in ({"folds": 2}, {"kinds": {"petal": "real"}}):
+        with pytest.raises(ValueError, match="kinds and folds are for labels with features: pass"):
+            classify(None, labels, progress=False, **options)
     with pytest.raises(ValueError, match="have known labels, which this model of class labels"):
         infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
     with pytest.raises(ValueError, match="folds is 500"):
