@@ -197,7 +197,7 @@ class MessagePassingGuide(ConjugateGuide):
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
             fixed = {name: statistics.detach() for name, statistics in rates.items()}
             said = sites.coupling(fixed, batch, dtype, weighted=True)
-            relational = self.recognition_term.loss_of(alone.assignments, said)
+            relational = self.recognition_term.loss(alone.assignments, said)
             add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, labels, batch)
         return heard
