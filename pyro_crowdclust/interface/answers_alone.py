@@ -20,13 +20,13 @@ from pyro_crowdclust.interface.said_alone import (
 from pyro_crowdclust.interface.trials_alone import (
     CLEAR,
     Trial,
-    is_worse,
     result_tells,
     simplest,
     trial_of,
     varied,
 )
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
@@ -151,7 +151,7 @@ class AnswersAlone:
         telling = [trial for trial in tried if trial.tells] or tried
         likeliest = max(telling, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
-        if is_worse(chance, likeliest.log_probabilities, CLEAR):
+        if is_clearly_better(likeliest.log_probabilities, chance, CLEAR):
             as_close = _AS_CLOSE_ALIKE if said.look_alike else _AS_CLOSE
             chosen = simplest(telling, likeliest, as_close)
             reason = f"answers held out are likeliest under {chosen.prior}"

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.said_alone import SaidAlone
 from pyro_crowdclust.partitions import AskedPairs
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.training import is_interrupted
 
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
@@ -114,7 +115,7 @@ def varied(
             (trial, variant)
             for trial, variant in trials
             if (trial.tells or not chosen.tells)
-            and is_worse(chosen.log_probabilities, trial.log_probabilities, errors)
+            and is_clearly_better(trial.log_probabilities, chosen.log_probabilities, errors)
         ]
         if not better:
             break
@@ -163,7 +164,9 @@ def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
     ``as_close``.
     """
     heard = likeliest.log_probabilities
-    as_good = [trial for trial in tried if not is_worse(trial.log_probabilities, heard, CLEAR)]
+    as_good = [
+        trial for trial in tried if not is_clearly_better(heard, trial.log_probabilities, CLEAR)
+    ]
     fewest = min(as_good, key=lambda trial: trial.effective)
     saying_less = [
         trial
@@ -171,12 +174,3 @@ def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
         if trial.joined < fewest.joined / 2 and trial.agreement > fewest.agreement - as_close
     ]
     return min(saying_less, key=lambda trial: trial.joined, default=fewest)
-
-
-def is_worse(
-    one: Float[Tensor, " answer"], other: Float[Tensor, " answer"], errors: float = 1.0
-) -> bool:
-    """Whether the answers are less likely by more than so many errors of the mean difference."""
-    difference = other - one
-    error = float(difference.std(correction=0)) / len(one) ** 0.5
-    return float(difference.mean()) > errors * error
