@@ -15,6 +15,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sklearn_metrics
 
+from pyro_crowdclust.errors import check_probabilities
+
+
+def as_array(values: ArrayLike) -> np.ndarray:
+    """An array of the values, also of a tensor that is on a GPU or asks for gradients."""
+    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
+
 
 def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " item"]:
     """Number the distinct labels 0, 1, 2, ... in the order in which they first appear.
@@ -40,7 +47,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     >>> label_codes(["cat", "dog", "cat"])
     array([0, 1, 0])
     """
-    array = _to_numpy(values)
+    array = as_array(values)
     if array.dtype.kind == "U":  # made of a list, it would spell a missing label out as "nan"
         array = np.asarray(values, dtype=object)
     if array.ndim != 1:
@@ -277,8 +284,8 @@ def expected_calibration_error(
     """
     if num_bins < 1 or int(num_bins) != num_bins:
         raise ValueError(f"num_bins must be a positive integer, but is {num_bins}")
-    predicted = _to_numpy(probabilities).astype(np.float64)
-    observed = _to_numpy(outcomes).astype(np.float64)
+    predicted = as_array(probabilities).astype(np.float64)
+    observed = as_array(outcomes).astype(np.float64)
     if predicted.ndim != 1 or predicted.shape != observed.shape:
         raise ValueError(
             "probabilities and outcomes must be one-dimensional and of equal length, but their "
@@ -286,26 +293,16 @@ def expected_calibration_error(
         )
     if predicted.size == 0:
         raise ValueError("probabilities is empty: there is no event to compare")
-    _require("probabilities", predicted, (predicted >= 0) & (predicted <= 1), "in [0, 1]")
-    _require("outcomes", observed, (observed == 0) | (observed == 1), "0 or 1")
+    check_probabilities("probabilities", predicted)
+    valid = (observed == 0) | (observed == 1)
+    if not valid.all():
+        row = int(np.argmin(valid))
+        raise ValueError(f"outcomes must be 0 or 1, but row {row} holds {observed[row]}")
 
     # Products would round some edges down: 0.29 * 100 is 28.999...
     edges = np.arange(1, int(num_bins)) / num_bins
     gaps = np.bincount(np.searchsorted(edges, predicted, "right"), weights=observed - predicted)
     return float(np.abs(gaps).sum() / predicted.size)
-
-
-def _to_numpy(values: ArrayLike) -> np.ndarray:
-    """Array of the values, also of a tensor that is on a GPU or asks for gradients."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-    return np.asarray(values)
-
-
-def _require(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise ValueError(f"{name} must be {expected}, but row {row} holds {values[row]}")
 
 
 def _paired_codes(
