@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from pyro_crowdclust._faces import loaded_late
+from pyro_crowdclust._lazy import loaded_late
 from pyro_crowdclust._version import __version__
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Annotator models: how workers answer, and how reliable they are."""
+"""Workers with two coins: how often pairs that are the same, and others, are called so."""
 
 from __future__ import annotations
 
