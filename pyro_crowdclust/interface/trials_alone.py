@@ -33,7 +33,7 @@ _VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
 )
 
 
-class Trial(NamedTuple):
+class PriorTrial(NamedTuple):
     """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
 
     prior: str
@@ -75,7 +75,7 @@ def trial_of(
     parts: list[Bool[Tensor, " unit"]],
     prior: str,
     options: dict[str, Any],
-) -> Trial:
+) -> PriorTrial:
     """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
     started, log_probabilities, is_whole = time.perf_counter(), [], True
     for out in parts:
@@ -87,12 +87,12 @@ def trial_of(
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     heard, said_of = torch.cat(log_probabilities), agreement(result)
-    return Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
+    return PriorTrial(prior, said, heard, sizes, seconds, is_whole, *said_of)
 
 
 def varied(
-    chosen: Trial, attempt: Callable[[str, SaidAlone], Trial], errors: float
-) -> tuple[Trial, str]:
+    chosen: PriorTrial, attempt: Callable[[str, SaidAlone], PriorTrial], errors: float
+) -> tuple[PriorTrial, str]:
     """The likelier of the variants of a trial, and then the others beside it; and why it is.
 
     Parameters
@@ -154,7 +154,7 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     return float(agreeing), pairs.num_within(labels) - int(together.sum()), float(heard_same)
 
 
-def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
+def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters.
 
     Of several answers about one pair the others tell what is held out, whatever the clusters are.
