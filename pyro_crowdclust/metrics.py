@@ -29,18 +29,18 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     Parameters
     ----------
     values
-        One integer or string per item, shape `[N]`; an array, list, series or tensor.
+        One integer or string per item, shape ``[N]``; an array, list, series or tensor.
     name
         What to call the values in an error message.
 
     Returns
     -------
-    Codes of shape `[N]`; equal codes where the labels are equal.
+    Codes of shape ``[N]``; equal codes where the labels are equal.
 
     Raises
     ------
     ValueError
-        Where `values` is empty, is not one-dimensional, misses a label or holds fractions.
+        Where ``values`` is empty, is not one-dimensional, misses a label or holds fractions.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
 
 
 def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float:
-    """``max_f 1/N sum_n [y_n = f(c_n)]`` over one-to-one maps `f` of clusters to classes.
+    """``max_f 1/N sum_n [y_n = f(c_n)]`` over one-to-one maps ``f`` of clusters to classes.
 
     The best map is found by the Hungarian algorithm. With more clusters than classes, the items of
     the clusters left over count as wrong.
@@ -79,7 +79,7 @@ def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -100,12 +100,12 @@ def normalized_mutual_information(true_labels: ArrayLike, assignments: ArrayLike
     """``NMI = 2 I(y; c) / (H(y) + H(c))``, mutual information over the arithmetic mean entropy.
 
     0 for independent partitions of infinitely many items, 1 for equal ones. It grows with the
-    number of clusters even by chance; `adjusted_mutual_information` does not.
+    number of clusters even by chance; ``adjusted_mutual_information`` does not.
 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -147,12 +147,12 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
 
 
 def adjusted_rand_index(true_labels: ArrayLike, assignments: ArrayLike) -> float:
-    """``ARI = (R - E[R]) / (1 - E[R])``, with `R` the share of pairs on which the two agree.
+    """``ARI = (R - E[R]) / (1 - E[R])``, with ``R`` the share of pairs on which the two agree.
 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
     Parameters
     ----------
     assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
     at_least
         Smallest share of the items, in [0, 1], for which a cluster counts; 0 counts every cluster
         that holds an item.
@@ -206,7 +206,7 @@ def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
     Raises
     ------
     ValueError
-        Where `assignments` is empty or misses a label, or `at_least` lies outside [0, 1].
+        Where ``assignments`` is empty or misses a label, or ``at_least`` lies outside [0, 1].
 
     Examples
     --------
@@ -225,12 +225,12 @@ def clustering_report(true_labels: ArrayLike, assignments: ArrayLike) -> dict[st
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Returns
     -------
-    `accuracy`, `nmi`, `ami`, `ari`, `purity`, and `clusters_in_use` (clusters that hold at least
-    1 % of the items).
+    ``accuracy``, ``nmi``, ``ami``, ``ari``, ``purity``, and ``clusters_in_use`` (clusters that hold
+    at least 1 % of the items).
 
     Raises
     ------
@@ -259,16 +259,16 @@ def expected_calibration_error(
 ) -> float:
     """``ECE = sum_b n_b / n |mean outcome in b - mean probability in b|`` for yes/no events.
 
-    The event here is "these two items share a cluster"; `b` runs over bins of equal width in the
+    The event here is "these two items share a cluster"; ``b`` runs over bins of equal width in the
     predicted probability (Naeini et al. 2015). 0 means that of the pairs called same with
     probability p, a share p is the same.
 
     Parameters
     ----------
     probabilities
-        Predicted probability of each event, in [0, 1], shape `[n]`.
+        Predicted probability of each event, in [0, 1], shape ``[n]``.
     outcomes
-        1 or True where the event happened, else 0 or False, shape `[n]`.
+        1 or True where the event happened, else 0 or False, shape ``[n]``.
     num_bins
         Number of bins of [0, 1]; a probability on an edge belongs to the upper bin.
 
