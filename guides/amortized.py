@@ -78,6 +78,11 @@ class AmortizedGuide(nn.Module):
         How z is summed out: ``Enumerated()`` by Pyro under ``TraceEnum_ELBO``, ``AtMean()`` to the
         same number in less time, ``Sampled(m)`` by an unbiased estimate in still less.
 
+    Raises
+    ------
+    ValueError
+        If the features of the model are its latents, or it has supervision.
+
     Examples
     --------
     >>> import torch

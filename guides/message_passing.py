@@ -68,6 +68,25 @@ class MessagePassingGuide(ConjugateGuide):
         What the recognition network also learns from the answers; see ``RecognitionTerm``.
     consistency_term
         What it also learns from views of the items; see ``ConsistencyTerm``.
+
+    Raises
+    ------
+    ValueError
+        Without a recognition network where latents are not observed, or there is a
+        ``consistency_term``; for a classifier beside supervision that couples items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 1), Identity())
+    >>> x = np.repeat([-3.0, 3.0], [10, 20])[:, None] + np.linspace(-1, 1, 30)[:, None]
+    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), epochs=9, progress=False)
+    >>> np.bincount(result.assignments).tolist()
+    [20, 10]
     """
 
     def __init__(

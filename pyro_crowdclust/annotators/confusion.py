@@ -97,6 +97,17 @@ class ConfusionMatrices(nn.Module):
         The prior of every row is worth ``right`` answers that name the class and ``wrong`` that
         name another, evenly. The default, four and two, expects two thirds of the answers to be
         right, is outvoted by some ten answers, and keeps the classes from changing places.
+
+    Raises
+    ------
+    ValueError
+        For no worker, or fewer than two classes.
+
+    Examples
+    --------
+    >>> prior = ConfusionMatrices(5, 3).confusion  # a row for every worker and class
+    >>> prior.family.natural(torch.tensor([4.0, 1.0, 1.0])) == prior.natural_parameters[0]
+    tensor([True, True, True])
     """
 
     def __init__(

@@ -95,6 +95,14 @@ def infer_classes(
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
 
+    Raises
+    ------
+    TypeError
+        For an argument that there is not.
+    ValueError
+        Without class labels, with known ones, for no number of communities, a ``share`` without
+        ``dependent``, or other than two classes with it.
+
     Examples
     --------
     >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
